@@ -69,7 +69,7 @@ def llmbar() -> Recorded:
             for order, (left, right) in {"a": (2 * p, 2 * p + 1), "b": (2 * p + 1, 2 * p)}.items():
                 verdict = verdicts[f"{order}_first"]
                 if verdict in ("a", "b"):
-                    models.append((p, Judgement(model, left, right, ANSWER[verdict == order])))
+                    models.append((p, Judgement.of(model, (left, right), ANSWER[verdict == order])))
     n = len(lines)
     gold = np.array([float(line["gold"] == "a") for line in lines])
     groups = [str(k // 2) for k in range(2 * n)]
@@ -87,9 +87,9 @@ def pandalm() -> Recorded:
         said = {"a": "left", "b": "right", "tie": "tie"}
         for who, verdict in {name: line[name] for name in ("gpt35", "pandalm7b")}.items():
             if verdict in said:
-                models.append((p, Judgement(who, a, b, said[verdict])))
+                models.append((p, Judgement.of(who, (a, b), said[verdict])))
         for k, verdict in enumerate(line["people"]):
-            people.append((p, Judgement(f"person-{k + 1}", a, b, said[verdict])))
+            people.append((p, Judgement.of(f"person-{k + 1}", (a, b), said[verdict])))
         lead = line["people"].count("a") - line["people"].count("b")
         gold.append(np.nan if lead == 0 else float(lead > 0))
     groups = ["\0".join(item[:3]) for item in items]
@@ -253,7 +253,7 @@ def _of_pandalm(budgets: Sequence[int], seeds: int) -> Rows:
 
 
 def _as_of_one(judgements: Sequence[Judgement]) -> list[Judgement]:
-    return [Judgement("all", j.left, j.right, j.answer) for j in judgements]
+    return [Judgement.of("all", (j.left, j.right), j.answer) for j in judgements]
 
 
 def _rows_of(budget: int, seeds: int, names: list[str], found: F64, coverages: F64) -> Rows:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.lab.asking_sorts import Asking, bubble_passes, heapsort, quicksort
+from sortnet.lab.asking_sorts import Asking, MergePass, bubble_passes, heapsort, quicksort
 from sortnet.lab.simulated_annotators import (
     NOISE,
     features_truth,
@@ -30,7 +30,6 @@ from sortnet.lab.simulated_annotators import (
 from sortnet.metrics import parse_metric, per_query
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
-from sortnet.preference.strategies import MergePass
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 CALLS = (100, 300)

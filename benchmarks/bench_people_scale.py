@@ -84,7 +84,7 @@ def measured(n: int) -> dict[str, float]:
     won = scores[left] + rng.normal(size=len(left)) > scores[right]
     said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
     given = Judgements.of(
-        Judgement(f"p{k % PEOPLE}", i, j, "left" if w else "right") for k, (i, j, w) in said
+        Judgement.of(f"p{k % PEOPLE}", (i, j), "left" if w else "right") for k, (i, j, w) in said
     )
     start = time.process_time()
     session = Session(X, n)
@@ -230,10 +230,14 @@ def _by_truth(scores: Any, m: int, seed: int = 0) -> Judgements:
     who, left = rng.integers(JUDGES, size=m), rng.integers(n, size=m)
     right = (left + rng.integers(1, n, size=m)) % n
     gap = np.linspace(0.3, 1.5, JUDGES)[who] * (scores[left] - scores[right])
-    one_each = Judgements.of(Judgement(f"p{k}", 0, 1, "left") for k in range(JUDGES))
+    one_each = Judgements.of(Judgement.of(f"p{k}", (0, 1), "left") for k in range(JUDGES))
     made = one_each.where(who)
-    made.left[:], made.right[:], made.number[:] = left, right, 1 + seed * 10**9 + np.arange(m)
-    made.answer[:] = np.where(gap + rng.normal(size=m) > 0, 0, 1)  # left or right
+    made.items[:, 0], made.items[:, 1], made.number[:] = (
+        left,
+        right,
+        seed * 10**9 + np.arange(m) + 1,
+    )
+    made.best[:] = np.where(gap + rng.normal(size=m) > 0, left, right)
     return made
 
 
@@ -264,7 +268,12 @@ def _write(collection: Collection, n: int, m: int) -> None:
         people = [row | {"name": name, "token": name} for name in names]
         keys = connection.execute(insert(AnnotatorRow).returning(AnnotatorRow.number), people)
         annotators = np.array(keys.scalars().all())
-    facts = {"collection": collection.number, "strategy": "bald", "probability": 1.0, "model": 0}
+    facts = {
+        "collection": collection.number,
+        "strategy": "informative",
+        "probability": 1.0,
+        "model": 0,
+    }
     for start in range(0, m, BLOCK):
         number = np.arange(start, min(start + BLOCK, m)) + 1
         left = rng.integers(n, size=len(number))
@@ -273,15 +282,19 @@ def _write(collection: Collection, n: int, m: int) -> None:
         columns = {
             "number": number,
             "annotator": rng.choice(annotators, len(number)),
-            "left": left,
-            "right": right,
+            "first": left,
+            "second": right,
             "milliseconds": rng.integers(500, 9000, size=len(number)),
             "at": 1e9 + number,
         }
         each = zip(*(column.tolist() for column in columns.values()), strict=True)
         rows = [dict(zip(columns, values, strict=True)) | facts for values in each]
         for row in rows:
-            row |= {"id": f"{row['number']}", "answer": sides[row["number"] * 7 % 4]}
+            items = row.pop("first"), row.pop("second")
+            word = sides[row["number"] * 7 % 4]
+            best = {"left": items[0], "right": items[1]}.get(word)
+            answer = word if best is None else "best"
+            row |= {"id": f"{row['number']}", "items": items, "answer": answer, "best": best}
         with collection.database.transaction(write=True) as connection:
             connection.execute(insert(JudgementRow), rows)
 

@@ -27,8 +27,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
 FEW = (100, 150, 200, 250)  # questions about 100 items that decide what a session starts with
 OF_FEATURES = (25, 50, 100, 200, 400)
-# Default strategies of sessions without hold-out questions; `default` has them and repeats.
-PURE = "features"
+PURE = "informative"  # a session without hold-out questions and repeats; `default` has both
 
 
 def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
@@ -298,7 +297,8 @@ def add_votes(session: Session, known: Any) -> None:
     """Add votes to a session, all as one annotator's."""
     answers = {0.0: "right", 0.5: "tie", 1.0: "left"}
     session.replay(
-        Judgement("file", left, right, answers[target]) for left, right, target, _ in known.rows()
+        Judgement.of("file", (left, right), answers[target])
+        for left, right, target, _ in known.rows()
     )
 
 
@@ -325,7 +325,9 @@ def question_row(quick: bool) -> dict[str, Any]:
     right = (left + rng.integers(1, n, size=m)) % n
     won = q[left] + rng.standard_normal(m) > q[right]
     said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
-    session.replay(Judgement(f"p{k % 20}", i, j, "left" if w else "right") for k, (i, j, w) in said)
+    session.replay(
+        Judgement.of(f"p{k % 20}", (i, j), "left" if w else "right") for k, (i, j, w) in said
+    )
     start = time.perf_counter()
     session.refit()
     fitted = time.perf_counter() - start
@@ -334,7 +336,7 @@ def question_row(quick: bool) -> dict[str, Any]:
         start = time.perf_counter()
         (asked,) = session.ask(f"p{k % 20}")
         waited.append(1000 * (time.perf_counter() - start))
-        session.tell(Judgement(f"p{k % 20}", asked.left, asked.right, "left"))
+        session.tell(Judgement.of(f"p{k % 20}", (asked.left, asked.right), "left"))
     p95 = float(np.quantile(waited, 0.95))
     return row(
         f"a question at {n:,} items and {m:,} answers, p95 in ms",

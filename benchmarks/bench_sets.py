@@ -82,7 +82,7 @@ def pace_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
     for goal in (Goal(), Goal(top=TOP)):
         session = Session(None, n_items, seed=0, goal=goal, set_size=4)
-        questions = [Question(a, b, "given", 1.0, 0, (c, d)) for a, b, c, d in sets]
+        questions = [Question((a, b, c, d), "given", 1.0, 0) for a, b, c, d in sets]
         session.replay([answers[k % N_JUDGES](question) for k, question in enumerate(questions)])
         session.refit()
         for name in names:  # the first question of a judge reads all of their answers

@@ -26,9 +26,7 @@ from sortnet.lab.recorded_votes import simulate_votes
 from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.preference.base import Question
 from sortnet.preference.design import design
-from sortnet.preference.history import History
-from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import fit
+from sortnet.preference.session import Session
 
 QUESTIONS = 2_000
 ANSWERS = (25, 50, 100)
@@ -129,11 +127,12 @@ def of_texts(X: F64, score: F64, sd: float, size: int, seed: int) -> float:
     order = rng.permutation(len(score))
     compared, unseen = np.array_split(order, 2)
     answer = answering(score, lambda n_places: sd * rng.standard_normal(n_places))
-    history = History(len(score))
+    session = Session(X, seed=seed)
     sets = [rng.choice(compared, size, replace=False).tolist() for _ in range(QUESTIONS)]
-    questions = [Question(a, b, "given", 1.0, 0, tuple(further)) for a, b, *further in sets]
-    history.add(Judgements.of([answer(question) for question in questions]))
-    posterior = fit(X, history.votes(QUESTIONS), 1, seed=seed).posterior
+    questions = [Question((a, b, *further), "given", 1.0, 0) for a, b, *further in sets]
+    session.replay(answer(question) for question in questions)
+    session.refit()
+    posterior = session.posterior
     return float(spearmanr(posterior.scores[unseen], score[unseen]).statistic)
 
 

@@ -149,7 +149,7 @@ def naive_four(pair: Question, order: Any, rng: np.random.Generator) -> Question
     candidates = [item for item in order[:25] if item not in pair.items]
     drawn = rng.permutation(candidates)[:2]
     left, right, *further = rng.permutation([*pair.items, *drawn]).tolist()
-    return Question(left, right, "naive", 1.0, 0, tuple(further))
+    return Question((left, right, *further), "naive", 1.0, 0)
 
 
 def quality_of_sort(grades: F64, answer: Answering, numbers: Sequence[int]) -> list[float]:
@@ -165,8 +165,8 @@ def quality_of_sort(grades: F64, answer: Answering, numbers: Sequence[int]) -> l
             items = next(sort) if best is None else sort.send(best)
         except StopIteration:
             break
-        judgement = answer(Question(items[0], items[1], "given", 1.0, 0, tuple(items[2:])))
-        best = judgement.comparisons()[0][0]
+        judgement = answer(Question(tuple(items), "given", 1.0, 0))
+        best = judgement.best
     at_end = ndcg(grades, order)
     return quality + [at_end] * (len(numbers) - len(quality))
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from cli.web.pages import pages_of
+from cli.web.pages import Pages
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import open_store
@@ -132,7 +132,7 @@ def answer_cpu(store: Path, *, n_items: int, known: int, people: int) -> float:
     make(store, n_items, known)
     answers = 10 * people
     with open_store(store) as opened:
-        pages = pages_of(opened.collection(NAME))
+        pages = Pages(opened.collection(NAME))
         pages.services[0].settle()
         state = {k: pages.next(f"p{k}") for k in range(people)}
 
@@ -233,7 +233,7 @@ def check(store: Path, found: Findings, total: int) -> None:
     found.lost = sum(lease not in stored for lease in found.acknowledged)
     found.lost += max(0, total - len(found.acknowledged))
     changed = (
-        lease in stored and stored[lease].answer != answer
+        lease in stored and _word(stored[lease]) != answer
         for lease, answer in found.acknowledged.items()
     )
     # Every row was acknowledged, each lease has one row, and the row says what was answered.
@@ -244,12 +244,17 @@ def check(store: Path, found: Findings, total: int) -> None:
     found.shared = _overlaps(leases, {lease: row.at for lease, row in stored.items()})
 
 
+def _word(row: Any) -> str:
+    """The answer of a judgement's row in the words of the page."""
+    return Judgement("", row.items, row.answer, row.best).word
+
+
 def _overlaps(leases: Sequence[Any], answered: dict[str, float]) -> int:
     """How many leases of a pair began while another one of it was live."""
     spans = defaultdict(list)
     for lease in leases:
         end = answered.get(lease.id, lease.expires)
-        spans[lease.low, lease.high].append((lease.created, end))
+        spans[frozenset(lease.items)].append((lease.created, end))
     overlaps = 0
     for of_pair in spans.values():
         of_pair.sort()
@@ -273,7 +278,7 @@ def make(store: Path, n_items: int, known: int) -> None:
         collection = opened.add_items(NAME, Items(ids, texts, nothing, nothing, features, names))
         collection.append(
             [
-                Judgement(f"known-{k % 20}", int(i), int(j), "left" if first else "right")
+                Judgement.of(f"known-{k % 20}", (int(i), int(j)), "left" if first else "right")
                 for k, (i, j, first) in enumerate(zip(left, right, better, strict=True))
             ]
         )

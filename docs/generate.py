@@ -35,7 +35,6 @@ INNER = (
     "sortnet.estimator.arrays",
     "sortnet.estimator.evaluation",
     "sortnet.estimator.parameters",
-    "sortnet.preference.fitted_model",
     "sortnet.preference.history",
     "store.plots.drawing",
     "store.database",

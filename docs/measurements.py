@@ -323,13 +323,13 @@ def interval_cover() -> str:
 
 def judgement_bytes() -> str:
     """Paragraph on the memory of a judgement in a table of judgements."""
-    judgements = Judgements.of([Judgement("ana", 0, 1, "left")])
-    names = [field.name for field in fields(Judgement) if field.name not in judgements.texts]
-    width = sum(getattr(judgements, name).itemsize for name in [*names, "undone"])
+    judgements = Judgements([Judgement.of("ana", (0, 1), "left")])
+    names = [field.name for field in fields(Judgement)]
+    derived = ["question", "is_holdout", "undone_by"]
+    width = sum(getattr(judgements, name).nbytes for name in [*names, *derived])
     return paragraph(
         f"A judgement without texts is a row of columns of {width} bytes, in a session as in what "
-        "`collection.judgements()` returns; objects are made of single ones only. What an "
-        "annotator has answered is looked up in tables that are made with their first question."
+        "`collection.judgements()` returns; objects are made of single ones only."
     )
 
 

@@ -28,7 +28,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from cli.web.app import make_app
 from cli.web.guard import Names
-from cli.web.pages import People, pages_of
+from cli.web.pages import Pages, People
 from cli.web.server import keep_up_to_date, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
@@ -214,7 +214,7 @@ def answer(service: LabellingService, scores: list[float], *, noise: float = 0.4
 
 @contextmanager
 def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    pages = pages_of(collection)
+    pages = Pages(collection)
     people = People(collection)
     for each in pages.services:
         each.settle()

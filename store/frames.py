@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import combinations_with_replacement, pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
-from sortnet.preference.base import SET_FIELDS
 from sortnet.preference.judgement_table import Judgements
 from store.database.schema import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
@@ -63,22 +62,18 @@ COLLECTION_COLUMNS = {
     **_dtypes(CollectionRow, ["source", "root", "seed", "settings"]),
 }
 # Fields that tables store as numbers, and frames show as names of annotators and ids of items.
-_STORED_BY_NUMBER = ("annotator", "left", "right")
-_FACTS = [
-    field.name for field in fields(Judgement) if field.name not in (*_STORED_BY_NUMBER, *SET_FIELDS)
-]
+_STORED_BY_NUMBER = {"annotator": "str", "items": "object", "best": "str", "worst": "str"}
+_FACTS = [field.name for field in fields(Judgement) if field.name not in _STORED_BY_NUMBER]
 # The fields of a judgement, whether it was undone later, and facts about its annotator and items.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    **dict.fromkeys(_STORED_BY_NUMBER, "str"),
+    **_STORED_BY_NUMBER,
     **_dtypes(JudgementRow, _FACTS),
     "at": _TIME,
     "undone": "bool",
     "excluded": "bool",
     "group": "str",
 }
-# Further columns of frames with answers about more than two items, which have no left and right.
-SET_COLUMNS = {"items": "object", "best": "str", "worst": "str"}
 _ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
 ANSWER_COLUMNS = {
     "split": "str",
@@ -123,8 +118,6 @@ def judgements_frame(
 ) -> pd.DataFrame:
     """Make a frame with one row per judgement and the columns `JUDGEMENT_COLUMNS`.
 
-    If a judgement is about more than two items, the frame has the columns `SET_COLUMNS` too.
-
     Args:
         judgements: all judgements, including undos.
         items: {id: group} of all items, in the order of their numbers.
@@ -134,58 +127,15 @@ def judgements_frame(
     ids = list(items)
     groups = list(items.values())
     computed: dict[str, list[Any]] = {
-        "left": _ids_in_pairs(judgements, "left", ids),
-        "right": _ids_in_pairs(judgements, "right", ids),
-        "group": [groups[item] for item in judgements.values("left")],
+        "items": [[ids[item] for item in items] for items in judgements.values("items")],
+        "best": [None if item is None else ids[item] for item in judgements.values("best")],
+        "worst": [None if item is None else ids[item] for item in judgements.values("worst")],
+        "group": [groups[items[0]] for items in judgements.values("items")],
         "undone": (~judgements.live).tolist(),
         "excluded": [name in excluded for name in judgements.values("annotator")],
     }
     stored = {name: judgements.values(name) for name in JUDGEMENT_COLUMNS if name not in computed}
-    values = {**stored, **computed}
-    dtypes = JUDGEMENT_COLUMNS
-    if judgements.is_set.any():  # some judgements are about more than two items
-        values |= _values_of_sets(judgements, ids)
-        dtypes = {**dtypes, **SET_COLUMNS}
-    return _frame_with_times(values, dtypes)
-
-
-def _ids_in_pairs(
-    judgements: Judgements, side: Literal["left", "right"], ids: Sequence[str]
-) -> list[str | None]:
-    """Return the id of each judgement's left or right item; None if there are more than two items.
-
-    Args:
-        judgements: all judgements.
-        side: the side of the item.
-        ids: the ids of all items, in the order of their numbers.
-    """
-    has_more_than_two = judgements.is_set.tolist()
-    return [
-        None if is_set else ids[item]
-        for item, is_set in zip(judgements.values(side), has_more_than_two, strict=True)
-    ]
-
-
-def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, list[Any]]:
-    """Return {column: values} of `SET_COLUMNS`; values are None in rows about two items.
-
-    Args:
-        judgements: all judgements.
-        ids: the ids of all items, in the order of their numbers.
-    """
-    lefts = judgements.values("left")
-    rights = judgements.values("right")
-    furthers = judgements.values("further")
-    ids_of_judgements: list[list[str] | None] = []
-    for left, right, further in zip(lefts, rights, furthers, strict=True):
-        is_set = bool(further)  # whether there are items besides left and right
-        items = (left, right, *further)
-        ids_of_judgements.append([ids[item] for item in items] if is_set else None)
-    return {
-        "best": [None if item is None else ids[item] for item in judgements.values("best")],
-        "worst": [None if item is None else ids[item] for item in judgements.values("worst")],
-        "items": ids_of_judgements,
-    }
+    return _frame_with_times({**stored, **computed}, JUDGEMENT_COLUMNS)
 
 
 def _times(seconds: list[Any]) -> pd.Series[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from sortnet.core import F32
 from sortnet.items import Items
-from sortnet.preference import Answer, Judgement, Question
-from sortnet.preference.base import Pair
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import Pair, Word
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
@@ -48,25 +49,27 @@ def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
 
 
 def question(left: int, right: int, **changes: Any) -> Question:
-    return Question(left, right, **{"strategy": "bald", "probability": 0.25, "model": 7, **changes})
+    facts = {"strategy": "informative", "probability": 0.25, "model": 7, **changes}
+    return Question((left, right), **facts)
 
 
 def answer_lease(
     to: Collection | LabellingService,
     lease: Lease | str,
     who: str,
-    answer: Answer = "left",
+    answer: Word = "left",
     milliseconds: int | None = None,
 ) -> Judgement:
     """Answer the question under a lease, and return the stored judgement."""
-    asked, id = (question(0, 1), lease) if isinstance(lease, str) else (lease.question, lease.id)
+    collection = to.collection if isinstance(to, LabellingService) else to
+    id = lease if isinstance(lease, str) else lease.id
+    asked = collection.question(id) if isinstance(lease, str) else lease.question
     return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
 
 
 def set_question(*items: int, **changes: Any) -> Question:
     """A question about more than two items."""
-    left, right, *further = items
-    return question(left, right, further=tuple(further), **changes)
+    return replace(question(0, 1, **changes), items=tuple(items))
 
 
 def sets_of(store: Store, items: Items, size: int = 4) -> Collection:

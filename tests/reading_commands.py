@@ -65,7 +65,7 @@ def add_collection(folder: Path) -> None:
     with open_store(folder / "s.db") as store:
         collection = store.add_items("c", made_items(5), settings={"holdout": 0.1})
         pairs = [(k + 1, k) for k in range(4)] * 2
-        answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]
+        answers = [Judgement.of(who, (a, b), "left") for who in ("ana", "bo") for a, b in pairs]
         collection.append(answers)
         collection.undo("ana", 1)
         collection.lease("ana", [question(0, 2)], 600)

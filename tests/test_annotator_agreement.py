@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, krippendorff_alpha
-from sortnet.preference.annotator_reports import annotator_reports
-from sortnet.preference.laplace import fit
-from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.session import Session
 
 
 def report_of(said):
     """The report of the only annotator."""
-    posterior = fit(np.empty((10, 0)), Votes.of_one(*np.zeros((3, 0), np.int64)), 1).posterior
-    (report,) = annotator_reports({said[0].annotator: None}, said, posterior, Study())
+    (report,) = Session(None, 10).reports([said[0].annotator], said)
     return report
 
 
@@ -57,69 +52,41 @@ def test_alpha_ignores_single_answers_and_is_none_if_all_are_the_same():
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=30))
 def test_no_alpha_depends_on_how_the_items_are_numbered(answers):
     said = [
-        Judgement(f"who {k % 3}", a, b, "left" if first else "right")
+        Judgement.of(f"who {k % 3}", (a, b), "left" if first else "right")
         for k, (a, b, first) in enumerate(answers)
         if a != b
     ]
-    back = [Judgement(j.annotator, 3 - j.left, 3 - j.right, j.answer) for j in said]
+    back = [Judgement.of(j.annotator, (3 - j.left, 3 - j.right), j.word) for j in said]
     ours, theirs = (agreement(each).krippendorff_alpha for each in (said, back))
     assert ours == pytest.approx(theirs)
 
 
 def test_sides_do_not_matter_to_agreement():
     said = [
-        Judgement("ana", 0, 1, "left", number=1),
-        Judgement("ben", 1, 0, "right", number=2),
-        Judgement("ana", 2, 3, "right", number=3),
-        Judgement("ben", 2, 3, "right", number=4),
+        Judgement.of("ana", (0, 1), "left", number=1),
+        Judgement.of("ben", (1, 0), "right", number=2),
+        Judgement.of("ana", (2, 3), "right", number=3),
+        Judgement.of("ben", (2, 3), "right", number=4),
     ]
     assert agreement(said).krippendorff_alpha == 1
     assert agreement(said).shared_pairs == 2
 
 
-def test_own_consistency_is_over_repeats_with_sides_swapped():
-    said = [
-        Judgement("ana", 0, 1, "left", number=1),
-        Judgement("ana", 2, 3, "left", number=2),
-        Judgement("ana", 1, 0, "right", strategy="repeat", number=3),  # the same again
-        Judgement("ana", 3, 2, "left", strategy="repeat", number=4),  # the contrary
-    ]
-    ana = report_of(said)
-    assert (ana.consistency, ana.repeats) == (0.5, 2)
-    assert agreement(said).shared_pairs == 0  # nobody else said anything
-
-
 def test_an_annotator_has_one_vote_per_pair():
-    said = [Judgement("ana", 0, 1, a, number=k) for k, a in enumerate(("left", "right"), start=1)]
+    said = [
+        Judgement.of("ana", (0, 1), a, number=k) for k, a in enumerate(("left", "right"), start=1)
+    ]
     assert agreement(said).shared_pairs == 0
     assert agreement(said).krippendorff_alpha is None
-    said.append(Judgement("ben", 0, 1, "left", number=3))
+    said.append(Judgement.of("ben", (0, 1), "left", number=3))
     assert agreement(said).shared_pairs == 1
-
-
-def test_cycles_are_counted_among_triples_whose_pairs_were_all_answered():
-    circle = [(0, 1), (1, 2), (2, 0)]
-    line = [(3, 4), (4, 5), (3, 5)]
-    said = [Judgement("ana", a, b, "left", number=k + 1) for k, (a, b) in enumerate(circle + line)]
-    found = agreement(said)
-    assert (found.cycles, found.triples) == (0.5, 2)
-
-
-def test_what_was_undone_counts_as_undone_only():
-    said = [
-        Judgement("ana", 0, 1, "left", number=1),
-        Judgement("ana", 0, 1, "undo", undoes=1, number=2),
-        Judgement("ana", 1, 2, "skip", number=3),
-        Judgement("ana", 0, 2, "cant-say", number=4),
-    ]
-    ana = report_of(said)
-    assert (ana.answers, ana.skipped, ana.cant_say, ana.undone) == (0, 1, 1, 1)
 
 
 def test_who_answers_faster_than_one_can_read_is_marked():
     def of(milliseconds):
         said = [
-            Judgement("ana", 0, k, "left", milliseconds=milliseconds, number=k) for k in range(1, 9)
+            Judgement.of("ana", (0, k), "left", milliseconds=milliseconds, number=k)
+            for k in range(1, 9)
         ]
         return report_of(said)
 

@@ -21,7 +21,7 @@ from sortnet.judges.model_server import Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
-from sortnet.preference.study import Decision, check_decision, study_of
+from sortnet.preference.study import Decision, check_decision, last_decisions, study_of
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -58,18 +58,15 @@ def probabilities() -> dict[str, str]:
 
 @given(st.lists(st.tuples(st.sampled_from(["ana", "ben"]), st.sampled_from(PROBABILITIES))))
 def test_the_last_decision_on_each_annotator_holds(decided):
-    study = study_of(Decision(f"p-{kind}", who) for who, kind in decided)
+    decisions = [Decision(f"p-{kind}", who) for who, kind in decided]
+    study = study_of(decisions)
     assert study.probabilities == dict(decided)
     for who, kind in dict(decided).items():
         with pytest.raises(StudyError, match="already"):
-            check_decision(study, Decision(f"p-{kind}", who), f"annotator {who!r}")
+            check_decision(
+                last_decisions(decisions), Decision(f"p-{kind}", who), f"annotator {who!r}"
+            )
     assert study.asks_alike(study_of([])) == (not decided)
-
-
-@pytest.mark.parametrize("decision", [{}, {"annotator": "ana", "amount": 1.0}, {"item": 1}])
-def test_a_decision_on_probabilities_is_about_an_annotator_alone(decision):
-    with pytest.raises(StudyError, match="is about annotator, and nothing else"):
-        Decision("p-share", **decision)
 
 
 def test_a_program_begins_with_measurements():
@@ -77,14 +74,14 @@ def test_a_program_begins_with_measurements():
     assert probabilities() == {"program": "measurement"}
     with open_store("s.db") as store:
         session = LabellingService(store.collection("c")).session
-        assert session._history.votes(session.events).is_measured.all()
+        assert session._history.answers(session.events).is_measured.all()
 
 
 def test_who_has_answered_before_keeps_shares_until_told():
     with open_store("s.db") as store:
         collection = store.collection("c")
         collection.annotator("program")
-        collection.append([Judgement("program", 0, 1, "left", p=0.9)])
+        collection.append([Judgement.of("program", (0, 1), "left", p=0.9)])
     done("label", "c", "--judge", "python judge.py", "--as", "program", "--number", "3")
     assert probabilities() == {}
     told = done("annotators", "probabilities", "c", "program", "measurement")
@@ -99,7 +96,9 @@ def test_a_ranking_of_before_says_that_it_was_computed_again_until_somebody_deci
         collection = store.collection("c")
         for name in ("model", "ana"):
             collection.annotator(name)
-        collection.append([Judgement("model", 0, 1, "left", p=0.9), Judgement("ana", 1, 2, "left")])
+        collection.append(
+            [Judgement.of("model", (0, 1), "left", p=0.9), Judgement.of("ana", (1, 2), "left")]
+        )
         collection.decide(Decision("model", "model"))
     told = "p of model still counts as a share of votes"
     assert told in invoke("ranking", "c").stderr
@@ -114,10 +113,6 @@ def test_what_was_decided_before_a_run_stays():
         collection.decide(Decision("p-ignored", "program"))
     done("label", "c", "--judge", "python judge.py", "--as", "program", "--number", "3")
     assert probabilities() == {"program": "ignored"}
-
-
-def test_an_unknown_annotator_is_a_fault():
-    assert "eve" in fault("annotators", "probabilities", "c", "eve", "share")
 
 
 def test_imports_are_shares_unless_told():

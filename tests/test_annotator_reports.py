@@ -6,22 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_reports import (
-    BELOW_AVERAGE,
-    FEW,
-    FINE,
-    AnnotatorReport,
-    annotator_reports,
-)
-from sortnet.preference.laplace import fit
+from sortnet.preference.annotator_reports import FEW, FINE, AnnotatorReport
+from sortnet.preference.model import SHARPNESS
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.preference.vote_arrays import Votes
 
-N = 16
+N = 30
 KINDS = {
     "good": lambda p: p,
     "random": lambda p: np.full_like(p, 0.5),
@@ -31,39 +24,36 @@ KINDS = {
 }
 
 
-def judged(kinds: dict[str, str], each: int, seed: int) -> list[Judgement]:
-    """Answers about random pairs by annotators of these kinds."""
-    rng = np.random.default_rng(seed)
-    scores = np.linspace(0, 5, N)
-    found: list[Judgement] = []
-    for name, kind in kinds.items():
-        pairs = np.array([rng.choice(N, 2, replace=False) for _ in range(each)])
-        p = KINDS[kind](ndtr(scores[pairs[:, 0]] - scores[pairs[:, 1]]))
-        for (left, right), is_left in zip(pairs.tolist(), rng.random(each) < p, strict=True):
-            answer = "left" if is_left else "right"
-            found.append(Judgement(name, left, right, answer, number=len(found) + 1))
+def people(*annotators: tuple[str, int, float], seed: int, n: int = N) -> list[Judgement]:
+    """Answers about random pairs by p0, p1, ...: (kind, number of answers, reliability)."""
+    rng, found = np.random.default_rng(seed), []
+    scores = rng.normal(0, 1.5, n)
+    for who, (kind, n_answers, reliability) in enumerate(annotators):
+        left = rng.integers(0, n, n_answers)
+        right = (left + rng.integers(1, n, n_answers)) % n
+        p = KINDS[kind](ndtr(reliability * (scores[left] - scores[right])))
+        sides = np.where(rng.random(n_answers) < p, "left", "right")
+        for i, j, answer in zip(left.tolist(), right.tolist(), sides.tolist(), strict=True):
+            found.append(Judgement.of(f"p{who}", (i, j), answer, number=len(found) + 1))
     return found
 
 
-def reported(
-    judgements: list[Judgement], study: Study | None = None, *, seed: int = 0
-) -> dict[str, AnnotatorReport]:
-    """Reports after a fit without the excluded annotators."""
-    study = study or Study()
-    counted = [j for j in judgements if j.annotator not in study.excluded]
-    numbers = {name: k for k, name in enumerate(dict.fromkeys(j.annotator for j in counted))}
-    posterior = fit(np.empty((N, 0)), votes_of(counted, numbers), len(numbers), seed=seed).posterior
-    names = {j.annotator: numbers.get(j.annotator) for j in judgements}
-    return {r.name: r for r in annotator_reports(names, judgements, posterior, study)}
+def three_good(kind: str, n_answers: int, seed: int) -> list[Judgement]:
+    """p0 is of this kind and gives this number of answers, three good people 100 each."""
+    return people((kind, n_answers, 1), *[("good", 100, 1)] * 3, seed=seed)
 
 
-def votes_of(judgements: list[Judgement], numbers: dict[str, int]) -> Votes:
-    rows = [(j.left, j.right, j.answer == "left", numbers[j.annotator]) for j in judgements]
-    left, right, target, annotator = np.array(rows).T
-    return Votes(left, right, target.astype(float), annotator)
+def session_of(judgements: list[Judgement], study: Study | None = None, n: int = N) -> Session:
+    session = Session(None, n, seed=0, study=study)
+    session.replay(judgements)
+    session.refit()
+    return session
 
 
-PEOPLE = {"ana": "good", "ben": "good", "cat": "good"}
+def reported(judgements: list[Judgement], study: Study | None = None) -> list[AnnotatorReport]:
+    """A report on each annotator, by a fit without the excluded ones."""
+    names = [*dict.fromkeys(judgement.annotator for judgement in judgements)]
+    return session_of(judgements, study).reports(names, judgements)
 
 
 @pytest.mark.parametrize(
@@ -76,124 +66,73 @@ PEOPLE = {"ana": "good", "ben": "good", "cat": "good"}
         ("good", ""),
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
-def test_who_answers_badly_is_named_and_nobody_else(kind, verdict, seed):
-    reports = reported(judged({**PEOPLE, "eve": kind}, 80, seed))
-    assert {name: r.verdict for name, r in reports.items()} == {
-        **dict.fromkeys(PEOPLE, ""),
-        "eve": verdict,
-    }
-    eve = reports["eve"]
-    assert eve.reliability.low < eve.reliability.value < eve.reliability.high
-    assert (eve.side_bias.low > 0.5) == (kind == "left")
-    assert (eve.side_bias.high < -0.5) == (kind == "right")
+@pytest.mark.parametrize(("n_answers", "seed"), [(100, 200), (200, 201), (200, 202)])
+def test_who_answers_badly_is_named_and_nobody_else(kind, verdict, n_answers, seed):
+    first, *others = reported(three_good(kind, n_answers, seed))
+    assert first.verdict == verdict
+    assert {report.verdict for report in others} <= set(FINE)
+    assert first.reliability.low <= first.reliability.value <= first.reliability.high
+    assert (first.side_bias.low > 0.5) == (kind == "left")
+    assert (first.side_bias.high < -0.5) == (kind == "right")
 
 
-def people(c: np.ndarray, answers: np.ndarray, seed: int, kind: str = "good") -> list[Judgement]:
-    """Answers of annotators of these reliabilities about random pairs of 40 items; the first is of
-    another kind."""
-    rng, found = np.random.default_rng(seed), []
-    scores = rng.normal(0, 1.5, N_ITEMS)
-    for who, (reliability, n) in enumerate(zip(c, answers, strict=True)):
-        left = rng.integers(0, N_ITEMS, n)
-        right = (left + rng.integers(1, N_ITEMS, n)) % N_ITEMS
-        p = ndtr(reliability * (scores[left] - scores[right]))
-        p = KINDS[kind](p) if who == 0 else p
-        for i, j, is_left in zip(left.tolist(), right.tolist(), rng.random(n) < p, strict=True):
-            answer = "left" if is_left else "right"
-            found.append(Judgement(f"p{who}", i, j, answer, number=len(found) + 1))
-    return found
-
-
-N_ITEMS = 40
-
-
-def session_of(judgements: list[Judgement]) -> Session:
-    session = Session(None, N_ITEMS, seed=0)
-    session.replay(judgements)
-    session.refit()
-    return session
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_honest_annotators_are_not_named_whatever_their_reliability(seed):
+def test_honest_annotators_are_not_named_whatever_their_reliability():
     """From .6 to 1.4, with 60 to 3,000 answers each."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     c, answers = rng.uniform(0.6, 1.4, 16), np.exp(rng.uniform(np.log(60), np.log(3000), 16))
-    judgements = people(c, answers.astype(int), seed)
-    reports = session_of(judgements).reports([f"p{k}" for k in range(16)], judgements)
-    assert [r.verdict for r in reports if r.verdict not in FINE] == []
-    session = session_of(people(np.ones(4), np.full(4, 1000), seed))
-    assert not all(session.better_without(f"p{k}") for k in range(4))
-    weaker = [r.verdict for r, k in zip(reports, c, strict=True) if k < 0.65 and r.answers > 1000]
-    assert set(weaker) <= {BELOW_AVERAGE}
-
-
-@pytest.mark.parametrize(
-    ("kind", "verdict"),
-    [("random", "answers at random"), ("inverted", "inverted"), ("left", "always left")],
-)
-def test_who_spoils_the_others_is_named_and_better_left_out(kind, verdict):
-    judgements = people(np.ones(5), np.array([150, 100, 100, 100, 100]), 1, kind)
-    session = session_of(judgements)
-    report, *others = session.reports([f"p{k}" for k in range(5)], judgements)
-    assert report.verdict == verdict and {r.verdict for r in others} <= set(FINE)
-    assert session.better_without("p0")
+    honest = [("good", int(n), reliability) for n, reliability in zip(answers, c, strict=True)]
+    reports = reported(people(*honest, seed=0))
+    assert [report.verdict for report in reports if report.verdict not in FINE] == []
 
 
 def test_reliability_is_unknown_while_nobody_else_has_answered():
-    alone = people(np.ones(1), np.array([60]), 0, "left")
-    (report,) = session_of(alone).reports(["p0"], alone)
+    alone = people(("left", 60, 1), seed=0)
+    (report,) = reported(alone)
     assert (report.reliability, report.verdict) == (None, "always left")
     both = alone + [replace(j, annotator="p1", number=61) for j in alone[:1]]
-    assert session_of(both).reports(["p0"], both)[0].reliability is not None
+    assert reported(both)[0].reliability is not None
 
 
 def test_reliability_is_unknown_while_others_answer_about_other_items_only():
-    first = people(np.ones(1), np.array([60]), 0)
-    second = [
-        replace(j, left=j.left + N_ITEMS, right=j.right + N_ITEMS, annotator="p1") for j in first
-    ]
-    numbers, both = {"p0": 0, "p1": 1}, first + second
-    n, votes = 2 * N_ITEMS, votes_of(both, numbers)
-    posterior = fit(np.empty((n, 0)), votes, 2).posterior
-    for features in (False, True):  # by which the scores of all items are informed
-        found = annotator_reports(numbers, both, posterior, Study(), features=features)
-        assert [r.reliability is not None for r in found] == [features, features]
+    first = people(("good", 60, 1), seed=0)
+    second = [Judgement.of("p1", (j.left + N, j.right + N), j.word, number=j.number) for j in first]
+    both = first + second
+    for features in (None, np.random.default_rng(0).standard_normal((2 * N, 1))):
+        session = Session(features, 2 * N, seed=0)
+        session.replay(both)
+        session.refit()
+        found = session.reports(["p0", "p1"], both)
+        # Features inform the scores of all items.
+        assert [r.reliability is not None for r in found] == [features is not None] * 2
 
 
 def test_intervals_of_reliability_cover_that_of_equal_annotators():
     found = [
-        report.reliability
-        for seed in range(8)
-        for report in reported(judged({**PEOPLE, "dan": "good"}, 60, seed)).values()
+        report.reliability for seed in range(8) for report in reported(three_good("good", 60, seed))
     ]
     covered = np.mean([r.low <= 1 <= r.high for r in found])
     assert covered >= 0.8  # of 32; the scale is that of the median annotator
 
 
 def test_few_answers_say_nothing():
-    few = reported(judged({**PEOPLE, "eve": "inverted"}, FEW - 1, 0))
-    assert {r.verdict for r in few.values()} == {"too few answers"}
+    few = people(*[("inverted", FEW - 1, 1)] * 2, seed=0)
+    assert {report.verdict for report in reported(few)} == {"too few answers"}
 
 
 def test_expected_agreement_is_that_of_sampled_people():
-    judgements = judged(PEOPLE, 200, 1)
-    numbers = {name: k for k, name in enumerate(PEOPLE)}
-    posterior = fit(np.empty((N, 0)), votes_of(judgements, numbers), 3, draws=4000).posterior
-    ana, *_ = annotator_reports(dict(numbers), judgements, posterior, Study())
-    others = [j for j in judgements if j.annotator != "ana"]
-    own = [j for j in judgements if j.annotator == "ana"]
+    judgements = three_good("good", 200, 1)
+    session = session_of(judgements)
+    posterior = session.posterior
+    (ana,) = session.reports(["p0"], judgements)
+    others = [j for j in judgements if j.annotator != "p0"]
+    own = [j for j in judgements if j.annotator == "p0"]
     pairs = [a.pair for a in own for b in others if a.pair == b.pair]
     i, j = np.array(pairs).T
-    p = ndtr(posterior.draws[:, i] - posterior.draws[:, j])
+    p = expit(SHARPNESS * (posterior.draws[:, i] - posterior.draws[:, j]))
     assert ana.shared == len(pairs)
     assert ana.expected_agreement == pytest.approx(np.mean(p**2 + (1 - p) ** 2), abs=0.01)
     same = [
-        (a.answer == b.answer) == (a.left == b.left)
-        for a in own
-        for b in others
-        if a.pair == b.pair
+        (a.word == b.word) == (a.left == b.left) for a in own for b in others if a.pair == b.pair
     ]
     assert ana.agreement == pytest.approx(np.mean(same))
 
@@ -202,30 +141,27 @@ def test_gold_scores_count_every_answer_about_a_gold_pair():
     study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=5)])
     said = [("left", 3, 1), ("right", 1, 3), ("left", 1, 3), ("tie", 2, 5), ("left", 7, 8)]
     judgements = [
-        Judgement("ana", left, right, answer, number=k)
+        Judgement.of("ana", (left, right), answer, number=k)
         for k, (answer, left, right) in enumerate(said, start=1)
     ]
-    ana = reported(judgements, study)["ana"]
+    (ana,) = reported(judgements, study)
     assert (ana.gold.value, ana.gold_answers) == (0.5, 4)
     assert 0 < ana.gold.low < 0.5 < ana.gold.high < 1
 
 
 def test_an_excluded_annotator_is_measured_by_the_scores_of_the_others():
-    judgements = judged({**PEOPLE, "eve": "inverted"}, 80, 0)
-    reports = reported(judgements, study_of([Decision("exclude", "eve", reason="inverted")]))
-    eve = reports["eve"]
-    assert (eve.state, eve.reason, eve.verdict, eve.answers) == (
+    judgements = three_good("inverted", 80, 0)
+    study = study_of([Decision("exclude", "p0", reason="inverted")])
+    first, second, *_ = reported(judgements, study)
+    assert (first.state, first.reason, first.verdict, first.answers) == (
         "excluded", "inverted", "inverted", 80,
     )  # fmt: skip
-    assert reports["ana"].state == "active"
+    assert second.state == "active"
 
 
 def test_undone_answers_count_for_nothing():
-    judgements = judged({"ana": "good"}, 3, 0)
-    undo = Judgement("ana", *judgements[0].pair, "undo", undoes=1, number=4)
-    assert reported(judgements)["ana"].answers == 3
-    posterior = fit(np.empty((N, 0)), votes_of(judgements, {"ana": 0}), 1).posterior
-    (ana,) = annotator_reports({"ana": 0}, [*judgements, undo], posterior, Study())
-    assert ana.answers == 2
-    (nobody,) = annotator_reports({"zoe": None}, judgements, posterior, Study())
+    judgements = people(("good", 3, 1), seed=0)
+    undo = Judgement.of("p0", judgements[0].pair, "undo", undoes=1, number=4)
+    one, nobody = session_of([*judgements, undo]).reports(["p0", "zoe"])
+    assert one.answers == 2
     assert (nobody.answers, nobody.reliability, nobody.verdict) == (0, None, "no answers")

@@ -1,4 +1,4 @@
-"""sortnet annotators agreement: alpha, own consistency and cycles, each with its number."""
+"""sortnet annotators agreement: alpha and own consistency, each with its number."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store.add_items("new", made_items(3))
         plain = store.add_items("plain", made_items(3))
         plain.append([
-            Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right"),  # the same
-            Judgement("ana", 1, 2, "left"), Judgement("ben", 1, 2, "right"),  # not the same
-            Judgement("ana", 1, 0, "right"), Judgement("ana", 2, 1, "left"),  # as at first; not
-            Judgement("ana", 2, 0, "left"), Judgement("ana", 2, 0, "left"),  # as at first
-            Judgement("ben", 0, 2, "skip"), Judgement("eve", 0, 1, "right"),
-            *[Judgement("ana", 1, 2, "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2
+            Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right"),
+            Judgement.of("ana", (1, 2), "left"), Judgement.of("ben", (1, 2), "right"),
+            Judgement.of("ana", (1, 0), "right"), Judgement.of("ana", (2, 1), "left"),
+            Judgement.of("ana", (2, 0), "left"), Judgement.of("ana", (2, 0), "left"),  # as at first
+            Judgement.of("ben", (0, 2), "skip"), Judgement.of("eve", (0, 1), "right"),
+            *[Judgement.of("ana", (1, 2), "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2
         ])  # fmt: skip
         plain.decide(Decision("exclude", "eve"))
         groups = ("x", "x", "y\x1b[2J", "y\x1b[2J")
         grouped = store.add_items("grouped", made_items(4, groups=groups))
         answers = (("ana", "left"), ("ben", "left"), ("cy", "right"))
-        grouped.append([Judgement(who, 0, 1, said) for who, said in answers])  # type: ignore[arg-type]
-        grouped.append([Judgement(who, 2, 3, "left") for who, _ in answers])
+        grouped.append([Judgement.of(who, (0, 1), said) for who, said in answers])  # type: ignore[arg-type]
+        grouped.append([Judgement.of(who, (2, 3), "left") for who, _ in answers])
 
 
-def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
+def test_alpha_and_consistency_are_those_computed_by_hand() -> None:
     found = value_of(done("annotators", "agreement", "plain", "--json"))
     # Both ways round: 1 1, 0 0, 1 0 and 0 1, so alpha = 1 - (8 - 1) * 4 / (64 - 16 - 16).
     assert found == {
@@ -47,14 +47,12 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
         "shared_pairs": 2,
         "consistency": 0.8,
         "repeats": 5,
-        "cycles": 1.0,  # 0 over 1 over 2 over 0
-        "triples": 1,
         "groups": [],
     }
     result = invoke("annotators", "agreement", "plain")
     header, line = result.stdout.splitlines()
-    assert " ".join(header.split()) == "alpha shared pairs with self repeats cycles triples"
-    assert line.split() == ["plain", "0.12", "2", "0.80", "5", "1.00", "1"]
+    assert " ".join(header.split()) == "alpha shared pairs with self repeats"
+    assert line.split() == ["plain", "0.12", "2", "0.80", "5"]
     assert "1 is perfect, 0 is chance" in result.stderr
 
 
@@ -65,8 +63,8 @@ def test_each_group_has_its_own_figures_the_least_alpha_first() -> None:
     ]  # fmt: skip
     assert found["shared_pairs"] == 2 and found["consistency"] is None
     lines = done("annotators", "agreement", "grouped").splitlines()
-    assert lines[2].split() == ["x", "-0.11", "1", "-", "0", "-", "0"]
-    assert lines[3].split()[1:] == ["1.00", "1", "-", "0", "-", "0"] and "\x1b" not in lines[3]
+    assert lines[2].split() == ["x", "-0.11", "1", "-", "0"]
+    assert lines[3].split()[1:] == ["1.00", "1", "-", "0"] and "\x1b" not in lines[3]
 
 
 def test_nothing_to_compare_is_one_line() -> None:

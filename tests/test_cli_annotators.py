@@ -91,19 +91,6 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     assert ranked() == with_eve
 
 
-def test_who_is_out_gets_one_line(home):
-    answer("ana", "good", 2)
-    for on, off, why in (
-        (("exclude", "texts", "ana"), ("exclude", "texts", "ana", "--undo"), "ana is excluded"),
-        (("pause", "texts", "ana"), ("pause", "texts", "ana", "--undo"), "ana is paused"),
-        (("pause", "texts"), ("pause", "texts", "--undo"), "the collection is paused"),
-    ):
-        done("annotators", *on)
-        assert why in fault("label", "texts", "--as", "ana")
-        done("annotators", *off)
-        assert answer("ana", "good", 1)["answered"] == 1
-
-
 @pytest.mark.parametrize(
     ("kind", "why"), [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")]
 )
@@ -135,16 +122,6 @@ class Deciding:
 
     def wants_undo(self, why):
         return True  # tries to undo, which is refused
-
-
-def test_a_quota_ends_the_questions(home):
-    answer("ana", "good", 1)
-    assert "quota         ana: 3 answers\n" in done("ask", "texts", "--quota", "ana", 3)
-    said = answer("ana", "good", 10)
-    why = "no more questions: ana has given all 3 answers asked for"
-    assert (said["answered"], said["why"]) == (2, why)
-    assert "quota" not in done("ask", "texts", "--quota", "ana", 0)
-    assert answer("ana", "good", 2)["answered"] == 2
 
 
 def test_gold_pairs_are_mixed_in_and_scored(home):
@@ -199,17 +176,6 @@ def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
     assert "no item 't99'" in fault("items", "retire", "texts", "t99")
     done("items", "restore", "texts", "t07")
     assert ranked() == before
-
-
-def test_an_overlap_gives_each_pair_to_several_people(home):
-    assert "overlap       2 answers a pair\n" in done("ask", "texts", "--overlap", 2)
-    answer("ana", "good", 12)
-    answer("ben", "good", 12)
-    listed = value_of(done("judgements", "list", "texts", "--json", "--limit", "100"))
-    shared = {tuple(sorted((r["left"], r["right"]))) for r in listed if r["annotator"] == "ana"}
-    asked = [r for r in listed if r["strategy"] == "overlap"]
-    assert len(asked) >= 6 and {r["annotator"] for r in asked} == {"ben"}
-    assert all(tuple(sorted((r["left"], r["right"]))) in shared for r in asked)
 
 
 @pytest.mark.parametrize(

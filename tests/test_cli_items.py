@@ -105,7 +105,7 @@ def test_more_items_are_described_together_with_those_that_are_there():
 def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
     done("items", "add", "essays", "essays.csv")
     with open_store("s.db") as store:
-        before = store.collection("essays").append([Judgement("ana", 0, 2, "left")])
+        before = store.collection("essays").append([Judgement.of("ana", (0, 2), "left")])
     Path("new.csv").write_text("id,text,stars\ne3,Rewritten.,4\ne0,New.,2\n")
     said = fault("items", "add", "essays", "new.csv")
     assert "new.csv: an item 'e3' is there already (--update replaces it)" in said
@@ -148,7 +148,7 @@ def test_collections_are_listed_with_what_is_in_them():
     done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
     with open_store("s.db") as store:
         store.collection("ids").append(
-            [Judgement("ana", 0, 1, "tie"), Judgement("bo", 0, 1, "left")]
+            [Judgement.of("ana", (0, 1), "tie"), Judgement.of("bo", (0, 1), "left")]
         )
     header, *lines = done("items", "list").splitlines()
     assert header.split()[:5] == ["collection", "items", "features", "annotators", "judgements"]
@@ -354,9 +354,9 @@ def test_an_id_is_whole_in_every_table_where_the_terminal_is_wide_enough(monkeyp
     Path("long.csv").write_text("id,text\n" + "".join(f"{id},Some words of {id}.\n" for id in ids))
     done("items", "add", "long", "long.csv")
     with open_store("s.db") as store:
-        store.collection("long").append([Judgement("ana", 0, 1, "left")])
+        store.collection("long").append([Judgement.of("ana", (0, 1), "left")])
     for command in (("ranking", "long"), ("judgements", "list", "long")):
-        monkeypatch.setenv("COLUMNS", "160")
+        monkeypatch.setenv("COLUMNS", "200")
         table = done(*command)
         assert ids[0] in table and ids[1] in table
         monkeypatch.setenv("COLUMNS", "80")

@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         args = store.add_items("args", made_items(5))
         (lease,) = args.lease("ana", [question(3, 1)], 60)
         answer_lease(args, lease, "ana", "left", 1250)
-        args.append([Judgement("bo", 0, 2, "tie")])
+        args.append([Judgement.of("bo", (0, 2), "tie")])
         args.undo("ana", 1)
     return tmp_path
 
@@ -34,10 +34,10 @@ def folder(tmp_path, monkeypatch) -> Path:
 def test_judgements_are_listed_with_what_became_of_them():
     result = invoke("judgements", "list", "args")
     header, first, second, third = result.stdout.splitlines()
-    assert header.split()[:6] == ["judgement", "annotator", "left", "right", "answer", "seconds"]
-    assert first.split()[:7] == ["1", "ana", "i3", "i1", "left", "(undone)", "1.2"]
-    assert second.split() == ["2", "bo", "i0", "i2", "tie", "-", "-"]
-    assert third.split()[:7] == ["3", "ana", "i3", "i1", "undo", "of", "1"]
+    assert header.split()[:5] == ["judgement", "annotator", "items", "answer", "seconds"]
+    assert first.split()[:8] == ["1", "ana", "i3,", "i1", "best", "i3", "(undone)", "1.2"]
+    assert second.split() == ["2", "bo", "i0,", "i2", "same", "-", "-"]
+    assert third.split()[:7] == ["3", "ana", "i3,", "i1", "undo", "of", "1"]
     assert result.stderr == "1 answer of 1 annotator\n"
     result = invoke("judgements", "list", "args", "--limit", "1")
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["judgement", "3"]
@@ -46,14 +46,14 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert [row["number"] for row in rows] == [1, 2, 3]
     assert [row["undone"] for row in rows] == [True, False, False]
     assert [row["undoes"] for row in rows] == [None, None, 1]
-    assert rows[0]["milliseconds"] == 1250 and rows[0]["strategy"] == "bald"
+    assert rows[0]["milliseconds"] == 1250 and rows[0]["strategy"] == "informative"
     assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
 
 
 def test_a_comment_of_two_lines_is_listed_in_one():
     with open_store("s.db") as store:
         store.collection("args").append(
-            [Judgement("eva", 0, 2, "skip", comment="Best: A\nWorst: A")]
+            [Judgement.of("eva", (0, 2), "skip", comment="Best: A\nWorst: A")]
         )
     last = invoke("judgements", "list", "args").stdout.splitlines()[-1]
     assert last.endswith("Best: A Worst: A")
@@ -69,7 +69,7 @@ def test_nothing_said_yet_is_said():
 def test_control_characters_of_an_id_do_not_reach_the_terminal():
     with open_store("s.db") as store:
         odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
-        odd.append([Judgement("ana", 0, 1, "left")])
+        odd.append([Judgement.of("ana", (0, 1), "left")])
     said = done("judgements", "list", "odd")
     assert "\x1b" not in said and "x" * 25 not in said
 
@@ -126,7 +126,7 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
         comments = ["=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1"]
         odd.append(
             [
-                Judgement("-2", k, (k + 1) % n, "left", comment=comment)
+                Judgement.of("-2", (k, (k + 1) % n), "left", comment=comment)
                 for k, comment in enumerate(comments)
             ]
         )
@@ -141,9 +141,9 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
 
     safe = rows("safe.csv")
     assert all(cell[:1] not in (*"=+-@\t\r\n\uff1d",) for row in safe for cell in row.values())
-    assert [row["left"] for row in safe[:2]] == ["'=1+1", "''=1+1"]
+    assert [row["item1"] for row in safe[:2]] == ["'=1+1", "''=1+1"]
     raw = rows("raw.csv")
-    assert [row["left"] for row in raw] == list(ids) and "escaped" not in raw[0]
+    assert [row["item1"] for row in raw] == list(ids) and "escaped" not in raw[0]
     assert [row["comment"] for row in raw] == comments
     for name, file in (("same", "safe.csv"), ("again", "raw.csv")):
         assert done("judgements", "import", name, file) == f"{name}: {n} judgements added\n"
@@ -168,7 +168,12 @@ def test_a_file_of_another_name_is_read_as_it_is_said():
     )
     done("judgements", "import", "copy", "votes", "--format", "csv", "--as", "ana")
     (row,) = csv.DictReader(io.StringIO(done("judgements", "export", "copy", "--format", "csv")))
-    assert (row["annotator"], row["left"], row["answer"]) == ("ana", "i0", "left")
+    assert (row["annotator"], row["item1"], row["answer"], row["best"]) == (
+        "ana",
+        "i0",
+        "best",
+        "i0",
+    )
 
 
 def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
@@ -185,4 +190,4 @@ def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
     assert "--fields LEFT RIGHT" in fault(*named)
     assert "1 judgements added" in done(*named, "--fields", "two", "one")
     last = value_of(done("judgements", "list", "copy", "--json"))[-1]
-    assert (last["left"], last["right"], last["answer"]) == ("i1", "i0", "right")
+    assert (last["items"], last["answer"], last["best"]) == (["i1", "i0"], "best", "i0")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done, fault, invoke
@@ -13,7 +12,6 @@ from collection_helpers import made_items
 from result_helpers import notes_of, value_of
 
 from sortnet.preference import Judgement
-from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -30,8 +28,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     with open_store("s.db") as store:
         collection = store.add_items("c", made_items(6, d=0, texts=texts))
         pairs = [(k + 1, k) for k in range(5)] * 8
-        answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]
-        collection.append([*answers, Judgement("ana", 1, 0, "right", strategy="random")])
+        answers = [Judgement.of(who, (a, b), "left") for who in ("ana", "bo") for a, b in pairs]
+        collection.append([*answers, Judgement.of("ana", (1, 0), "right", strategy="random")])
         collection.undo("ana", 1)
         store.add_items("new", made_items(3))
     return tmp_path
@@ -85,32 +83,13 @@ def test_how_far_it_is_is_said_beside_it():
 def test_far_from_the_goal_one_line_says_what_is_left_and_more_is_behind_an_option():
     with open_store("s.db") as store:
         new = store.collection("new")
-        new.append([Judgement("ana", 0, 1, "left")])
+        new.append([Judgement.of("ana", (0, 1), "left")])
         lines = invoke("ranking", "new", "--verbose").stderr.splitlines()
         assert lines[-1] == "no hold-out answers yet to check the model"
-        new.append([Judgement("ana", 0, 2, "left", strategy="random")])
+        new.append([Judgement.of("ana", (0, 2), "left", strategy="random")])
     (line,) = invoke("ranking", "new").stderr.splitlines()
     assert line.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in line
     assert len(line.split()) <= 32
-
-
-def test_who_made_the_ranking_less_sure_is_named_in_the_line():
-    rng = np.random.default_rng(0)
-    with open_store("s.db") as store:
-        collection = store.add_items("eight", made_items(8, d=0))
-        pairs = [(i, j) for i in range(8) for j in range(i)]
-        answers = [Judgement(who, i, j, "left") for i, j in pairs for who in ("ana", "ben")]
-        sides = rng.permutation([True, False] * 14).tolist()
-        answers += [
-            Judgement("eve", *((i, j) if turned else (j, i)), "left")
-            for (i, j), turned in zip(pairs, sides, strict=True)
-        ]
-        collection.append(answers)
-    (line,) = invoke("ranking", "eight").stderr.splitlines()
-    assert line.endswith("; eve's answers made it less sure: sortnet annotators eight")
-    with open_store("s.db") as store:
-        store.collection("eight").decide(Decision("exclude", "eve"))
-    assert "less sure" not in invoke("ranking", "eight").stderr
 
 
 def test_csv_can_be_read_again_and_json_is_one_document():
@@ -157,7 +136,7 @@ def grouped(folder) -> None:
         items = made_items(6, d=0, groups=groups, texts=texts)
         collection = store.add_items("g", items)
         pairs = [(2, 0), (3, 1), (0, 4), (1, 5)] * 8
-        collection.append([Judgement("ana", a, b, "left") for a, b in pairs])
+        collection.append([Judgement.of("ana", (a, b), "left") for a, b in pairs])
 
 
 def test_ranks_are_of_each_group(grouped):
@@ -185,7 +164,9 @@ def test_one_group_can_be_had_alone(grouped):
 def test_a_ranking_of_parts_that_were_never_compared_says_so(folder):
     with open_store("s.db") as store:
         collection = store.add_items("parts", made_items(4, d=0))
-        collection.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 2, 3, "left")] * 8)
+        collection.append(
+            [Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (2, 3), "left")] * 8
+        )
     said = invoke("ranking", "parts").stderr
     assert "4 items fall into 2 sets without any answer between the sets, so their order" in said
     assert "sets" not in invoke("ranking", "c").stderr

@@ -37,7 +37,7 @@ def better(items, rng: np.random.Generator, who: str, n: int, *, upside_down: bo
     for _ in range(n):
         a, b = (int(k) for k in rng.permutation(N)[:2])
         left = (items.features[a, 0] > items.features[b, 0]) != upside_down
-        yield Judgement(who, a, b, "left" if left else "right")
+        yield Judgement.of(who, (a, b), "left" if left else "right")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def made(tmp_path_factory) -> Path:
     with open_store(folder / "s.db") as store:
         collection = store.add_items("c", items)
         said = [j for who in ("ana", "bo") for j in better(items, rng, who, 80)]
-        collection.append([*said, Judgement("ana", 0, 1, "tie"), Judgement("bo", 0, 1, "skip")])
+        collection.append(
+            [*said, Judgement.of("ana", (0, 1), "tie"), Judgement.of("bo", (0, 1), "skip")]
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("said.txt").write_text(done("train", "c", "--out", "m", "--store", "s.db", *FAST))
@@ -220,7 +222,7 @@ def test_other_items_judgements_or_decisions_are_other_data(facts):
     store, collection, items = facts
     known = marks(read_judged(collection))
     changes = (
-        lambda: collection.append([Judgement("ana", 0, 1, "left")]),
+        lambda: collection.append([Judgement.of("ana", (0, 1), "left")]),
         lambda: collection.decide(Decision("exclude", annotator="bo")),
         lambda: store.add_items(
             "f", replace(items, texts=("other", *items.texts[1:])), update=True
@@ -241,7 +243,7 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
             session.tell(judgement)
     for _ in range(60):
         a, b = (int(k) for k in rng.permutation(N)[:2])
-        session.tell(Judgement("coin", a, b, "left" if rng.random() < 0.5 else "right"))
+        session.tell(Judgement.of("coin", (a, b), "left" if rng.random() < 0.5 else "right"))
     _, weight = session.weighted()
     assert weight.pop("coin") < 0.5 * min(weight.values())
 
@@ -261,10 +263,10 @@ def test_what_cannot_be_learned_from_is_refused_in_one_line(name, more, said):
     with open_store("s.db") as store:
         if "empty" not in store.collections_frame()["name"].tolist():
             store.add_items("empty", made_items(4))
-            store.add_items("pair", made_items(4)).append([Judgement("ana", 0, 1, "left")])
+            store.add_items("pair", made_items(4)).append([Judgement.of("ana", (0, 1), "left")])
             none = np.empty((4, 0), np.float32)
             plain = replace(made_items(4), features=none, feature_names=())
-            store.add_items("plain", plain).append([Judgement("ana", 0, 1, "left")])
+            store.add_items("plain", plain).append([Judgement.of("ana", (0, 1), "left")])
     assert said in fault("train", name, "--out", "x", *FAST, *more)
     assert not Path("x").exists()
 

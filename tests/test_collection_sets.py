@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +16,13 @@ from test_report import Page
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.base import unordered_pair
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.set_answers import ALIKE, CHOICES
-from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
-from store.service.criteria import Criteria
 from store.service.judged_queries import read_judged
 from store.service.labelling import LabellingService, new_session
 
@@ -91,9 +87,8 @@ def test_the_size_is_set_shown_and_refused():
 def test_answers_are_counted_once_and_listed_with_their_items():
     listed = value_of(done("judgements", "list", "c", "--json", "--limit", "100"))
     assert len(listed) == 51  # with the undo
-    sets = [row for row in listed if row["items"]]
-    assert len(sets) > 40 and all(row["left"] is None for row in sets)
-    assert {len(row["items"]) for row in sets} == {4}
+    sizes = [len(row["items"]) for row in listed]
+    assert sizes.count(4) > 40
     words = done("judgements", "list", "c", "--limit", "3")
     assert words.split()[:5] == ["judgement", "annotator", "items", "answer", "seconds"]
     people = value_of(done("annotators", "list", "c", "--json"))
@@ -137,35 +132,24 @@ def test_a_model_is_learned_from_the_comparisons_that_follow():
     assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
 
 
-def test_the_comparisons_of_an_answer_weigh_together_as_its_bits(tmp_path):
+def test_the_comparisons_of_an_answer_about_four_weigh_three_together(tmp_path):
     with open_store(tmp_path / "w.db") as store:
         collection = store.add_items("w", made_items(30, d=3))
         rng = np.random.default_rng(0)
         judgements = []
         for _ in range(60):
-            items = rng.permutation(30)[:4].tolist()
-            left, right, *further = items
-            judgements.append(Judgement(
-                "ana", left, right, "best", further=tuple(further),
-                best=max(items), worst=min(items),
-            ))  # fmt: skip
+            items = tuple(rng.permutation(30)[:4].tolist())
+            judgements.append(Judgement("ana", items, "best", max(items), min(items)))
         collection.append(judgements)
         data = read_judged(collection)
         session = new_session(collection, collection.items())
         session.replay(collection.judgements())
         votes, (of_annotator,) = session.weighted()[0], session.weighted()[1].values()
-    # One of 12 answers has 3.58 bits, over 5 comparisons.
-    assert votes.weight is not None and len(votes) == 5 * 60
-    assert votes.weight == pytest.approx(np.log2(12) / 5)
+    assert len(votes) == 5 * 60
+    assert votes.weight == pytest.approx(3 / 5)
     judged = np.concatenate([part.judged.weight for part in (data.train, data.vali)])
-    times = judged / (of_annotator * np.log2(12) / 5)  # a pair that is in several sets weighs more
+    times = judged / (of_annotator * 3 / 5)  # a pair that is in several sets weighs more
     assert times == pytest.approx(np.round(times)) and times.min() == pytest.approx(1)
-    assert {round(layout.weight * len(layout.comparisons), 6) for layout in CHOICES} == {
-        round(float(np.log2(k * n)), 6) for k in range(3, 7) for n in (1, k - 1)
-    }
-    assert [layout.weight * len(layout.comparisons) for layout in ALIKE] == pytest.approx(
-        [2, 3, 4, 5]
-    )
 
 
 def random_answers(seed: int, m: int = 150) -> list[Judgement]:
@@ -176,16 +160,16 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
         who = str(rng.choice(["ana", "bo", "cy"]))
         if made and rng.random() < 0.05:
             earlier = made[rng.integers(len(made))]
-            if earlier.answer != "undo" and earlier.number not in {j.undoes for j in made}:
+            if earlier.word != "undo" and earlier.number not in {j.undoes for j in made}:
                 made.append(earlier.undo())
                 made[-1] = Judgement(**{**vars(made[-1]), "number": number})
                 continue
-        items = rng.permutation(10)[: rng.integers(2, 7)].tolist()
-        left, right, *further = items
+        items = tuple(rng.permutation(10)[: rng.integers(2, 7)].tolist())
         facts = {
-            "further": tuple(further),
             "number": number,
-            "strategy": str(rng.choice(["bald", "random"])) if len(items) == 2 else "bald",
+            "strategy": str(rng.choice(["informative", "random"]))
+            if len(items) == 2
+            else "informative",
             "milliseconds": int(rng.integers(100, 9000)),
             "cost": float(rng.random()),
         }
@@ -194,39 +178,33 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
         if word == "best":
             facts["best"], worst = rng.permutation(items)[:2].tolist()
             facts["worst"] = worst if rng.random() < 0.5 else None
-        made.append(Judgement(who, left, right, word, **facts))  # type: ignore[arg-type]
+        made.append(Judgement.of(who, items, word, **facts))  # type: ignore[arg-type]
     return made
 
 
 def followed(one: Judgement) -> list[tuple[int, int, float]]:
     """(better, worse, 1), or (a, b, ½) for items that are alike, of an answer."""
-    if one.answer in ("tie", "same"):
+    if one.word in ("tie", "same"):
         return [(*pair, 0.5) for pair in one.pairs]
-    return [(*pair, 1.0) for pair in one.comparisons()]
+    preferred = [(one.better_of(*pair), pair) for pair in one.pairs]
+    return [(best, *({*pair} - {best}), 1.0) for best, pair in preferred if best is not None]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_comparisons_of_a_table_are_those_of_its_answers(seed):
     answers = random_answers(seed)
     table = Judgements.of(answers)
-    rows = np.flatnonzero(table.is_answer & table.is_set)
-    found = set_comparisons(table, rows)
+    found = Comparisons.of_table(table)
     expected = Counter(
         (row, *unordered_pair(a, b), target if a < b or target == 0.5 else 0.0)
-        for row in rows.tolist()
+        for row in np.flatnonzero(table.is_answer).tolist()
         for a, b, target in followed(answers[row])
     )
-    low, high = np.minimum(found.better, found.worse), np.maximum(found.better, found.worse)
-    for_low = np.where(found.better < found.worse, found.target, 1 - found.target)
-    columns = (found.row, low, high, for_low)
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    columns = (found.row, low, high, found.for_low)
     assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == expected
-    votes = SharedVotes.of(table, sets=True)
-    live = [one for one, is_live in zip(answers, table.live, strict=True) if is_live]
-    assert len(votes.rows) == sum(len(followed(one)) for one in live)
-    order = [*zip(votes.low, votes.high, votes.annotator, votes.rows, strict=True)]
-    assert order == sorted(order)
-    n_answers = len(set(votes.rows.tolist()))
-    assert votes.weight.sum() == pytest.approx(n_answers)
+    n_answers = sum(len(answers[row].items) - 1 for row in set(found.row.tolist()))
+    assert found.weight.sum() == pytest.approx(n_answers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -240,7 +218,7 @@ def test_facts_of_sizes_are_those_counted_one_by_one(seed):
         return {"calls": len(rows), "tokens_in": 0, "tokens_out": 0, "cost": cost}
 
     undone = {one.undoes for one in answers}
-    live = [one for one in answers if one.number not in undone and one.answer != "undo"]
+    live = [one for one in answers if one.number not in undone and one.word != "undo"]
     for facts in facts_of_sizes(table, study, spent):
         of_size = [one for one in live if len(one.items) == facts["items"]]
         of_order = [one for one in of_size if followed(one)]
@@ -275,43 +253,6 @@ def is_better(
             for first, _, target in followed(one):
                 balance += 0 if target == 0.5 else (1 if first == better else -1)
     return None if balance == 0 else balance > 0
-
-
-def test_agreement_counts_an_answer_about_a_set_once():
-    pairs = [
-        Judgement(who, i, j, "left" if who == "ana" or (i + j) % 3 else "right")
-        for who in ("ana", "bo")
-        for i, j in combinations(range(6), 2)
-    ]
-    of_pairs = agreement(pairs).krippendorff_alpha
-    sets = [
-        Judgement(who, 6, 7, "best", further=(8, 9), best=6 if who == "ana" else 9, worst=8)
-        for who in ("ana", "bo")
-    ]
-    both = agreement([*pairs, *sets]).krippendorff_alpha
-    independent = [
-        Judgement(one.annotator, better, worse, "left")
-        for one in sets
-        for better, worse in one.comparisons()
-    ]
-    as_pairs = agreement([*pairs, *independent]).krippendorff_alpha
-    assert of_pairs is not None and both is not None and as_pairs is not None
-    assert abs(both - of_pairs) < abs(as_pairs - of_pairs)
-    alone = agreement(sets)
-    assert alone.shared_pairs == agreement(independent).shared_pairs
-    assert alone.krippendorff_alpha == pytest.approx(agreement(independent).krippendorff_alpha)
-
-
-def test_criteria_that_are_asked_together_ask_the_same_items(tmp_path):
-    with open_store(tmp_path / "k.db") as store:
-        collection = store.add_items("k", made_items(8))
-        for name in ("clear", "kind"):
-            collection.add_criterion(name).decide(Decision("set-size", amount=3))
-        services = [LabellingService(one) for one in collection.asked()]
-        asked = Criteria(services, together=True).next("ana", 2)
-    items = [one.items for one in asked]
-    assert len(asked) == 4 and items[0] == items[1] and items[2] == items[3]
-    assert [one.service for one in asked] == services * 2
 
 
 def test_sort_refuses_a_judge_of_pairs_and_a_size_that_cannot_be(tmp_path):

@@ -43,8 +43,8 @@ def test_refits_at_each_quarter_more_judgements_and_the_last_are_iterations(stor
     last = frame.iloc[-1]
     assert last["train_order"] == 1 - service.remaining.wrong
     assert last["comparisons_train"] == service.session.n_votes == 17
-    assert last["comparisons_vali"] == service.remaining.holdout_n > 0
-    assert last["vali_order"] == service.remaining.holdout_right
+    assert last["comparisons_vali"] == service.remaining.check.n > 0
+    assert last["vali_order"] == service.remaining.check.right
     assert last["seconds_train"] > 0
 
 
@@ -90,7 +90,7 @@ def test_a_row_that_cannot_be_written_stops_nobody(store, collection, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(Run, "record", raises)
         answer_all(service, "ana", 9)
-        assert not service.fault and not service.stale
+        assert not service.fault and not service._n_unfitted
     answer_all(service, "ana", 1)
     service.close()
     assert store.run("last").iterations_frame()["iteration"].tolist() == [10]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from collection_helpers import Clock, answer_lease, made_items
 
+from cli.web.pages import Pages
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement
-from sortnet.preference.base import HOLDOUT
+from sortnet.preference.study import Decision
 from store import Collection, Store
-from store.service.criteria import OTHER, Asked, Criteria
 from store.service.labelling import LabellingService
 
 
@@ -23,16 +25,10 @@ def replies(store: Store) -> Collection:
     return collection
 
 
-def services_of(replies: Collection) -> list[LabellingService]:
-    return [LabellingService(each, lease_seconds=60) for each in replies.asked()]
-
-
-def answer(asked: Asked, who: str = "ana") -> None:
-    answer_lease(asked.service, asked.lease, who)
-
-
-def shown(asked: list[Asked]) -> list[tuple[tuple[int, int], str | None]]:
-    return [(one.lease.question.pair, one.service.collection.criterion) for one in asked]
+def answer(pages: Pages, asked: dict[str, Any]) -> None:
+    service = pages.service_of(asked["criterion"])
+    judgement = service.question("ana", asked["lease"]).answered("ana", "left")
+    pages.answer(asked["criterion"], asked["lease"], judgement)
 
 
 def test_criteria_share_items_and_settings_and_nothing_else(replies: Collection) -> None:
@@ -41,14 +37,14 @@ def test_criteria_share_items_and_settings_and_nothing_else(replies: Collection)
     assert [replies.criterion, helpful.criterion] == [None, "helpful"]
     assert helpful.items().ids == replies.items().ids
     assert helpful.settings["holdout"] == 0.2
-    helpful.append([Judgement("ana", 0, 1, "left")])
+    helpful.append([Judgement.of("ana", (0, 1), "left")])
     assert len(helpful.judgements()) == 1 and honest.judgements() == []
     frame = helpful.judgements_frame()
-    assert (frame["left"][0], frame["right"][0]) == ("i0", "i1")
+    assert frame["items"][0] == ["i0", "i1"]
 
 
 def test_items_of_the_collection_reach_its_criteria(store: Store, replies: Collection) -> None:
-    (helpful, _) = services = services_of(replies)
+    (helpful, _) = services = [LabellingService(each) for each in replies.asked()]
     store.add_items("replies", made_items(2, first=6))
     assert [service.sync() for service in services] == [0, 0]
     assert helpful.session.n_items == 8
@@ -76,7 +72,7 @@ def test_judgements_about_the_collections_own_question_come_before_no_criteria(
     store: Store,
 ) -> None:
     judged = store.add_items("judged", made_items(3))
-    judged.append([Judgement("ana", 0, 1, "left")])
+    judged.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(StoreError, match="has judgements about its own question already"):
         judged.add_criterion("helpful")
 
@@ -86,7 +82,7 @@ def test_one_question_must_be_meant_where_there_are_criteria(
 ) -> None:
     both = "give one of replies:helpful, replies:honest"
     with pytest.raises(StoreError, match=both):
-        replies.append([Judgement("ana", 0, 1, "left")])
+        replies.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(StoreError, match=both):
         LabellingService(replies)
     with pytest.raises(StoreError, match=r"has no criterion 'helpfull'; criteria: replies:helpful"):
@@ -98,7 +94,7 @@ def test_one_question_must_be_meant_where_there_are_criteria(
 def test_groups_that_divide_a_pair_judged_by_a_criterion_are_refused(
     store: Store, replies: Collection
 ) -> None:
-    replies.asked()[1].append([Judgement("ana", 0, 5, "left")])
+    replies.asked()[1].append([Judgement.of("ana", (0, 5), "left")])
     with pytest.raises(StoreError, match="'i0' and 'i5' are a judged pair"):
         store.add_items("replies", made_items(6, groups=tuple("aaabbb")), update=True)
 
@@ -107,7 +103,7 @@ def test_a_collection_is_removed_with_its_criteria_and_a_criterion_alone(
     store: Store, replies: Collection
 ) -> None:
     helpful, honest = replies.asked()
-    helpful.append([Judgement("ana", 0, 1, "left")])
+    helpful.append([Judgement.of("ana", (0, 1), "left")])
     honest.remove()
     assert [each.name for each in replies.asked()] == ["replies:helpful"]
     replies.remove()
@@ -115,65 +111,33 @@ def test_a_collection_is_removed_with_its_criteria_and_a_criterion_alone(
 
 
 def test_in_turn_a_criterion_is_asked_until_it_has_no_more_questions(replies: Collection) -> None:
-    criteria = Criteria(services_of(replies))
+    pages = Pages(replies, lease_seconds=60)
     seen = []
-    while asked := criteria.next("ana", 2):
-        assert len({one.service for one in asked}) == 1
-        seen.append(asked[0].service.collection.criterion)
-        answer(asked[0])
+    while asked := pages.next("ana")["pairs"]:
+        criterion = asked[0]["criterion"]
+        assert {question["criterion"] for question in asked} == {criterion}
+        seen.append(criterion)
+        answer(pages, asked[0])
     assert seen == ["helpful"] * 15 + ["honest"] * 15  # all pairs of 6 items
-    assert criteria.answered("ana") == 30
-
-
-def test_together_each_pair_is_asked_by_all_before_the_next(replies: Collection) -> None:
-    criteria = Criteria(services_of(replies), together=True)
-    seen = []
-    while asked := criteria.next("ana", 2):
-        seen.append(shown(asked)[0])
-        answer(asked[0])
-    assert [criterion for _, criterion in seen] == ["helpful", "honest"] * 15
-    assert [pair for pair, _ in seen[::2]] == [pair for pair, _ in seen[1::2]]
-    assert len(set(seen)) == 30
-    strategies = {j.strategy for j in criteria.services[1].judgements()}
-    assert strategies <= {OTHER, HOLDOUT} and OTHER in strategies
-
-
-def test_together_a_pair_half_answered_comes_first_after_a_reload(replies: Collection) -> None:
-    criteria = Criteria(services_of(replies), together=True)
-    first, second, *_ = criteria.next("ana", 3)
-    answer(first)
-    again = Criteria(services_of(replies), together=True).next("ana", 3)
-    assert again[0].lease.id == second.lease.id
-
-
-def test_together_a_pair_is_another_annotators_only_after_the_first(replies: Collection) -> None:
-    criteria = Criteria(services_of(replies), together=True)
-    asked = {who: shown(criteria.next(who, 2)) for who in ("ana", "ben")}
-    assert asked["ana"] and asked["ben"] and not set(asked["ana"]) & set(asked["ben"])
+    assert pages.next("ana")["answered"] == 30
 
 
 def test_an_annotator_excluded_from_one_criterion_is_asked_by_the_other(
     replies: Collection,
 ) -> None:
-    from sortnet.preference.study import Decision
-
     for each in replies.asked():
         each.annotator("ana")
     replies.asked()[0].decide(Decision("exclude", "ana"))
-    for together in (False, True):
-        asked = Criteria(services_of(replies), together=together).next("ana", 2)
-        assert {criterion for _, criterion in shown(asked)} == {"honest"}
+    asked = Pages(replies).next("ana")["pairs"]
+    assert {question["criterion"] for question in asked} == {"honest"}
 
 
 def test_the_last_answer_is_that_given_last_by_any_criterion(replies: Collection) -> None:
+    pages = Pages(replies)
     clock = Clock()
-    services = [LabellingService(each) for each in replies.asked()]
-    for service in services:
+    assert pages.next("ana")["last_of"] is None
+    for service in [*pages.services, pages.services[0]]:
         service.collection.clock = clock
-    criteria = Criteria(services, together=True)
-    assert criteria.last("ana") is None
-    for k in range(3):
         clock.now += 1
-        answer(criteria.next("ana", 2)[0])
-        found = criteria.last("ana")
-        assert found is not None and found[0].collection.criterion == ("helpful", "honest")[k % 2]
+        answer_lease(service, service.next("ana")[0], "ana")
+        assert pages.next("ana")["last_of"] == service.collection.criterion

@@ -88,7 +88,7 @@ def folder(tmp_path_factory) -> Path:
             store.add_items("copy", items)
             for k, text in enumerate(HOSTILE):
                 name = "=ann" if k % 2 else "@bo"
-                bad.append([Judgement(name, k, (k + 1) % n, "left", comment=text.strip())])
+                bad.append([Judgement.of(name, (k, (k + 1) % n), "left", comment=text.strip())])
         rows = [
             [f"=q{q}", (q + d) % 3, d - q, q * d, f"{id.strip()} {q}"]
             for q in range(8)

@@ -9,32 +9,23 @@ from hypothesis import strategies as st
 from sortnet import LanguageModel, Limits
 from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import estimate_calls
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import range_of
 
-NUMBERS = st.one_of(st.none(), st.integers(0, 10_000))
 PAIR = asked_question(made_items(2), 0, 1, id="x", question="Which is better?", instructions=None)
 
 
-def remaining(questions: int | None, fewest: int | None, most: int | None) -> Remaining:
-    return Remaining(questions, 0.2, False, 0, 0.0, 0.0, False, "", fewest=fewest, most=most)
-
-
-@given(NUMBERS, NUMBERS, NUMBERS)
-def test_the_range_holds_the_number_and_is_at_most_three_times_as_wide(questions, fewest, most):
-    likely = remaining(questions, fewest, most).likely_range
-    assert (likely is None) == (questions is None)
-    if likely is not None:
-        low, high = likely
-        assert 0 <= low <= questions <= high <= 3 * max(low, 1)
-        if most is not None:
-            assert high <= max(most, questions)
+@given(st.floats(0, 10_000), st.integers(1, 10_000))
+def test_the_range_is_around_the_number_and_at_most_three_times_as_wide(questions, n_free):
+    low, high = range_of(questions, n_free)
+    assert 0 <= low <= high <= min(3 * max(low, 1), n_free)
+    assert low <= max(questions, 1) and (high >= int(questions) or high == n_free)
 
 
 @given(st.integers(1, 500), st.booleans(), st.one_of(st.none(), st.integers(1, 300)))
 def test_an_estimate_says_the_range_in_calls(n_pairs, both_orders, max_calls):
     url = "http://localhost:1"
     model = LanguageModel("judge", url, both_orders=both_orders, limits=Limits(max_calls))
-    guess = remaining(n_pairs, None, None).likely_range
+    guess = range_of(n_pairs, 10_000)
     estimate = estimate_calls(model, n_pairs, [PAIR], guess)
     assert estimate.fewest_calls <= estimate.calls <= estimate.most_calls
     assert f"({estimate.fewest_calls:,} to {estimate.most_calls:,})" in str(estimate)

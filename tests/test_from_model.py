@@ -321,7 +321,7 @@ def answers(items, n: int, seed: int) -> list[Judgement]:
     pairs = [rng.permutation(len(items))[:2] for _ in range(n)]
     better = [items.features[a, 0] > items.features[b, 0] for a, b in pairs]
     return [
-        Judgement("ana", int(a), int(b), "left" if left else "right")
+        Judgement.of("ana", (int(a), int(b)), "left" if left else "right")
         for (a, b), left in zip(pairs, better, strict=True)
     ]
 

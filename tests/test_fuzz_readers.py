@@ -66,7 +66,7 @@ JSON_PARTS = (
 )
 FULL = dict.fromkeys(FIELDS) | {
     **{"id": "a1", "number": 1, "annotator": "ana", "left": "a", "right": "b", "answer": "left"},
-    **{"milliseconds": 900, "strategy": "bald", "probability": 0.5, "model": 3, "at": 1.5e9},
+    **{"milliseconds": 900, "strategy": "informative", "probability": 0.5, "model": 3, "at": 1.5e9},
 }
 UNDO = FULL | {"id": "a2", "number": 2, "answer": "undo", "undoes": 1}
 SHORT = {"winner": "a", "loser": "b", "annotator": "bob"}
@@ -77,7 +77,7 @@ JUDGEMENTS = (
 JUDGEMENT_TABLES = (
     b"left,right,answer,annotator,milliseconds\na,b,left,ana,900.0\nb,c,tie,ana,\n",
     b"winner,loser,annotator\na,b,ana\nc,b,bob\n",
-    ",".join(FIELDS).encode() + b"\na1,1,ana,a,b,left,900,bald,0.5,3,,1.5\n",
+    ",".join(FIELDS).encode() + b"\na1,1,ana,a,b,left,900,informative,0.5,3,,1.5\n",
 )
 JUDGEMENT_PARTS = (
     *(b'"left"', b'"right"', b'"answer"', b'"winner": "a",', b'"loser": "b",', b'"answer": "tie",'),

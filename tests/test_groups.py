@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from sortnet.errors import DataError, JudgementError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
 from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
 from sortnet.preference import Judgement
-from sortnet.preference.groups import Groups, parts_apart
-from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
+from sortnet.preference.groups import Apart, Groups, count_apart
+from sortnet.preference.session import STRATEGIES, Session
+from store.service.sentences import details, sets_apart
 
 TABLE = "id,topic,prompt,text\na,x,Why?,one\nb,x,Why?,two\nc,y,How?,three\nd,y,How?,four\n"
 ANSWERS = ("left", "right", "tie", "skip", "cant-say")
@@ -164,7 +165,7 @@ def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
         None, n, seed=3, strategy=strategy, groups=names, among=among, holdout=0.3, repeats=0.3
     )
     # Answers to other pairs, as an older store may hold them, are never asked again.
-    session.tell(Judgement("ana", 0, n - 1, "skip"))
+    session.tell(Judgement.of("ana", (0, n - 1), "skip"))
     session.undo("ana")
     leased = set()
     for _ in range(data.draw(st.integers(1, 30))):
@@ -216,59 +217,70 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     session = Session(None, 9, seed=0, groups="aaaabbbbc")
     for _ in range(3):
         for i, j in combinations(range(4), 2):
-            session.tell(Judgement("ana", j, i, "left"))
+            session.tell(Judgement.of("ana", (j, i), "left"))
     remaining = session.remaining()
     a, b, c = remaining.groups
     assert (a.items, a.answers, b.answers, c.items, c.wrong) == (4, 18, 0, 1, 0.0)
     assert a.wrong < 0.2 and b.wrong > 0.3  # the one is known, the other is not
     assert remaining.wrong == pytest.approx((a.wrong + b.wrong) / 2)
-    assert "0 of 3 groups have reached the goal" in remaining.details
+    assert "0 of 3 groups have reached the goal" in details(remaining)
     assert Session(None, 4).remaining().groups == ()
+
+
+def apart_in_words(session):
+    return sets_apart(session.remaining())
 
 
 def test_many_parts_are_said_with_separators_of_thousands():
     pairs = np.arange(4_000) // 2
-    sentence = parts_apart(pairs, np.ones(4_000, bool), Groups(None, 4_000), features=True)
+    apart = count_apart(pairs, np.ones(4_000, bool), Groups(None, 4_000))
+    assert apart == Apart(4_000, 1, 2_000)
+    remaining = replace(Session(None, 4).remaining(), apart=apart, features=True)
+    sentence = sets_apart(remaining)
     assert sentence.startswith("4,000 items fall into 2,000 sets without any answer")
     assert "at least 1,999 answers must link the sets" in sentence
 
 
 def test_parts_that_nobody_compared_are_said():
     session = Session(None, 6, seed=0)
-    session.tell(Judgement("ana", 0, 1, "left"))
-    assert "sets" not in session.remaining().apart
-    session.tell(Judgement("ana", 2, 3, "left", strategy="random"))
+    session.tell(Judgement.of("ana", (0, 1), "left"))
+    assert "sets" not in apart_in_words(session)
+    session.tell(Judgement.of("ana", (2, 3), "left", strategy="random"))
     said = "4 items fall into 2 sets without any answer between the sets, so"
     unknown = f"{said} their order across sets is unknown: keep answering, at least 1 answer"
-    assert (
-        f"{unknown} must link the sets, and such pairs are asked early" in session.remaining().apart
+    assert f"{unknown} must link the sets, and such pairs are asked early" in sets_apart(
+        session.remaining()
     )
-    session.tell(Judgement("ana", 1, 2, "left", strategy="random"))  # the hold-out joins, too
-    assert "sets" not in session.remaining().apart
+    session.tell(Judgement.of("ana", (1, 2), "left", strategy="random"))  # the hold-out joins, too
+    assert "sets" not in apart_in_words(session)
     session.undo("ana")
-    assert unknown in session.remaining().apart
+    assert unknown in apart_in_words(session)
     features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
     for pair in ((0, 1), (2, 3)):
-        features.tell(Judgement("ana", *pair, "left"))
-    apart = features.remaining().apart
+        features.tell(Judgement.of("ana", pair, "left"))
+    apart = apart_in_words(features)
     assert f"{said} features alone decide their order across sets: keep" in apart
 
 
 def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
     session = Session(None, 6, seed=0, holdout=0, repeats=0)
     for pair in ((0, 1), (2, 3), (4, 5)):
-        session.tell(Judgement("ana", *pair, "left"))
+        session.tell(Judgement.of("ana", pair, "left"))
     for answers in ("2 answers", "1 answer"):
-        assert f"keep answering, at least {answers} must link the sets" in session.remaining().apart
+        assert f"keep answering, at least {answers} must link the sets" in sets_apart(
+            session.remaining()
+        )
         (asked,) = session.ask("ana")
         session.tell(asked.answered("ana", "left"))
-    assert "sets" not in session.remaining().apart
+    assert "sets" not in apart_in_words(session)
 
 
 def test_groups_are_no_parts_of_each_other():
     session = Session(None, 8, groups="aaaabbbb")
     for pair in ((0, 1), (4, 5), (6, 7)):
-        session.tell(Judgement("ana", *pair, "left"))
-    assert "4 items of 1 group fall into 2 sets without any answer" in session.remaining().apart
-    session.tell(Judgement("ana", 4, 6, "left"))
-    assert "sets" not in session.remaining().apart
+        session.tell(Judgement.of("ana", pair, "left"))
+    assert "4 items of 1 group fall into 2 sets without any answer" in sets_apart(
+        session.remaining()
+    )
+    session.tell(Judgement.of("ana", (4, 6), "left"))
+    assert "sets" not in apart_in_words(session)

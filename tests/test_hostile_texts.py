@@ -43,7 +43,9 @@ def folder(tmp_path_factory) -> Path:
         with open_store("s.db") as store:
             bad = store.add_items("bad", made_items(5, **facts, feature_names=(BAD, "f")))
             store.add_items("sure", made_items(5, **facts))
-            bad.append([Judgement("ana", k, (k + 1) % 5, "left", comment=BAD) for k in range(5)])
+            bad.append(
+                [Judgement.of("ana", (k, (k + 1) % 5), "left", comment=BAD) for k in range(5)]
+            )
         rows = [f"{BAD}q{q},{(q + d) % 3},{d - q},{BAD}{q}-{d}" for q in range(8) for d in range(4)]
         Path("t.csv").write_text(f"qid,label,{BAD}f,docid\n" + "\n".join(rows) + "\n")
         done("train", "t.csv", "t.csv", "--out", "m", *FAST)

@@ -12,7 +12,6 @@ from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, quest
 
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
-from sortnet.preference.base import SET_FIELDS
 from sortnet.preference.study import Decision
 from store import Collection, Store
 from store.collections.judgement_cells import CELL_READERS
@@ -42,8 +41,8 @@ def judged(collection: Collection) -> Collection:
             collection.undo(who, number)
     odd = 'Too "long",\nand =odd, \u202eünï'
     collection.append([
-        Judgement("cy", 0, 7, "cant-say", comment=odd, flagged=True),
-        Judgement("cy", 7, 1, "skip", at=0.1, comment="0"),
+        Judgement.of("cy", (0, 7), "cant-say", comment=odd, flagged=True),
+        Judgement.of("cy", (7, 1), "skip", at=0.1, comment="0"),
     ])  # fmt: skip
     return collection
 
@@ -56,11 +55,12 @@ def exported(collection: Collection, form: str = "jsonl") -> str:
 
 def votes(collection: Collection) -> list[tuple[object, ...]]:
     frame = collection.judgements_frame()
-    return list(frame[["annotator", "left", "right", "answer"]].itertuples(index=False, name=None))
+    frame["best"] = frame["best"].astype(object).where(frame["best"].notna(), None)
+    return list(frame[["annotator", "items", "answer", "best"]].itertuples(index=False, name=None))
 
 
 def test_every_field_of_a_judgement_is_read_again() -> None:
-    assert {*FIELDS} == {*CELL_READERS, "id", "annotator", "left", "right", "answer"}
+    assert {*FIELDS} == {*CELL_READERS, "id", "annotator", "items", "answer", "best", "worst"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -87,9 +87,10 @@ def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
         collection.judgements(), collection.judgement_ids(), objects, table, strict=True
     ):
         expected = dict(vars(judgement), id=id, excluded=False)
-        expected = {name: value for name, value in expected.items() if name not in SET_FIELDS}
-        expected |= {side: ODD_IDS[expected[side]] for side in ("left", "right")}
+        expected["items"] = [ODD_IDS[item] for item in judgement.items]
+        expected["best"] = None if judgement.best is None else ODD_IDS[judgement.best]
         assert facts == expected
+        facts["item1"], facts["item2"] = facts.pop("items")
         assert row == {key: "" if facts[key] is None else str(facts[key]) for key in facts}
 
 
@@ -97,7 +98,7 @@ def test_a_collection_with_judgements_gets_the_others_behind_them_and_undoes_fol
     store: Store, tmp_path: Path
 ) -> None:
     first, second = judged(collection_of(store, "first")), collection_of(store, "second")
-    second.append([Judgement("dee", 0, 1, "right")] * 4)
+    second.append([Judgement.of("dee", (0, 1), "right")] * 4)
     export_judgements(first, tmp_path / "f.jsonl")
     import_judgements(second, tmp_path / "f.jsonl")
     mine, theirs = first.judgements(), second.judgements()[4:]
@@ -110,12 +111,12 @@ def test_an_undo_that_is_new_finds_its_judgement_that_is_known(
     store: Store, tmp_path: Path
 ) -> None:
     first, second = collection_of(store, "first"), collection_of(store, "second")
-    second.append([Judgement("dee", 0, 1, "right")] * 3)
-    first.append([Judgement("ana", 1, 2, "left"), Judgement("ana", 2, 3, "left")])
+    second.append([Judgement.of("dee", (0, 1), "right")] * 3)
+    first.append([Judgement.of("ana", (1, 2), "left"), Judgement.of("ana", (2, 3), "left")])
     export_judgements(first, tmp_path / "f.jsonl")
     import_judgements(second, tmp_path / "f.jsonl")
     first.undo("ana", 1)
-    first.append([Judgement("ana", 4, 5, "tie")])
+    first.append([Judgement.of("ana", (4, 5), "tie")])
     first.undo("ana", 4)
     export_judgements(first, tmp_path / "f.jsonl")
     assert import_judgements(second, tmp_path / "f.jsonl") == Imported(3, 2)
@@ -156,7 +157,10 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
         collection = collection_of(store, f"args {number}", ("a", "b", "3"))
         path = write(tmp_path, name, text)
         assert import_judgements(collection, path) == Imported(2, 0)
-        assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
+        assert votes(collection) == [
+            ("ana", ["a", "b"], "best", "a"),
+            ("bo", ["b", "3"], "same", None),
+        ]
         (first, _) = collection.judgements()
         assert (first.strategy, first.probability, first.milliseconds, first.at) == (
             "given", 1.0, None, None,
@@ -180,10 +184,10 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
     lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
     path = write(tmp_path, "v.csv", f"winner,loser\n{lines}")
     assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
-    answers = [j.answer for j in collection.judgements()]
+    answers = [j.word for j in collection.judgements()]
     assert 8 <= answers.count("left") <= 31, "less likely than one in 5,000 by coin tosses"
     for k, j in enumerate(collection.judgements()):
-        assert (j.left if j.answer == "left" else j.right) == k
+        assert (j.left if j.word == "left" else j.right) == k
         assert j.pair == (k, k + 1)
 
 
@@ -340,11 +344,11 @@ def test_a_file_of_unknown_kind_is_named(store: Store, tmp_path: Path) -> None:
 def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c", "d"))
     said = [
-        Judgement("ana", 1, 0, "left"), Judgement("bo", 0, 1, "right"),
-        Judgement("cy", 0, 1, "left"),  # b before a, by 2 to 1
-        Judgement("ana", 2, 3, "left"), Judgement("bo", 2, 3, "right"),  # 1 to 1
-        Judgement("ana", 0, 2, "tie"), Judgement("bo", 0, 2, "right"),  # c before a, by 1 to 0
-        Judgement("ana", 1, 3, "skip"), Judgement("bo", 1, 3, "left"),
+        Judgement.of("ana", (1, 0), "left"), Judgement.of("bo", (0, 1), "right"),
+        Judgement.of("cy", (0, 1), "left"),
+        Judgement.of("ana", (2, 3), "left"), Judgement.of("bo", (2, 3), "right"),  # 1 to 1
+        Judgement.of("ana", (0, 2), "tie"), Judgement.of("bo", (0, 2), "right"),
+        Judgement.of("ana", (1, 3), "skip"), Judgement.of("bo", (1, 3), "left"),
     ]  # fmt: skip
     collection.append(said)
     collection.undo("bo", len(said))
@@ -361,12 +365,12 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
 def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c"))
     collection.append([
-        Judgement("ana", 0, 1, "left"), Judgement("ana", 1, 0, "right"),
-        Judgement("bo", 0, 1, "right"), Judgement("cy", 0, 1, "right"),  # b before a, by 2 to 1
-        Judgement("ana", 1, 2, "left"), Judgement("ana", 1, 2, "left"),
-        Judgement("bo", 1, 2, "right"),  # 1 to 1
-        Judgement("ana", 0, 2, "left"), Judgement("ana", 0, 2, "right"),
-        Judgement("bo", 0, 2, "left"),  # ana is of both opinions
+        Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (1, 0), "right"),
+        Judgement.of("bo", (0, 1), "right"), Judgement.of("cy", (0, 1), "right"),
+        Judgement.of("ana", (1, 2), "left"), Judgement.of("ana", (1, 2), "left"),
+        Judgement.of("bo", (1, 2), "right"),  # 1 to 1
+        Judgement.of("ana", (0, 2), "left"), Judgement.of("ana", (0, 2), "right"),
+        Judgement.of("bo", (0, 2), "left"),  # ana is of both opinions
     ])  # fmt: skip
     chosen = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
     assert [(line["chosen"], line["rejected"]) for line in chosen] == [
@@ -377,7 +381,7 @@ def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> Non
 @ON_SQLITE
 def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> None:
     bare = store.add_items("bare", made_items(2, texts=(None, "x")))
-    bare.append([Judgement("ana", 0, 1, "left")])
+    bare.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(DataError, match="item 'i0' has no text"):
         export_judgements(bare, tmp_path / "c.jsonl", "chosen")
     assert list(tmp_path.glob("*.jsonl")) == []
@@ -397,7 +401,7 @@ def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
 ) -> None:
     items = made_items(4, groups=("x", "x", "y", "y"), contexts=("X?", "X?", None, None))
     first, second = store.add_items("one", items), store.add_items("two", items)
-    first.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 3, 2, "left")])
+    first.append([Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (3, 2), "left")])
     lines = [json.loads(line) for line in exported(first).splitlines()]
     assert [(line["group"], line["context"]) for line in lines] == [("x", "X?"), ("y", None)]
     table = list(csv.DictReader(io.StringIO(exported(first, "csv"), newline="")))
@@ -430,10 +434,10 @@ def judged_in_sets(collection: Collection) -> Collection:
     """With answers about pairs and sets, undos, and ids that spreadsheets would run."""
     judged(collection)
     collection.append([
-        Judgement("ana", 7, 1, "best", 900, further=(3, 0), best=3, worst=7, cost=0.25),
-        Judgement("ana", 1, 2, "best", further=(3,), best=1),
-        Judgement("bo", 4, 5, "same", further=(0, 1, 2, 3), comment="alike"),
-        Judgement("bo", 4, 5, "skip", further=(1,)),
+        Judgement.of("ana", (7, 1, 3, 0), "best", milliseconds=900, best=3, worst=7, cost=0.25),
+        Judgement.of("ana", (1, 2, 3), "best", best=1),
+        Judgement.of("bo", (4, 5, 0, 1, 2, 3), "same", comment="alike"),
+        Judgement.of("bo", (4, 5, 1), "skip"),
     ])  # fmt: skip
     collection.undo("ana", 12)
     return collection
@@ -453,47 +457,41 @@ def test_export_import_export_is_the_same_with_sets(
     export_judgements(second, other, form)  # type: ignore[arg-type]
     assert other.read_bytes() == one.read_bytes()
     assert second.judgements() == first.judgements()
-    assert second.judgements().is_set.sum() == 5  # the undo too
+    assert (second.judgements().n_items > 2).sum() == 5  # the undo too
 
 
 @ON_SQLITE
-def test_lines_of_sets_have_items_in_place_of_left_and_right(store: Store) -> None:
+def test_a_line_has_the_same_shape_for_all_sizes(store: Store) -> None:
     collection = judged_in_sets(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
     table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
-    pairs, sets = objects[:11], objects[11:]
-    assert all("items" not in line and "left" in line for line in pairs)
-    assert not any("left" in line or "right" in line for line in sets)
+    assert [*objects[0]] == [*objects[11]] == [*FIELDS, "excluded"]
     in_places = [" pad ", "a,b", "line\nbreak", "plain"]
-    assert (sets[0]["items"], sets[0]["best"], sets[0]["worst"]) == (
-        in_places,
-        in_places[2],
-        " pad ",
-    )
-    assert (sets[1]["best"], sets[1]["worst"], sets[2]["best"]) == ("a,b", None, None)
-    assert (sets[4]["answer"], sets[4]["undoes"], sets[4]["items"]) == ("undo", 12, in_places)
-    assert [row["items"] for row in table[:11]] == [""] * 11
-    assert json.loads(table[11]["items"]) == in_places
-    assert (table[11]["left"], table[11]["right"], table[11]["best"]) == ("", "", in_places[2])
-
-
-@ON_SQLITE
-def test_an_export_without_sets_is_as_it_was(store: Store) -> None:
-    collection = judged(collection_of(store, "args"))
-    header = exported(collection, "csv").partition("\n")[0].split(",")
-    assert header == [*FIELDS, "excluded"]
+    chosen = objects[11]
+    assert (chosen["items"], chosen["best"], chosen["worst"]) == (in_places, in_places[2], " pad ")
+    assert (objects[0]["items"], objects[0]["best"]) == (["plain", "a,b"], "plain")
+    assert (objects[15]["answer"], objects[15]["undoes"]) == ("undo", 12)
+    assert [table[11][f"item{place}"] for place in (1, 2, 3, 4)] == in_places
+    assert [table[0][f"item{place}"] for place in (1, 2, 3, 4)] == ["plain", "a,b", "", ""]
     frame = collection.judgements_frame()
-    assert not {"items", "best", "worst"} & {*frame.columns}
-
-
-def test_the_frame_has_items_of_sets(store: Store) -> None:
-    frame = judged_in_sets(collection_of(store, "args")).judgements_frame()
-    assert frame["items"].isna().tolist() == [True] * 11 + [False] * 5
-    assert frame["left"].isna().tolist() == [False] * 11 + [True] * 5
-    assert frame["items"][11] == [" pad ", "a,b", "line\nbreak", "plain"]
-    assert frame["best"].tolist()[11:13] == ["line\nbreak", "a,b"]
-    assert frame["worst"].tolist()[11] == " pad "
+    assert frame["items"][11] == in_places and frame["best"].tolist()[11:13] == [
+        "line\nbreak",
+        "a,b",
+    ]
     assert frame["undone"].tolist()[11:] == [True, False, False, False, False]
+
+
+def test_pairs_and_sets_of_0_4_are_read(store: Store, tmp_path: Path) -> None:
+    collection = collection_of(store, "args", ("a", "b", "c"))
+    text = (
+        "id,number,annotator,left,right,answer,items,best,worst\n"
+        'x1,1,ana,a,b,right,,,\nx2,2,ana,,,best,"[""a"", ""b"", ""c""]",c,a\n'
+    )
+    assert import_judgements(collection, write(tmp_path, "f.csv", text)) == Imported(2, 0)
+    assert votes(collection) == [
+        ("ana", ["a", "b"], "best", "b"),
+        ("ana", ["a", "b", "c"], "best", "c"),
+    ]
 
 
 SET_FAULTS = {
@@ -503,16 +501,15 @@ SET_FAULTS = {
     '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i3"': "worst 'i3' is none of the items",
     '"items": ["i0", "i1", "i2"], "best": "z"': "the collection has no item 'z'",
     '"items": ["i0", "i1", "z"], "best": "i0"': "the collection has no item 'z'",
-    '"items": ["i0", "i1"], "best": "i0"': "is no list of 3 to 6 ids",
-    '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 3 to 6 ids",
-    '"items": "i0", "best": "i0"': "is no list of 3 to 6 ids",
+    '"items": ["i0"], "best": "i0"': "is no list of 2 to 6 ids",
+    '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 2 to 6 ids",
+    '"items": "i0", "best": "i0"': "is no list of 2 to 6 ids",
     '"items": ["i0", "i1", "i2"], "answer": "left"': "'left' is no answer about 3 items",
     '"items": ["i0", "i1", "i2"], "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"], "answer": "same", "worst": "i0"': "is the worst, but none is",
     '"items": ["i0", "i1", "i2"], "answer": "good"': "unknown answer 'good'",
     '"items": ["i0", "i1", "i2"], "best": "i0", "p": 0.7': "a p is for two items, and there are 3",
-    '"left": "i0", "right": "i1", "answer": "best"': "'best' is no answer about two items",
-    '"left": "i0", "right": "i1", "answer": "same"': "'same' is no answer about two items",
+    '"left": "i0", "right": "i1", "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
 }
 
@@ -576,10 +573,10 @@ def test_items_of_a_set_must_be_of_one_group(store: Store, tmp_path: Path) -> No
 @ON_SQLITE
 def test_chosen_texts_of_a_set_are_the_pairs_that_follow(store: Store) -> None:
     collection = collection_of(store, "args", ("i0", "i1", "i2", "i3"))
-    collection.append([Judgement("ana", 3, 1, "best", further=(0, 2), best=0, worst=3)])
+    collection.append([Judgement.of("ana", (3, 1, 0, 2), "best", best=0, worst=3)])
     records = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
     pairs = [(record["chosen_id"], record["rejected_id"]) for record in records]
     assert sorted(pairs) == [("i0", "i1"), ("i0", "i2"), ("i0", "i3"), ("i1", "i3"), ("i2", "i3")]
-    collection.append([Judgement("bo", 3, 0, "left")])
+    collection.append([Judgement.of("bo", (3, 0), "left")])
     pairs = [json.loads(line)["chosen_id"] for line in exported(collection, "chosen").splitlines()]
     assert len(pairs) == 4  # one of each on the pair of 0 and 3

@@ -17,15 +17,12 @@ from hypothesis import strategies as st
 from cli.web.admin_state import AdminState, _paces, _per_hour, pace
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.annotator_agreement import agreement, disputed, first_better
-from sortnet.preference.annotator_reports import annotator_reports
+from sortnet.preference.annotator_agreement import agreement, most_disputed
 from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
-from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import fit
+from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.preference.vote_arrays import Votes
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -56,7 +53,7 @@ def events(seed: int, m: int = 300, people: int = 5, n: int = N) -> list[Judgeme
             "strategy": WAYS[rng.integers(4)],
         }
         answer = ANSWERS[rng.choice(5, p=[0.35, 0.3, 0.15, 0.1, 0.1])]
-        found.append(Judgement(who, left, right, answer, number=number, at=at, **facts))
+        found.append(Judgement.of(who, (left, right), answer, number=number, at=at, **facts))
         standing[who].append(found[-1])
     return found
 
@@ -67,13 +64,13 @@ def set_answers(seed: int, m: int = 200) -> list[Judgement]:
     events: list[Judgement] = []
     for number in range(1, m + 1):
         left, right, *further = rng.permutation(N)[: rng.integers(2, 7)].tolist()
-        question = Question(left, right, "bald", 1.0, further=tuple(further))
+        question = Question((left, right, *further), "bald", 1.0)
         best, worst = rng.permutation(question.items)[:2].tolist()
         answer = rng.choice(["best", "same", "skip"]) if further else rng.choice(ANSWERS)
         chosen = {"best": best, "worst": worst if rng.random() < 0.5 else None}
         facts = chosen if answer == "best" else {}
         undoes = {event.undoes for event in events}
-        undoable = [e for e in events if e.answer != "undo" and e.number not in undoes]
+        undoable = [e for e in events if e.word != "undo" and e.number not in undoes]
         if undoable and rng.random() < 0.2:
             events.append(replace(undoable[rng.integers(len(undoable))].undo(), number=number))
             continue
@@ -86,60 +83,63 @@ def test_a_table_keeps_answers_about_more_than_two_items(seed: int) -> None:
     events = set_answers(seed)
     table = Judgements.of(events)
     assert table == events and table[90:] == events[90:]
-    assert table.is_set.tolist() == [len(event.items) > 2 for event in events]
-    assert not (table.is_vote & table.is_set).any()
+    assert table.n_items.tolist() == [len(event.items) for event in events]
     grown = Judgements()
     for start in range(0, len(events), 9):
         grown.extend(Judgements.of(events[start : start + 9]))
     assert grown == events
-    rows = [tuple(vars(event).values()) for event in events]
-    assert Judgements.of_rows(rows) == events
+    same = table.question[:, None] == table.question
+    assert same.tolist() == [[{*a.items} == {*b.items} for b in events] for a in events]
 
 
 @given(st.data())
-def test_comparisons_are_those_that_a_choice_implies(data) -> None:
-    items = data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True))
+def test_the_better_of_two_is_that_of_the_choice(data) -> None:
+    items = tuple(data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True)))
     best, worst = data.draw(st.permutations(items))[:2]
     worst = data.draw(st.sampled_from([worst, None]))
-    answer = Judgement(
-        "ana", items[0], items[1], "best", further=tuple(items[2:]), best=best, worst=worst
-    )
+    answer = Judgement("ana", items, "best", best, worst)
+    better = [answer.better_of(*pair) for pair in answer.pairs]
     n = len(items)
-    assert len(set(answer.comparisons())) == (n - 1 if worst is None else 2 * n - 3)
-    for better, other in answer.comparisons():
-        assert better == best or other == worst
-        assert better != worst and other != best
-    assert {*map(frozenset, answer.comparisons())} <= {*map(frozenset, answer.pairs)}
+    assert len(better) - better.count(None) == (n - 1 if worst is None else 2 * n - 3)
+    for item, pair in zip(better, answer.pairs, strict=True):
+        if best in pair:
+            assert item == best
+        elif worst in pair:
+            assert {item, worst} == {*pair}
 
 
 def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
-    good = vars(Judgement("ana", 0, 1, "best", further=(2, 3), best=2, worst=0))
+    good = vars(Judgement("ana", (0, 1, 2, 3), "best", best=2, worst=0))
     for facts, fault in (
-        ({"further": (2, 1)}, "item 1 cannot be compared with itself"),
-        ({"further": (2, 3, 4, 5, 6)}, "7 items: at most 6"),
-        ({"further": (), "best": 0, "worst": 1}, "no answer about 2 items"),
-        ({"answer": "left", "best": None, "worst": None}, "'left' is no answer about 4 items"),
+        ({"items": (0, 1, 2, 1)}, "item 1 cannot be compared with itself"),
+        ({"items": (0, 1, 2, 3, 4, 5, 6)}, "7 items: it takes 2 to 6"),
+        ({"items": (0,)}, "1 items: it takes 2 to 6"),
+        ({"items": (0, 1, -1)}, "there is no item -1"),
+        ({"items": (0, 2), "worst": 0}, "only one is left"),
+        ({"answer": "left"}, "if and only if"),
+        ({"answer": "better", "best": None, "worst": None}, "unknown answer 'better'"),
         ({"best": None}, "if and only if"),
         ({"answer": "same"}, "if and only if"),
         ({"answer": "same", "best": None}, "none is the best"),
         ({"worst": 2}, "cannot be the best and the worst"),
         ({"best": 7}, "none of those in question"),
         ({"worst": 7}, "none of those in question"),
+        ({"p": 0.7}, "a p is for two items, and there are 4"),
+        ({"milliseconds": -5}, "after -5 milliseconds"),
+        ({"undoes": 7}, "`undoes` must be set"),
+        ({"comment": "x" * 2001}, "2,001 characters"),
     ):
-        facts = good | facts
-        for made in (
-            lambda facts=facts: Judgement(**facts),
-            lambda facts=facts: Judgements.of_rows([tuple(facts.values())]),
-        ):
-            with pytest.raises(JudgementError, match=fault):
-                made()
+        with pytest.raises(JudgementError, match=fault):
+            Judgement(**good | facts)
+    with pytest.raises(JudgementError, match="'left' is no answer about 4 items"):
+        Judgement.of("ana", (0, 1, 2, 3), "left")
     with pytest.raises(JudgementError, match="4 items are no pair"):
         _ = Judgement(**good).pair
 
 
 def votes_of(said: list[Judgement]) -> list[Judgement]:
     undone = {judgement.undoes for judgement in said}
-    return [j for j in said if j.answer in TARGETS and j.number not in undone]
+    return [j for j in said if j.word in TARGETS and j.number not in undone]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -158,29 +158,12 @@ def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
         before, rows = grown.so_far(), len(grown)
         grown.extend(Judgements.of(said[start : start + 7]))
         assert (before == said[:rows]) and (before.live == Judgements.of(said[:rows]).live).all()
-    assert grown == said and (grown.undone == table.undone).all()
+    assert grown == said and (grown.undone_by == table.undone_by).all()
     assert grown.without(["p1", "nobody"]) == [j for j in said if j.annotator != "p1"]
     assert table.values("comment") == [j.comment for j in said]
     grown.cut(100)
     grown.extend(Judgements.of([replace(j, comment=None) for j in said[100:150]]))
     assert grown.values("comment") == [j.comment for j in said[:100]] + [None] * 50
-
-
-def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
-    good = tuple(vars(Judgement("ana", 0, 1, "left")).values())
-    for at, value, fault in (
-        (3, "better", "unknown answer 'better'"),
-        (3, "best", "'best' is no answer about 2 items"),
-        (2, 0, "cannot be compared with itself"),
-        (4, -5, "after -5 milliseconds"),
-        (9, 7, "`undoes` must be set"),
-        (11, "x" * 2001, "2,001 characters"),
-    ):
-        row = (*good[:at], value, *good[at + 1 :])
-        with pytest.raises(JudgementError, match=fault):
-            Judgements.of_rows([good, row])
-    with pytest.raises(JudgementError, match="left has more than 64 bits"):
-        Session(None, 3).tell(Judgement("ana", 2**70, 1, "left"))
 
 
 def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
@@ -193,7 +176,7 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
             single.last(event.annotator)
             single.holdout_questions("p0")
     for who in single.annotators:
-        for name in ("last", "undone", "answered", "pairs_of", "holdout_questions"):
+        for name in ("last", "undone", "answered", "holdout_questions"):
             assert getattr(together, name)(who) == getattr(single, name)(who)
         drawn = [
             history.draw_once(who, np.random.default_rng(3), but_last=2)
@@ -203,10 +186,9 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
         assert [*together.skipped(who)] == [*single.skipped(who)]
     for name in ("annotators", "n_votes", "events"):
         assert getattr(together, name) == getattr(single, name)
-    assert (together.seen == single.seen).all() and (
-        together.seen_usable == single.seen_usable
-    ).all()
-    asked = {(j.annotator, j.pair) for j in together.alive()}
+    assert (together.seen() == single.seen()).all()
+    live = together.events.live & (together.events.answer != UNDO)
+    asked = {(j.annotator, j.pair) for j in together.events.where(live)}
     assert together.n_asked() == single.n_asked() == len(asked)
     usable = [j for j in votes_of(said) if j.strategy != "random"]
     people = defaultdict(set)
@@ -219,21 +201,27 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
 
 def test_an_event_that_cannot_be_leaves_no_trace() -> None:
     history = History(3)
-    history.add(Judgements.of([Judgement("ana", 0, 1, "left")]))
+    history.add(Judgements.of([Judgement.of("ana", (0, 1), "left")]))
     for wrong, fault in (
-        (Judgement("ben", 0, 1, "undo", undoes=1), "judgement 1 is not 'ben''s to undo"),
-        (Judgement("ana", 0, 1, "undo", undoes=4), "judgement 4, which is not there"),
-        (Judgement("ana", 0, 3, "left"), "no item 3 among 3"),
+        (Judgement.of("ben", (0, 1), "undo", undoes=1), "judgement 1 is not 'ben''s to undo"),
+        (Judgement.of("ana", (0, 1), "undo", undoes=4), "judgement 4, which is not there"),
+        (Judgement.of("ana", (0, 3), "left"), "no item 3 among 3"),
     ):
         with pytest.raises(JudgementError, match=fault):
-            history.add(Judgements.of([Judgement("eve", 1, 2, "left"), wrong]))
+            history.add(Judgements.of([Judgement.of("eve", (1, 2), "left"), wrong]))
         assert len(history.events) == history.n_votes == len(history.annotators) == 1
-    undo = Judgement("ana", 0, 1, "undo", undoes=1)
-    with pytest.raises(JudgementError, match="not there"):
+    undo = Judgement.of("ana", (0, 1), "undo", undoes=1)
+    with pytest.raises(JudgementError, match="undone already"):
         history.add(Judgements.of([undo, undo]))
     assert history.n_votes == 1 and history.events.live.all()
     history.add(Judgements.of([undo]))
     assert history.n_votes == 0 and history.last("ana") is None
+
+
+def for_low(judgement: Judgement) -> float:
+    """1 if the lower item number is better, 0 if not, 1/2 for a tie."""
+    target = TARGETS[judgement.word]
+    return target if judgement.left < judgement.right else 1 - target
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -243,51 +231,13 @@ def test_agreement_is_that_of_loops(seed: int) -> None:
     of_pair: dict[Any, dict[str, float]] = defaultdict(dict)
     first: dict[Any, Judgement] = {}
     same = []
-    balance: Counter[Any] = Counter()
     for vote in votes:
-        of_pair[vote.pair].setdefault(vote.annotator, first_better(vote))
+        of_pair[vote.pair].setdefault(vote.annotator, for_low(vote))
         earlier = first.setdefault((vote.annotator, vote.pair), vote)
-        if earlier is not vote and "tie" not in (earlier.answer, vote.answer):
-            same.append(first_better(earlier) == first_better(vote))
-        balance[vote.pair] += round(2 * first_better(vote) - 1)
+        if earlier is not vote and "tie" not in (earlier.word, vote.word):
+            same.append(for_low(earlier) == for_low(vote))
     assert found.shared_pairs == sum(len(each) > 1 for each in of_pair.values())
     assert (found.repeats, found.consistency) == (len(same), sum(same) / len(same))
-    beats = {pair: n > 0 for pair, n in balance.items() if n}
-    triples = [
-        (beats[a, b], beats[b, c], beats[a, c])
-        for a in range(N)
-        for b in range(a + 1, N)
-        for c in range(b + 1, N)
-        if {(a, b), (b, c), (a, c)} <= beats.keys()
-    ]
-    assert found.triples == len(triples)
-    assert found.cycles == sum(ab == bc != ac for ab, bc, ac in triples) / len(triples)
-
-
-def test_the_triples_that_are_looked_at_are_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = events(7, m=600)
-    balance: Counter[Any] = Counter()
-    for vote in votes_of(said):
-        balance[vote.pair] += round(2 * first_better(vote) - 1)
-    beats: dict[int, dict[int, bool]] = defaultdict(dict)
-    for (low, high), n in balance.items():
-        if n:
-            beats[low][high] = n > 0
-    circular = [
-        of_a[b] == beats[b][c] != of_a[c]
-        for of_a in [*beats.values()]
-        for b in of_a
-        for c in beats.get(b, {})
-        if c in of_a
-    ]
-    for most, at_once in ((20, 7), (50, 1_000), (10**6, 3)):
-        monkeypatch.setattr("sortnet.preference.annotator_agreement._MOST_TRIPLES", most)
-        monkeypatch.setattr("sortnet.preference.annotator_agreement._PATHS_AT_ONCE", at_once)
-        found = agreement(said)
-        assert found.triples == min(most, len(circular)) and len(circular) > 50
-        assert found.cycles == np.mean(circular[:most])
-    monkeypatch.setattr("sortnet.preference.annotator_agreement._MOST_PATHS", 30)
-    assert 0 < agreement(said).triples <= 30
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -298,31 +248,41 @@ def test_disputed_pairs_are_those_of_loops(seed: int) -> None:
         of_pair[vote.pair].append(vote)
 
     def spread(answers: list[Judgement]) -> float:
-        targets = np.array([first_better(judgement) for judgement in answers])
-        return float(np.round(((targets - targets.mean()) ** 2).sum(), 9))
+        targets = np.array([for_low(judgement) for judgement in answers])
+        return float(np.round(2 * ((targets - targets.mean()) ** 2).sum(), 9))
 
-    expected = sorted(filter(spread, of_pair.values()), key=spread, reverse=True)
-    assert len(expected) > 20
-    assert disputed(said, 1000) == (len(expected), expected)
-    assert disputed(said, 3) == (len(expected), expected[:3])
-    assert disputed([], 3) == (0, [])
+    expected = sorted(map(spread, of_pair.values()), reverse=True)
+    table, posterior = Judgements.of(said), Session(None, 9).posterior
+    n_disputed, found = most_disputed(table, posterior, 1000)
+    assert n_disputed == sum(value > 0 for value in expected) > 20
+    assert [each.contradiction for each in found] == pytest.approx(expected)
+    for each in found:
+        assert [answer for answer, _ in each.answers] == of_pair[tuple(sorted(each.pair))]
+        assert all(
+            t == (for_low(answer) if each.pair[0] < each.pair[1] else 1 - for_low(answer))
+            for answer, t in each.answers
+        )
+    assert len(most_disputed(table, posterior, 3)[1]) == 3
+    assert most_disputed(Judgements(), posterior, 3) == (0, [])
 
 
 def test_reports_are_those_of_loops() -> None:
     said = events(5, m=500)
     study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=7)])
-    posterior = fit(np.empty((N, 0)), Votes.of_judgements(votes_of(said)), 1).posterior
+    session = Session(None, N)
+    session.replay(votes_of(said))
+    session.refit()
     names = [f"p{k}" for k in range(5)] + ["nobody"]
     undone = {judgement.undoes for judgement in said}
     votes = votes_of(said)
 
     def mean(pairs: list[tuple[Judgement, Judgement]]) -> tuple[Any, Any]:
-        pairs = [(a, b) for a, b in pairs if "tie" not in (a.answer, b.answer)]
+        pairs = [(a, b) for a, b in pairs if "tie" not in (a.word, b.word)]
         if not pairs:
             return 0, None
-        return len(pairs), np.mean([first_better(a) == first_better(b) for a, b in pairs])
+        return len(pairs), np.mean([for_low(a) == for_low(b) for a, b in pairs])
 
-    for report in annotator_reports(dict.fromkeys(names), said, posterior, study):
+    for report in session.reports(names, said, study):
         own = [j for j in votes if j.annotator == report.name]
         standing = [j for j in said if j.annotator == report.name and j.number not in undone]
         others = [j for j in votes if j.annotator != report.name]
@@ -334,26 +294,24 @@ def test_reports_are_those_of_loops() -> None:
         again = mean([(a, b) for a, b in pairs if a is not b])
         assert (report.repeats, report.consistency) == pytest.approx(again)
         gold = [
-            first_better(j) == (study.gold[j.pair].item == j.pair[0])
+            for_low(j) == (study.gold[j.pair].item == j.pair[0])
             for j in own
             if j.pair in study.gold
         ]
         assert report.gold_answers == len(gold)
         assert (report.gold and report.gold.value) == (np.mean(gold) if gold else None)
-        counts = Counter(j.answer for j in standing)
+        counts = Counter(j.word for j in standing)
         replies = (report.skipped, report.cant_say, report.undone)
         assert replies == (counts["skip"], counts["cant-say"], counts["undo"])
         times = [j.milliseconds for j in own if j.milliseconds is not None]
         assert report.median_seconds == (median(times) / 1000 if times else None)
-    assert (
-        sum(r.answers for r in annotator_reports(dict.fromkeys(names), [], posterior, Study())) == 0
-    )
+    assert sum(report.answers for report in session.reports(names, [], Study())) == 0
 
 
 def test_paces_rates_and_comments_are_those_of_loops() -> None:
     said = events(6, m=400)
     table = Judgements.of(said)
-    answers = [j for j in said if j.at is not None and j.answer != "undo"]
+    answers = [j for j in said if j.at is not None and j.word != "undo"]
     times: dict[str, list[float]] = defaultdict(list)
     for judgement in answers:
         times[judgement.annotator].append(judgement.at or 0)
@@ -361,7 +319,7 @@ def test_paces_rates_and_comments_are_those_of_loops() -> None:
     assert _paces(table) == expected and len(expected) == 5
     now = 1000.0 + 9 * 450
     undone = {j.undoes for j in said}
-    votes = [j for j in answers if j.number not in undone and j.answer in ("left", "right", "tie")]
+    votes = [j for j in answers if j.number not in undone and j.word in ("left", "right", "tie")]
     assert len(votes) < len(answers)
     recent = 6 * sum((j.at or 0) > now - 600 for j in votes)
     assert _per_hour(table, now) == {
@@ -388,13 +346,18 @@ def test_paces_rates_and_comments_are_those_of_loops() -> None:
 
 def test_numbers_need_not_ascend() -> None:
     said = [
-        Judgement("ana", 0, 1, "left", number=9),
-        Judgement("ana", 1, 2, "left", number=4),
-        Judgement("ana", 0, 1, "undo", undoes=9, number=6),
-        Judgement("ana", 1, 2, "undo", undoes=4, number=5),
+        Judgement.of("ana", (0, 1), "left", number=9),
+        Judgement.of("ana", (1, 2), "left", number=4),
+        Judgement.of("ana", (0, 1), "undo", undoes=9, number=6),
+        Judgement.of("ana", (1, 2), "undo", undoes=4, number=5),
     ]
     table = Judgements.of(said)
-    assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
+    assert table.undone_by.tolist()[:2] == [2, 3] and table.live.tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert table.rows_of_numbers(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
     assert table[:3].live.tolist() == [False, True, True]
     assert Judgements().rows_of_numbers(np.array([1])).tolist() == [-1]
@@ -419,7 +382,7 @@ def test_a_collection_read_in_blocks_is_the_same(
             theirs = {i for j in stored if j.annotator == who for i in j.pair}
             held = {i for lease in collection.leases(who) for i in lease.question.pair}
             assert {i for i in range(N) if blocks.sees(who, i)} == theirs | held
-        more = collection.append([Judgement("p0", 0, k, "left") for k in range(1, N)])
+        more = collection.append([Judgement.of("p0", (0, k), "left") for k in range(1, N)])
         blocks.sync()
         assert blocks.judgements() == stored + more
         assert all(blocks.sees("p0", i) for i in range(N))

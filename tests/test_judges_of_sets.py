@@ -61,10 +61,10 @@ def judgements(store: str = "s.db", name: str = "c") -> list[Judgement]:
 def assert_right(answers: list[Judgement], *, worst: bool = True) -> None:
     """The best and worst are those of the highest and the lowest number."""
     for one in answers:
-        if not one.further:
-            assert one.answer == ("left" if one.left > one.right else "right")
+        if len(one.items) == 2:
+            assert one.word == ("left" if one.left > one.right else "right")
             continue
-        assert (one.answer, one.best) == ("best", max(one.items))
+        assert (one.word, one.best) == ("best", max(one.items))
         assert one.worst == (min(one.items) if worst else None)
 
 
@@ -84,7 +84,7 @@ def test_a_model_is_asked_about_four_and_its_answers_are_sets():
     assert facts["answered"] == 15 == len(asked.prompts)
     answers = judgements()
     assert_right(answers)
-    sets = [one for one in answers if one.further]
+    sets = [one for one in answers if len(one.items) > 2]
     assert len(sets) > 8 and 4 in {len(one.items) for one in sets} <= {3, 4}
     for one in sets:
         meta = json.loads(one.meta)
@@ -109,7 +109,7 @@ def test_a_ranking_is_read_and_kept_as_the_comment():
     asked = model(logprobs=False, said=lambda text: ranking(asked.prompts[-1], text))
     with serving(asked) as url:
         label(url, "--number", 8)
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert_right(judgements())
     assert sets and all(re.fullmatch(r"[A-D]( > [A-D]){2,3}", one.comment) for one in sets)
 
@@ -129,10 +129,10 @@ def test_an_unreadable_answer_is_asked_once_more_then_skipped_with_its_reason(te
     asked.reply = lambda body, headers: bodies.append(body) or reply(body, headers)  # type: ignore
     with serving(asked) as url:
         label(url, "--number", 6)
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert sets
     for one in sets:
-        assert (one.answer, one.comment, one.best) == ("skip", text, None)
+        assert (one.word, one.comment, one.best) == ("skip", text, None)
         assert json.loads(one.meta)["calls"] == 2
     again = [body["messages"][-1]["content"] for body in bodies if len(body["messages"]) == 3]
     assert len(again) == len(sets) and all(
@@ -157,7 +157,7 @@ def test_by_schema_letters_of_the_places_are_asked_for():
         assert schema["properties"]["best"]["enum"] == [*places, "same"]
         assert schema["properties"]["worst"]["enum"] == places
         assert schema["required"] == ["best", "worst"]
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert all(json.loads(one.meta)["structured"] and one.comment is None for one in sets)
 
 
@@ -202,7 +202,7 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
         label(url, "--number", 8, "--prompt", "any.jinja")
     assert_right(judgements())
     assert {prompt[-5:] for prompt in asked.prompts} <= {"of 4?", "of 3?", "of 2?"}
-    assert any(one.further for one in judgements())
+    assert any(len(one.items) > 2 for one in judgements())
 
 
 def test_the_prompt_and_the_estimate_are_of_sets():
@@ -232,11 +232,11 @@ def test_a_cache_answers_the_same_places_only():
         (facts,) = value_of(done(*common, *options), "labelled")
     first, second = judgements(), judgements(name="d")
     assert_right(second)
-    keys = {(one.items, one.answer, one.best, one.worst) for one in first}
+    keys = {(one.items, one.word, one.best, one.worst) for one in first}
     cached = [one for one in second if json.loads(one.meta).get("cached")]
     assert facts["cached"] == len(cached) == 12 - (len(asked.prompts) - n_calls)
-    assert any(one.further for one in cached)
-    assert {(one.items, one.answer, one.best, one.worst) for one in cached} <= keys
+    assert any(len(one.items) > 2 for one in cached)
+    assert {(one.items, one.word, one.best, one.worst) for one in cached} <= keys
 
 
 def test_a_cache_keeps_choices_and_leaves_out_lines_that_cannot_be_one():
@@ -278,10 +278,10 @@ def test_a_batch_has_questions_about_sets_and_takes_their_answers():
     Path("a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in answers))
     facts = value_of(done("label", "c", "--read-batch", "a.jsonl", "--json"), "batch_answers")
     assert (facts["stored"], facts["failed"], facts["open"]) == (12, 0, {})
-    skips = [one for one in judgements() if one.answer == "skip"]
+    skips = [one for one in judgements() if one.word == "skip"]
     assert [one.comment for one in skips] == ["Best: A\nWorst: A"] * len(skips) and len(skips) <= 1
-    assert_right([one for one in judgements() if one.answer != "skip"])
-    sets = [one for one in judgements() if one.further]
+    assert_right([one for one in judgements() if one.word != "skip"])
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert len(sets) > 6
     assert len({frozenset(one.items) for one in sets}) == len(sets)
 
@@ -314,7 +314,7 @@ def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
     assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
     answers = judgements("k.db", "k")
     assert_right(answers)
-    assert sum(bool(one.further) for one in answers) > 10
+    assert sum(len(one.items) > 2 for one in answers) > 10
     # Two workers: at a kill at most two calls were under way, whose answers nobody had.
     assert len(answers) <= len(asked.prompts) <= len(answers) + 2 * 3
     repeats = sum(one.strategy == "repeat" for one in answers)
@@ -359,13 +359,13 @@ def test_a_program_reads_items_with_places_and_names_two():
     assert_right(judgements())
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     of_sets = [line for line in asked if "items" in line]
-    assert len(of_sets) == sum(bool(one.further) for one in judgements()) > 6
+    assert len(of_sets) == sum(len(one.items) > 2 for one in judgements()) > 6
     assert of_sets == asked  # all questions of a study have one size
     for line in of_sets:
         assert "".join(item["place"] for item in line["items"]) in ("ABC", "ABCD")
         assert line["worst"] is True
         assert {"place", "id", "text"} <= {*line["items"][0]}
-    assert all(one.comment == "so" for one in judgements() if one.further)
+    assert all(one.comment == "so" for one in judgements() if len(one.items) > 2)
 
 
 def test_a_program_gets_pairs_and_sets_in_one_array():
@@ -418,7 +418,7 @@ def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_
     run = invoke("label", "c", "--as", "tool", "--judge", program(code))
     assert run.exit_code == 1
     assert "not one of same, skip, cant-say" in run.stderr
-    assert not any(one.answer == "best" for one in judgements())
+    assert not any(one.word == "best" for one in judgements())
     with open_store("s.db") as store:
         assert store.collection("c").leases() == []
 
@@ -498,7 +498,7 @@ def test_a_function_that_fails_in_between_is_asked_other_questions():
 
     named = {"set_size": 4, "max_calls": 14, "store": "f.db", "name": "f", "progress": False}
     sorted_items = sortnet.sort(TEXTS, judge=judge, **named)
-    answers = [one for one in judgements("f.db", "f") if one.answer != "skip"]
+    answers = [one for one in judgements("f.db", "f") if one.word != "skip"]
     assert [*sorted_items.skipped.values()] == [{"error": 2}]
     assert len(answers) == sum(calls.values()) - calls["failed",] > 5
     assert_right(answers)

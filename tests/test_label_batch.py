@@ -292,7 +292,7 @@ def test_a_failed_request_gives_its_pair_back():
     assert (facts["stored"], facts["failed"]) == (2, 2)
     assert "line 1: the request failed: 500: overloaded" in result.stderr
     assert "line 2: the request failed: it took more than a day" in result.stderr
-    assert sorted(j.answer == "skip" for j in judgements()) == [False, True]
+    assert sorted(j.word == "skip" for j in judgements()) == [False, True]
     assert leases() == []
     with open_store("s.db") as store:
         ids = [lease.question.pair for lease in leases()]
@@ -319,7 +319,7 @@ def test_neither_letter_is_a_skip_and_a_body_that_is_none_a_failure():
     result = invoke("label", "t", "--read-batch", "answers.jsonl", "--json")
     facts = value_of(result.stdout)
     assert (facts["stored"], facts["failed"]) == (1, 1)
-    assert [(j.answer, j.comment) for j in judgements()] == [("skip", "I cannot say")]
+    assert [(j.word, j.comment) for j in judgements()] == [("skip", "I cannot say")]
     assert "not an answer of /v1/chat/completions" in result.stderr
 
 
@@ -469,8 +469,8 @@ def test_an_answer_of_a_batch_is_read_after_its_thoughts():
     give([answered(first, thinking), cut])
     read()
     answer, skip = judgements()
-    assert answer.answer == ("left" if answer.left > answer.right else "right")
-    assert "<think>" in answer.comment and skip.answer == "skip"
+    assert answer.word == ("left" if answer.left > answer.right else "right")
+    assert "<think>" in answer.comment and skip.word == "skip"
     assert skip.comment.startswith("the token limit was reached inside the thoughts")
 
 
@@ -564,8 +564,8 @@ def test_a_quota_and_a_pause_end_it():
 def test_nothing_is_written_once_the_goal_is_reached():
     add("many", 25)
     rng = np.random.default_rng(0)
-    pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(60)]
-    known = [Judgement("judge", a, b, "right", strategy="random") for a, b in pairs]
+    pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(150)]
+    known = [Judgement.of("judge", (a, b), "right", strategy="random") for a, b in pairs]
     with open_store("s.db") as store:
         store.collection("many").append(known)
     common = ("label", "many", "--model", "judge", "--until", 0.2)

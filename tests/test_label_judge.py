@@ -29,6 +29,7 @@ from sortnet.judges.program import RunningProgram, split_command
 from sortnet.judges.verdicts import Fault, Verdict, parse_verdict
 from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Standing
 from store import Collection, open_store
 from store.service.judge_as_annotator import Judging
 from store.service.labelling import LabellingService
@@ -85,7 +86,7 @@ def stored() -> list[str]:
         assert all(
             j.annotator == "robot" and j.milliseconds is None for j in collection.judgements()
         )
-        return [j.answer for j in collection.judgements()]
+        return [j.word for j in collection.judgements()]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -298,7 +299,7 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     (facts,) = value_of(done(*typed, "--judge", program(GOOD)))
     with open_store("s.db") as store:
         service = LabellingService(store.collection("many"))
-    # How many are left is forecast at moments that depend on the speed of the fits.
+    # How many are left is estimated at moments that depend on the speed of the fits.
     assert facts["in_all"] == len(service.session.judgements()) == 100
     assert facts["enough"] == service.session.remaining().stop
     models = [judgement.model for judgement in service.session.judgements()]
@@ -359,7 +360,7 @@ def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
 
     def late(self, lease, judgement, **options):
         if not self.judgements():
-            answer(self, lease, replace(judgement, answer="tie"))
+            answer(self, lease, replace(judgement, answer="same", best=None))
         return answer(self, lease, judgement, **options)
 
     monkeypatch.setattr(Collection, "answer", late)
@@ -393,7 +394,7 @@ def test_a_probability_is_the_answer_and_counts_as_one():
     assert summary(judge(program(f"while True:\n    q = ask()\n    {code}\n")))["answered"] == PAIRS
     with open_store("s.db") as store:
         said = list(store.collection("c").judgements())
-    assert {(j.answer, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
+    assert {(j.word, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
     assert value_of(done("ranking", "c", "--json"))[0]["id"] == "i0"
 
 
@@ -435,11 +436,13 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
     real = Session.remaining
 
     def remaining(self, **options):
-        return replace(real(self, **options), stop=self.events >= 3, why="good enough")
+        standing = Standing.REACHED if self.events >= 3 else Standing.ASKING
+        return replace(real(self, **options), standing=standing)
 
     monkeypatch.setattr(Session, "remaining", remaining)
     facts = summary(judge(program(GOOD)))
-    why = "good enough (--until sets another)"
+    wanted = "at most 10% of the pairs in the wrong order"
+    why = f"the goal is reached, {wanted} (--until sets another)"
     assert (facts["answered"], facts["why"], facts["enough"]) == (3, why, True)
     facts = summary(judge(program(GOOD), "--number", "9"))
     assert (facts["answered"], facts["why"]) == (0, f"ended after 0 of 9 answers (--number): {why}")

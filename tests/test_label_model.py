@@ -27,7 +27,6 @@ from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
-from sortnet.preference.likelihood import genuine
 from store import open_store
 
 KEY = "s3cret-of-a-server"
@@ -74,7 +73,7 @@ def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
     assert facts["calls"] == facts["answered"] == len(judgements()) > 10
     for j in judgements():
         assert j.p == pytest.approx(1 / (1 + np.exp(j.right - j.left)), abs=1e-5)
-        assert j.answer == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
+        assert j.word == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
     ids = [row["id"] for row in value_of(done("ranking", "t", "--json"))]
     assert ids == [f"t{k}" for k in reversed(range(N))]
 
@@ -103,7 +102,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
     with serving(made(logprobs=False, said=lambda letter: "I <b>cannot</b> say")) as url:
         facts = label(url, "--number", 2)
     assert (facts["calls"], facts["answered"], facts["failed"]) == (4, 0, 0)
-    assert [(j.answer, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
+    assert [(j.word, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
@@ -147,7 +146,7 @@ def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
         facts = label(url, "--number", 4)
     assert (facts["answered"], facts["failed"]) == (4, 0)
     assert facts["calls"] == 4 + 2 + 2  # temperature, max_tokens; ten and five log-probabilities
-    assert not any(j.answer == "skip" for j in judgements())
+    assert not any(j.word == "skip" for j in judgements())
 
 
 def test_a_server_that_refuses_log_probabilities_is_asked_without():
@@ -228,7 +227,7 @@ def test_calls_of_an_answer_are_kept_with_it():
         label(url, "--number", 1, "--price-in", 1)
     [one] = judgements()
     meta = json.loads(one.meta)
-    assert (one.answer, meta["model"], meta["calls"]) == ("right", "judge", 2)
+    assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
     assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
     assert "p" not in done("judgements", "list", "t").splitlines()[0].split()
     with serving(made(said=lambda letter: f"{letter}. It has the larger \x1b number")) as url:
@@ -295,8 +294,8 @@ def test_an_item_that_is_too_long_is_named_and_left_out():
         result = invoke("label", "t", "--model", "judge", "--server", url, "--json")
     assert result.exit_code == 0
     assert result.stderr.count("item 't3' is left out: maximum context length") == 1
-    assert all(j.answer == "skip" for j in judgements() if 3 in j.pair)
-    assert any(j.answer != "skip" for j in judgements())
+    assert all(j.word == "skip" for j in judgements() if 3 in j.pair)
+    assert any(j.word != "skip" for j in judgements())
 
 
 def test_a_budget_ends_it_cleanly():
@@ -324,6 +323,14 @@ def test_nothing_is_sent_for_an_estimate_or_a_prompt():
     assert found["calls"] == 200 and found["tokens_in"] == 200 * (len(shown.strip()) // 4)
     assert found["cost"] == pytest.approx(found["tokens_in"] / 1e6)
     assert "<A>\ntext number 0\n</A>" in shown
+
+
+def test_before_any_answer_an_estimate_is_that_of_every_item_once():
+    command = ("label", "t", "--model", "judge", "--server", "http://localhost:1", "--estimate")
+    once, further = done(*command).splitlines()
+    assert once.startswith(f"every item once: about {N // 2} calls, ")
+    assert further.startswith("each further 100 questions: about 100 calls, ")
+    assert value_of(done(*command, "--json"))["pairs"] == N // 2
 
 
 @pytest.mark.slow
@@ -428,14 +435,6 @@ def test_an_answer_is_read_or_a_fault():
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
             parse_reply(raw)
-
-
-def test_a_soft_answer_counts_as_its_share_of_both_words():
-    z, tie = np.array([-1.0, 0.3, 2.0]), 0.2
-    soft = genuine(z, np.full(3, 0.7), tie)
-    left, right = genuine(z, np.ones(3), tie), genuine(z, np.zeros(3), tie)
-    for k in range(3):
-        np.testing.assert_allclose(soft[k], 0.7 * left[k] + 0.3 * right[k])
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():

@@ -50,7 +50,7 @@ def service(tmp_path) -> Iterator[LabellingService]:
     with open_store(f"{tmp_path}/s.db") as store:
         collection = store.add_items("c", made_items(N, d=0))
         known = [k for k in sorted(range(N), key=WORTH.__getitem__) if k != 4]
-        collection.append([Judgement("bo", b, a, "left") for a, b in pairwise(known)] * 5)
+        collection.append([Judgement.of("bo", (b, a), "left") for a, b in pairwise(known)] * 5)
         yield LabellingService(collection)
 
 
@@ -78,7 +78,7 @@ def test_a_new_item_gets_its_place_with_few_questions(service, worth):
 def test_who_has_answered_before_is_not_asked_again(service):
     first = Person(better)
     _, facts = place(service, first)
-    service.collection.append([Judgement("bo", 4, 5, "skip")])
+    service.collection.append([Judgement.of("bo", (4, 5), "skip")])
     service.sync()
     second = Person(better)
     assert place(service, second)[1] == facts
@@ -123,7 +123,7 @@ def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(service):
     first = Person(lambda left, right, _: "quit")
     place(service, first)
     service.collection.release("ana")
-    service.collection.lease("bo", [Question(*first.asked[0], "random", 1.0)], 60)
+    service.collection.lease("bo", [Question(first.asked[0], "random", 1.0)], 60)
     with pytest.raises(SortNetError, match="another annotator is asked about"):
         place(service, Person(better))
 

@@ -44,7 +44,7 @@ def stored() -> list[tuple[object, ...]]:
     with open_store("s.db") as store:
         judgements = [*store.collection("sets").judgements()]
     return [
-        (one.answer, *(None if item is None else one.items.index(item) + 1 for item in chosen))
+        (one.word, *(None if item is None else one.items.index(item) + 1 for item in chosen))
         for one in judgements
         for chosen in [(one.best, one.worst)]
     ]
@@ -95,7 +95,7 @@ def test_a_session_by_keys(columns):
         assert texts_of(again) == texts_of(second)
         terminal.press("5")  # there is no such item
         terminal.press("h")
-        terminal.until("they are all the")
+        terminal.until("all are the")
         terminal.press("x")
         terminal.until(BEST)
         terminal.press("q")

@@ -28,6 +28,7 @@ from cli.terminal.keys import END, Keys
 from cli.terminal.question_view import LONGEST, item_lines, view_question, wrap_lines
 from cli.terminal.screen import _HELP, Screen
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.service.item_ranking import ranking_frame
@@ -59,7 +60,7 @@ def label(*args: str, **options) -> Terminal:
 def said(name: str = "words") -> list[str]:
     """Every answer that is stored."""
     with open_store("s.db") as store:
-        return [judgement.answer for judgement in store.collection(name).judgements()]
+        return [judgement.word for judgement in store.collection(name).judgements()]
 
 
 def texts_of(screen: str) -> list[str]:
@@ -144,8 +145,8 @@ def test_a_session_by_keys():
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
         assert store.collection("words").leases() == []
-    assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
-    assert all(0 <= j.milliseconds < 600_000 for j in stored if j.answer != "undo")
+    assert [j.word for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
+    assert all(0 <= j.milliseconds < 600_000 for j in stored if j.word != "undo")
     assert [WORDS[stored[0].left], WORDS[stored[0].right]] == two
 
 
@@ -327,11 +328,12 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     front = Front(ask)
     service.settle()
     front.wants_more = lambda why: reasons.append(why) or len(reasons) < 9
-    service.update = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
+    reached = replace(service.remaining, standing=Standing.REACHED)
+    service.keep_fitted = lambda wait: setattr(service, "remaining", reached)
     Asking(service, "ana").run(front, 3)
     assert (len(asked), len(reasons)) == (3, 1)
     front.wants_more = lambda why: False
-    service.remaining = replace(service.remaining, stop=False)
+    service.remaining = replace(service.remaining, standing=Standing.ASKING)
     Asking(service, "ana").run(front, 3)
     assert len(asked) == 4
 
@@ -363,7 +365,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
         for _ in range(3):
             answer_lease(service, service.next("ana")[0], "ana")
-            service.update()
+            service.keep_fitted()
         assert service.ranking.judgements.sum() == 0
         may.set()
         service._fitting.join()
@@ -375,11 +377,11 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
 def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
         service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
-        service.collection.append([Judgement("bo", 0, 1, "left")])
+        service.collection.append([Judgement.of("bo", (0, 1), "left")])
         service.sync()
         may, fit = threading.Event(), service.session.refit
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
-        service.update()
+        service.keep_fitted()
         asking = Asking(service, "ana")
         assert asking._status_line() == "many   ana   0 answered   fitting the answers"
         may.set()
@@ -394,7 +396,7 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
         asking = Asking(service, "ana")
         monkeypatch.setattr(service.session, "refit", lambda **how: 1 / 0)
         asking.ask(Front(lambda lease, renew: "left"), service.next("ana")[0])
-        service.update()
+        service.keep_fitted()
         service._fitting.join()
         assert "ZeroDivisionError" in asking._status_line()
     assert said("many") == ["left"]
@@ -603,26 +605,23 @@ def test_lines_may_comment_and_flag_before_an_answer():
     assert "unknown answer" not in said
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
-    facts = [(j.answer, j.comment, j.flagged) for j in stored]
+    facts = [(j.word, j.comment, j.flagged) for j in stored]
     assert facts == [
         ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("left", "stop", "told"),
+    ("left", "standing", "told"),
     [
-        ((63, 142), False, "60 to 150 left"),
-        ((None, None), False, "a few left to check"),
-        ((0, 0), True, "goal is reached"),
+        ((63, 142), Standing.ASKING, "60 to 150 left"),
+        ((None, None), Standing.UNCHECKED, "a few left to check"),
+        ((0, 0), Standing.REACHED, "goal is reached"),
     ],
 )
-def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, stop, told):
+def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, standing, told):
     service.settle()
     fewest, most = left
-    reached = fewest is None or stop
-    service.remaining = replace(
-        service.remaining, fewest=fewest, most=most, reached=reached, stop=stop
-    )
-    standing = Asking(service, "ana")._status_line()
-    assert told in standing and "0 left" not in standing.replace("150 left", "")
+    service.remaining = replace(service.remaining, fewest=fewest, most=most, standing=standing)
+    line = Asking(service, "ana")._status_line()
+    assert told in line and "0 left" not in line.replace("150 left", "")

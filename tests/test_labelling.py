@@ -118,7 +118,7 @@ def test_an_undo_takes_back_the_questions_that_were_leased_ahead(
     ahead = service.next("ana", 2)
     undo = service.undo("ana")
     assert undo is not None and undo.undoes == stored.number
-    assert (undo.left, undo.right, undo.answer) == (stored.left, stored.right, "undo")
+    assert (undo.left, undo.right, undo.word) == (stored.left, stored.right, "undo")
     with pytest.raises(LeaseError, match="taken back"):
         answer_lease(service, ahead[0], "ana", "left")
     assert service.undo("ana") is None and service.session.last("ana") is None
@@ -186,7 +186,7 @@ def test_judgements_of_other_processes_are_added_in_order(
     one, other = two
     (mine,), (theirs,) = one.next("ana"), other.next("bo")
     answer_lease(other, theirs, "bo", "tie")
-    collection.append([Judgement("cy", 0, 1, "left")])
+    collection.append([Judgement.of("cy", (0, 1), "left")])
     assert answer_lease(one, mine, "ana", "left").number == 3
     assert [j.number for j in one.session.judgements()] == [1, 2, 3]
     assert [j.annotator for j in one.session.judgements()] == ["bo", "cy", "ana"]
@@ -214,7 +214,7 @@ def test_items_added_meanwhile_are_taken_in_when_somebody_judges_them(
 ) -> None:
     answer(service, "ana")
     store.add_items("args", made_items(2, first=N))
-    collection.append([Judgement("bo", N, N + 1, "left")])
+    collection.append([Judgement.of("bo", (N, N + 1), "left")])
     service.sync()
     assert service.session.n_items == len(service.items) == N + 2
     assert service.session.judgements() == collection.judgements()
@@ -234,7 +234,7 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     assert {5, 6} <= {n for lease in held for n in lease.question.pair}
     assert (5, 6) not in pairs(held)
     store.add_items("small", made_items(1, first=7))
-    small.append([Judgement("bo", 7, 0, "left")])
+    small.append([Judgement.of("bo", (7, 0), "left")])
     assert service.sync() == 1 and service.sync() == 0
 
 

@@ -213,7 +213,7 @@ def test_an_answer_by_schema_is_asked_for_and_read():
         assert body["response_format"]["type"] == "json_schema"
         assert schema["properties"]["answer"]["enum"] == ["A", "B", "C"]
     for judgement, meta in zip(judgements(), metas(), strict=True):
-        assert judgement.answer == ("left" if judgement.left > judgement.right else "right")
+        assert judgement.word == ("left" if judgement.left > judgement.right else "right")
         assert judgement.comment is None and meta["structured"] is True
 
 
@@ -227,7 +227,7 @@ def test_without_schemas_a_letter_is_asked_for_and_one_line_says_so():
     assert result.stderr.count("takes no JSON schema: a letter is asked for") == 1
     assert ["response_format" in body for body in model.bodies] == [True] + [False] * 4
     assert not any("structured" in meta for meta in metas())
-    assert all(judgement.answer in ("left", "right") for judgement in judgements())
+    assert all(judgement.word in ("left", "right") for judgement in judgements())
 
 
 def test_json_without_an_answer_is_asked_for_again_as_json_and_then_skipped():
@@ -236,7 +236,7 @@ def test_json_without_an_answer_is_asked_for_again_as_json_and_then_skipped():
         facts = label(url, "--structured", "--number", 1)
     assert facts["calls"] == 2
     assert model.bodies[1]["messages"][-1]["content"].startswith("Answer with JSON only")
-    assert [j.answer for j in judgements()] == ["skip"]
+    assert [j.word for j in judgements()] == ["skip"]
 
 
 def test_a_table_of_prices_gives_costs_in_its_currency(folder):
@@ -335,8 +335,8 @@ def test_two_collections_share_a_cache_and_pay_once():
         assert meta.get("cached", False) == (before is not None)
         if before is not None:
             assert (judgement.cost, meta["calls"], meta["tokens"]) == (0, 0, [0, 0])
-            kept = (before.answer, before.p, before.comment)
-            assert (judgement.answer, judgement.p, judgement.comment) == kept
+            kept = (before.word, before.p, before.comment)
+            assert (judgement.word, judgement.p, judgement.comment) == kept
     assert stat.S_IMODE(Path("answers.jsonl").stat().st_mode) == 0o600
     assert "text number" not in Path("answers.jsonl").read_text()
     report = value_of(done("report", "u", "--json"))

@@ -101,14 +101,14 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
 def test_a_lease_of_another_host_or_an_older_version(
     collection: Collection, store: Store, url: str
 ) -> None:
-    (lease,) = collection.lease("bot", [Question(0, 1, "random", 1.0)], 60)
+    (lease,) = collection.lease("bot", [Question((0, 1), "random", 1.0)], 60)
     assert lease.may_be_taken_over(Process.here())
     elsewhere = Process("another host", 1, "boot 1")
     for process, may in ((elsewhere, False), (Process(None, None, None), True)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(lease_rows.Process, "here", lambda: process)  # noqa: B023
             collection.release("bot")
-            collection.lease("bot", [Question(0, 1, "random", 1.0)], 60)
+            collection.lease("bot", [Question((0, 1), "random", 1.0)], 60)
         (lease,) = collection.leases("bot")
         assert lease.process == process
         assert lease.may_be_taken_over(Process.here()) == may
@@ -133,7 +133,7 @@ def test_a_pair_that_was_answered_since_the_last_look_is_not_leased_again(
     assert len(mine) == 2 and not {*mine} & {*answered}
     assert service.session.answered("bot") == len(answered) >= 2
     pair = answered[0]
-    of_another = lease("ana", [Question(*pair, "random", 1.0)], 60, after=0)
+    of_another = lease("ana", [Question(pair, "random", 1.0)], 60, after=0)
     assert [each.question.pair for each in of_another] == [pair], "of another annotator it is free"
 
 

@@ -48,7 +48,6 @@ def _replayed(collection: Collection) -> Any:
 
 
 READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
-    "leases": lambda c: c.leases(),
     "changes": lambda c: (lambda ch: ([*ch.judgements], *ch[1:]))(c.changes(0)),
     "judgements": lambda c: [*c.judgements()],
     "counted judgements": lambda c: [*c.counted_judgements()],
@@ -105,7 +104,7 @@ def _check_one_state(store: Store, read: Callable[[], Any], write: Callable[[], 
 
 
 def _fours(*starts: int) -> list[Question]:
-    return [Question(k, k + 1, "bald", 1.0, further=(k + 2, k + 3)) for k in starts]
+    return [Question((k, k + 1, k + 2, k + 3), "bald", 1.0) for k in starts]
 
 
 @pytest.fixture
@@ -115,8 +114,8 @@ def collection(store: Store) -> Collection:
     made.decide(Decision("set-size", amount=4))
     rng = np.random.default_rng(0)
     pairs = [rng.permutation(8)[:2].tolist() for _ in range(30)]
-    made.append([Judgement("ana", i, j, "left" if i > j else "right") for i, j in pairs])
-    made.append([Judgement("bo", 0, 1, "best", further=(2, 3), best=3, worst=0)])
+    made.append([Judgement.of("ana", (i, j), "left" if i > j else "right") for i, j in pairs])
+    made.append([Judgement.of("bo", (0, 1, 2, 3), "best", best=3, worst=0)])
     made.lease("ana", _fours(8), 600)
     made.add_batch("bo", {})
     return made
@@ -134,8 +133,8 @@ def test_a_read_of_a_collection_sees_one_state(
             """Answer about a pair and a four, exclude an annotator, add an item, lease a four."""
             number = next(numbers)
             name = f"new{number}"
-            of_four = Judgement(name, 0, 1, "best", further=(2, 3), best=1, worst=2)
-            other.append([Judgement(name, 2, 1, "left"), of_four])
+            of_four = Judgement.of(name, (0, 1, 2, 3), "best", best=1, worst=2)
+            other.append([Judgement.of(name, (2, 1), "left"), of_four])
             if number == 0:
                 other.decide(Decision("exclude", "ana"), Decision("question", reason="Which?"))
                 other_store.add_items("args", made_items(61, d=2), update=True)
@@ -198,4 +197,4 @@ def test_a_read_of_a_run_sees_one_state(store: Store, url: str, name: str) -> No
 def test_nothing_is_written_while_one_state_is_read(store: Store) -> None:
     collection = store.add_items("args", made_items(3))
     with store.database.one_state(), pytest.raises(RuntimeError, match="nothing is written"):
-        collection.append([Judgement("ana", 0, 1, "left")])
+        collection.append([Judgement.of("ana", (0, 1), "left")])

@@ -40,8 +40,8 @@ def read(
     for line in read_lines(path, items, **given):
         judgement = line.judgement
         pair = judgement.left, judgement.right
-        kind = judgement.answer if judgement.answer in ("tie", "skip") else "better"
-        one, other = pair[::-1] if judgement.answer == "right" else pair
+        kind = judgement.word if judgement.word in ("tie", "skip") else "better"
+        one, other = pair[::-1] if judgement.word == "right" else pair
         said.append((judgement.annotator, items.ids[one], items.ids[other], kind))
     return said
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,8 @@ from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
-from sortnet.preference.laplace import fit as fit_scores
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.answers import choices_of_two
+from sortnet.preference.model import Annotators, Columns, Prior, fit
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings, Scores
@@ -79,14 +81,17 @@ def test_a_weight_counts_as_that_many_answers():
     X, n = rng.normal(size=(12, 2)), 30
     left = rng.integers(0, 12, n)
     right = (left + rng.integers(1, 12, n)) % 12
-    target = rng.choice([0.0, 0.5, 1.0], n)
+    share = rng.choice([0.0, 0.5, 1.0], n)
     times = rng.integers(1, 4, n)
     none = np.zeros(n, np.int64)
-    weighted = fit_scores(X, Votes(left, right, target, none, times.astype(float)), 1)
-    again = np.repeat(np.arange(n), times)
-    repeated = fit_scores(X, Votes(left, right, target, none).where(again), 1)
-    # The share of ties is of votes; the scores follow the answers that each counts for.
-    assert np.corrcoef(weighted.posterior.scores, repeated.posterior.scores)[0, 1] > 0.999
+    once = choices_of_two(np.column_stack((left, right)), share, none, none)
+    repeated = once.where(np.repeat(np.arange(n), times))
+    prior = Prior(Columns(X), share=0.5)
+    scores = [
+        fit(answers, prior, Annotators.average(1), seed=0).scores
+        for answers in (replace(once, weight=times.astype(float)), repeated)
+    ]
+    assert scores[0] == pytest.approx(scores[1])
 
 
 def test_it_sorts_as_a_comparator_and_never_in_circles(ranker, queries):

@@ -38,7 +38,7 @@ REPLIES = made_items(
 
 def said(*answers: tuple[str, int, int, Any]) -> list[Judgement]:
     return [
-        Judgement(who, left, right, answer, number=k)
+        Judgement.of(who, (left, right), answer, number=k)
         for k, (who, left, right, answer) in enumerate(answers, start=1)
     ]
 
@@ -110,7 +110,7 @@ def test_reliable_annotators_weigh_more_than_those_who_toss_coins(store: Store) 
         for _ in range(60):
             a, b = map(int, rng.choice(12, 2, replace=False))
             better = quality[a] > quality[b] if who != "eve" else rng.random() < 0.5
-            votes.append(Judgement(who, a, b, "left" if better else "right"))
+            votes.append(Judgement.of(who, (a, b), "left" if better else "right"))
     collection.append(votes)
     weights = annotator_weights(collection)
     assert list(weights) == ["ana", "ben", "eve"]
@@ -144,4 +144,4 @@ def test_an_export_is_read_by_its_ids_where_texts_are_those_of_other_ids(tmp_pat
     path.write_text(json.dumps(records(said(("ana", 0, 1, "left")), items)[0]))
     (line,) = read_lines(path, items, annotator="x")
     judgement = line.judgement
-    assert (judgement.left if judgement.answer == "left" else judgement.right) == 0
+    assert (judgement.left if judgement.word == "left" else judgement.right) == 0

@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from sortnet.lab.simulated_annotators import in_parallel
-from sortnet.preference import Judgement, laplace, scales
+from sortnet.preference import Judgement
 from sortnet.preference.session import Session
-from sortnet.preference.vote_arrays import Votes
 
 ANSWERS = 200
 
@@ -28,7 +24,9 @@ def test_a_small_session_that_is_always_being_fitted_still_answers():
         while len(pairs) < ANSWERS and (questions := session.ask("ana")):
             q = questions[0]
             pairs.append(q.pair)
-            session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+            session.tell(
+                Judgement.of("ana", (q.left, q.right), "left" if q.left > q.right else "right")
+            )
 
     # Daemons: if they wait for each other, the test fails and does not hang.
     threads = [threading.Thread(target=work, daemon=True) for work in (answer, fit)]
@@ -41,26 +39,35 @@ def test_a_small_session_that_is_always_being_fitted_still_answers():
     assert len(pairs) == session.events == ANSWERS
 
 
-def blas_threads() -> set[int]:
-    return {
-        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
-    }
+def test_a_ranking_never_waits_for_a_question_nor_a_question_for_a_ranking():
+    """Four annotators answer while others rank; nothing is lost, and no pair is asked twice."""
+    session, faults = Session(None, 40, seed=1, repeats=0.0), []
+    answered = threading.Event()
 
+    def answer(who: str) -> None:
+        for _ in range(30):
+            (q,) = session.ask(who)
+            session.tell(q.answered(who, "left" if q.left > q.right else "right"))
 
-@pytest.mark.parametrize("what", ["fit", "simulation"])
-def test_small_linear_algebra_has_one_thread_and_leaves_the_others_theirs(monkeypatch, what):
-    seen = []
-    monkeypatch.setattr(laplace, "matched_prior", lambda *_: seen.append(blas_threads()) or PRIOR)
-    one = np.zeros(1, np.int64)
-    votes = Votes(one, one + 1, np.ones(1), one)
-    with threadpool_limits(2, "blas"):
-        before = blas_threads()
-        if what == "fit":
-            laplace.fit(np.eye(2), votes, 1)
-        else:
-            in_parallel([lambda: seen.append(blas_threads())], 1, lambda text: None)
-        assert blas_threads() == before
-    assert seen and all(threads == {1} for threads in seen)
+    def rank() -> None:
+        while not answered.is_set():
+            ranking, left = session.ranking(fresh=False), session.remaining(fresh=False)
+            if sorted(ranking.order.tolist()) != [*range(40)] or not 0 <= left.wrong <= 1:
+                faults.append((ranking, left))
 
-
-PRIOR = scales.first_guess(2)
+    people = [threading.Thread(target=answer, args=(f"p{k}",), daemon=True) for k in range(4)]
+    ranker = threading.Thread(target=rank, daemon=True)
+    for thread in (*people, ranker):
+        thread.start()
+    for thread in people:
+        thread.join(600)
+    answered.set()
+    ranker.join(600)
+    assert not any(thread.is_alive() for thread in (*people, ranker))
+    assert faults == []
+    assert session.events == 120
+    said = {(event.annotator, event.pair) for event in session.judgements()}
+    assert len(said) == 120
+    again = Session(None, 40, seed=1, repeats=0.0)
+    again.replay(session.judgements())
+    assert again.ranking().order.tolist() == session.ranking().order.tolist()

@@ -79,7 +79,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(collection: Collection) -> None:
-    collection.append([Judgement("ana", 0, 1, "left")])
+    collection.append([Judgement.of("ana", (0, 1), "left")])
 
 
 @pytest.mark.parametrize("change", CHANGES)

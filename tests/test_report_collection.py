@@ -45,7 +45,7 @@ def answer(*judgements: Judgement, name: str = "t") -> None:
 
 def by_score(who: str, **facts) -> list[Judgement]:
     """Every pair, the higher number is better."""
-    return [Judgement(who, i, j, "right", **facts) for j in range(N) for i in range(j)]
+    return [Judgement.of(who, (i, j), "right", **facts) for j in range(N) for i in range(j)]
 
 
 def facts(*args: object) -> dict:
@@ -67,7 +67,6 @@ def test_the_page_and_the_json_say_who_answered_at_what_cost():
     assert found["cost"] == pytest.approx(0.5 * pairs)
     assert by_name["import"]["cost"] is None and by_name["tool"]["cost"] == 0
     assert found["agreement"]["krippendorff_alpha"] == 1
-    assert found["cycles"]["cyclic"] == 0 and "no sign" in found["cycles"]["said"]
     assert [row["id"] for row in found["ranking"]] == [f"t{k}" for k in reversed(range(N))]
     assert all(row["among_top"] == 1 for row in found["ranking"])  # of fewer than ten
 
@@ -91,7 +90,7 @@ def test_the_top_is_as_asked_for_and_its_probabilities_add_up():
 
 def test_pairs_in_doubt_have_the_reasons_of_the_judges():
     answer(*by_score("ana"))
-    answer(Judgement("big", 0, 7, "left", comment="t0 is shorter", p=0.75))
+    answer(Judgement.of("big", (0, 7), "left", comment="t0 is shorter", p=0.75))
     first, *_ = facts()["in_doubt"]
     assert first["disputed"] and {first["first"]["id"], first["second"]["id"]} == {"t0", "t7"}
     [ana, big] = first["answers"]
@@ -107,7 +106,7 @@ def test_what_anybody_wrote_is_text():
     Path("rules.md").write_text(NASTY)
     done("items", "add", "n", "n.csv")
     done("ask", "n", "--question", NASTY, "--instructions", "rules.md")
-    answer(Judgement(NASTY, 0, 1, "left", comment=NASTY, meta='"' * 3 + NASTY), name="n")
+    answer(Judgement.of(NASTY, (0, 1), "left", comment=NASTY, meta='"' * 3 + NASTY), name="n")
     text = done("report", "n", "-o", "-")
     page = Page(text)
     assert len(page.of("script")) == 2 and NASTY not in text  # the table's rows, and its script
@@ -120,7 +119,7 @@ def test_what_anybody_wrote_is_text():
              '{"model": "m", "calls": 1e300}', "[1]", "[" * 900, "nonsense"],
 )  # fmt: skip
 def test_a_meta_of_any_form_is_no_fault(meta):
-    answer(Judgement("x", 0, 1, "left", meta=meta))
+    answer(Judgement.of("x", (0, 1), "left", meta=meta))
     assert facts()["tokens_out"] == 0
 
 
@@ -142,7 +141,7 @@ def test_groups_have_a_top_each_and_criteria_a_part_each():
 
 def test_nobody_has_answered_yet():
     words = Page(done("report", "t", "-o", "-")).words
-    assert "Nobody has answered yet." in words and "nothing can be said of cycles" in words
+    assert "Nobody has answered yet." in words and "cycl" not in words
     assert facts()["judges"] == [] and facts()["in_doubt"] == []
 
 
@@ -195,7 +194,7 @@ def test_all_items_are_in_the_page_and_programs_get_the_top():
     rows = ["id,text", *(f"i{k},text {k}" for k in range(130))]
     Path("many.csv").write_text("\n".join(rows) + "\n")
     done("items", "add", "many", "many.csv")
-    answer(*(Judgement("ana", k, k + 1, "left") for k in range(129)), name="many")
+    answer(*(Judgement.of("ana", (k, k + 1), "left") for k in range(129)), name="many")
     text = done("report", "many", "-o", "-")
     page = Page(text)
     told = re.search(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
@@ -239,7 +238,7 @@ def test_a_page_has_pictures_with_words_for_who_cannot_see_them():
 
 def test_a_share_of_a_few_answers_is_no_tile_and_too_few_are_told():
     pairs = by_score("ana")
-    answer(*pairs, *by_score("ben")[:3], Judgement("ana", 0, 1, "right", strategy="random"))
+    answer(*pairs, *by_score("ben")[:3], Judgement.of("ana", (0, 1), "right", strategy="random"))
     page = Page(done("report", "t", "-o", "-"))
     assert page.words.count("Held-out accuracy") == 1  # the sentence, and no tile
     assert "Krippendorff" not in page.words
@@ -278,7 +277,7 @@ def many(tmp_path_factory) -> Report:
         Path("rules.md").write_text(rules)
         done("items", "add", "many", "many.csv")
         done("ask", "many", "--instructions", "rules.md")
-        answer(*(Judgement("ana", k, k + 1, "left") for k in range(249)), name="many")
+        answer(*(Judgement.of("ana", (k, k + 1), "left") for k in range(249)), name="many")
         done("report", "many", "-o", "r.html")
         ranked = [row["id"] for row in value_of(done("ranking", "many", "--json"))]
     return Report((folder / "r.html").as_uri(), ranked)

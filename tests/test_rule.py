@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.preference import Judgement
 from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
 from sortnet.preference.rule import Beliefs, openness
+from sortnet.preference.session import Session
+from sortnet.preference.stopping import Standing, holdout_check, near_ties, questions_left
 
 
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
@@ -44,25 +48,41 @@ def anything(i, j):
     return True
 
 
-def nothing(i, j):
-    return False
+@settings(deadline=None)
+@given(st.integers(0, 999), st.sampled_from([0.0, 0.4]))
+def test_the_worth_of_an_answer_for_the_order_is_the_fall_of_the_entropy(seed, scale):
+    posterior = gaussian(seed)
+    beliefs = beliefs_of(posterior, scale=scale)
+    C = posterior.covariance
+    i, j = np.array([*combinations(range(5), 2)]).T
+    noise = beliefs.noise(i, j, posterior.difference(i, j)[1])
+    log_dets = [
+        np.linalg.slogdet(after_answer(C, *pair))[1] for pair in zip(i, j, noise, strict=True)
+    ]
+    assert beliefs.worth(i, j) == pytest.approx(np.linalg.slogdet(C)[1] - log_dets)
+    assert_worth_most(beliefs, i, j, -np.array(log_dets))
 
 
 @settings(deadline=None)
-@given(st.integers(0, 999), st.sampled_from([0.0, 0.4]), st.sampled_from([0, 2]))
-def test_the_worth_of_an_answer_is_the_fall_of_the_weighted_variance(seed, scale, top):
+@given(st.integers(0, 999), st.sampled_from([0.0, 0.4]))
+def test_the_worth_of_an_answer_for_a_top_is_the_fall_of_the_weighted_variance(seed, scale):
     posterior = gaussian(seed)
-    beliefs = beliefs_of(posterior, scale=scale, top=top)
+    beliefs = beliefs_of(posterior, scale=scale, top=2)
     C = posterior.covariance
     i, j = np.array([*combinations(range(5), 2)]).T
-    _, variance = posterior.difference(i, j)
-    noise = beliefs.noise(i, j, variance)
+    noise = beliefs.noise(i, j, posterior.difference(i, j)[1])
     falls = [
         beliefs.open @ np.diag(C - after_answer(C, *pair)) for pair in zip(i, j, noise, strict=True)
     ]
     assert beliefs.worth(i, j) == pytest.approx(falls)
+    assert_worth_most(beliefs, i, j, falls)
+
+
+def assert_worth_most(beliefs, i, j, worth):
+    """The pair that is chosen is worth most."""
     pair = beliefs.best_pair(AskablePairs(Groups(None, 5)), anything, np.random.default_rng(1))
-    assert {*pair} == {int(i[np.argmax(falls)]), int(j[np.argmax(falls)])}
+    best = int(np.argmax(worth))
+    assert {*pair} == {int(i[best]), int(j[best])}
 
 
 @given(st.floats(-2, 2), st.floats(0.05, 2))
@@ -81,7 +101,7 @@ def test_the_noise_of_a_word_is_that_of_its_probability_by_numeric_integration(m
 
 def test_openness_is_that_of_the_membership_in_each_group():
     posterior = gaussian(3, n=6)
-    assert openness(posterior, Groups(None, 6), 0, 2).tolist() == [1.0] * 6
+    assert openness(posterior, Groups(None, 6), 0, 2) is None
     groups = Groups([0, 1, 0, 1, 0, 1], 6)
     found = openness(posterior, groups, 1, 2)
     of_sets = openness(posterior, groups, 1, 4)
@@ -109,6 +129,50 @@ def test_an_open_question_counts_as_an_answer():
     falls = np.diag(before) - np.diag(fours.covariance)
     assert (falls > 0).all()
     assert (falls < np.diag(before) - np.diag(sixes.covariance)).all()
+
+
+@pytest.mark.parametrize("set_size", [2, 4])
+@pytest.mark.parametrize("goal", [Goal(), Goal(top=3)])
+def test_items_without_an_answer_come_first(goal, set_size):
+    session = Session(None, 25, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    seen: set[int] = set()
+    while len(seen) < 25:
+        (q,) = session.ask("ana")
+        assert {*q.items} - seen
+        seen.update(q.items)
+        items = sorted(q.items)
+        if len(items) == 2:
+            session.tell(q.answered("ana", "left" if q.left < q.right else "right"))
+        else:
+            session.tell(q.answered("ana", "best", best=items[0], worst=items[-1]))
+    # Questions that are open count as answers.
+    fresh = Session(None, 24, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    asked = fresh.ask("ana", 24 // set_size * 2)
+    assert {item for question in asked for item in question.items} == {*range(24)}
+
+
+@pytest.mark.parametrize("groups", ["aabbbbc", "aabbbbbb"])
+def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others(groups):
+    """A lone item, or a pair that was skipped, stays without an answer for ever."""
+    n = len(groups)
+    session = Session(None, n, seed=1, groups=groups, holdout=0, repeats=0)
+    session.tell(Judgement.of("ana", (0, 1), "skip"))
+    for pair in combinations(range(2, 6), 2):
+        if pair != (4, 5):
+            session.tell(Judgement.of("ana", pair, "left"))
+    if n == 8:
+        session.tell(Judgement.of("ana", (2, 6), "left"))
+        session.tell(Judgement.of("ana", (2, 7), "left"))
+    session.refit()
+    posterior = session._fitting.fits.choosing
+    beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen(holdout=False))
+    free = session._asking.free("ana", set())
+    pairs = [pair for pair in combinations(range(n), 2) if free(*pair)]
+    worth = beliefs.worth(*np.array(pairs).T)
+    best = pairs[int(worth.argmax())]
+    for seed in range(5):
+        found = beliefs.best_pair(session._plan.pairs, free, np.random.default_rng(seed))
+        assert tuple(sorted(found)) == best
 
 
 def test_a_listed_pair_is_chosen_by_its_worth_though_groups_are_mixed():
@@ -141,9 +205,16 @@ def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free(seed):
     assert len({*items}) == 5
     assert all(item % 2 == 0 for item in items)
     assert 8 not in items
-    rng = np.random.default_rng(0)
-    assert beliefs.grown((0, 2), 6, nothing, nothing, rng) == (0, 2)
-    assert beliefs.grown((0, 2), 2, anything, anything, rng) == (0, 2)
+
+    def nothing(i, j):
+        return False
+
+    assert beliefs.grown((0, 2), 6, nothing, nothing, np.random.default_rng(0)) == (0, 2)
+    assert beliefs.grown((0, 2), 2, anything, anything, np.random.default_rng(0)) == (0, 2)
+    # Pairs that were compared before fill up a set, but only after the free ones.
+    filled = beliefs.grown((0, 2), 6, is_free, anything, np.random.default_rng(0))
+    assert {*filled} == {0, 2, 4, 6, 8, 10}
+    assert filled[-1] == 8
 
 
 def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
@@ -156,3 +227,92 @@ def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
     expected = np.mean(np.sum(p * np.log2(p / p.mean(axis=0)), axis=1))
     found = beliefs_of(posterior)._information(np.array([[0, 1, 2]]))
     assert found[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("set_size", [2, 3])
+def test_every_free_pair_is_found_at_the_end(set_size):
+    groups = "abababc"
+    session = Session(None, 7, seed=0, groups=groups, set_size=set_size, holdout=0, repeats=0)
+    asked = set()
+    while questions := session.ask("ana"):
+        asked.update(questions[0].pairs)
+        session.tell(
+            questions[0].answered("ana", "tie" if len(questions[0].items) == 2 else "same")
+        )
+    expected = {pair for pair in combinations(range(7), 2) if groups[pair[0]] == groups[pair[1]]}
+    assert asked == expected
+
+
+def left_after(m):
+    """The questions left after m answers of an honest annotator about random pairs."""
+    rng = np.random.default_rng(0)
+    truth = 1.5 * rng.standard_normal(20)
+    session = Session(None, 20, holdout=0)
+    for _ in range(m):
+        i, j = rng.permutation(20)[:2].tolist()
+        p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+        session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
+    session.refit()
+    return questions_left(session.posterior, Groups(None, 20), Goal(), m, seed=0)
+
+
+def test_the_number_left_falls():
+    assert left_after(40) > left_after(160) > 0
+
+
+def test_a_session_says_no_number_before_the_first_answer():
+    remaining = Session(None, 20, seed=0).remaining()
+    assert (remaining.questions, remaining.fewest, remaining.most) == (None, None, None)
+    assert remaining.standing is Standing.ASKING
+
+
+def test_near_ties_that_no_question_left_can_tell_apart_are_found():
+    n = 12
+    truth = np.where(np.arange(n) < 6, 0.0, np.arange(n) / 2)  # six items are equally good
+    for top, ends in ((3, None), (9, (7, 12))):
+        session = Session(None, n, seed=0, goal=Goal(0, top=top), holdout=0)
+        rng = np.random.default_rng(1)
+        for i, j in combinations(range(n), 2):
+            p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+            session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
+        session.refit()
+        i, j = Groups(None, n).every()
+        few = i, j, np.full(len(i), 0.2)
+        many = i, j, np.full(len(i), 1e4)
+        found = near_ties(session.posterior, Groups(None, n), session.goal, few, seed=0)
+        if ends is None:
+            assert found is None or found.group == 0
+        else:
+            assert found is not None and found.first <= 9 and found.last >= 10
+            assert found.last <= ends[1]
+        assert near_ties(session.posterior, Groups(None, n), session.goal, many, seed=0) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "n_right", "passed"), [(7, 7, False), (8, 8, True), (40, 28, True), (40, 15, False)]
+)
+def test_the_check_passes_within_two_standard_errors_of_enough_answers(n, n_right, passed):
+    check = holdout_check(np.full(n, 0.8), np.arange(n) < n_right, left_out=False)
+    assert (check.n, check.right, check.expected) == (n, n_right / n, pytest.approx(0.8))
+    assert check.passed == passed
+
+
+def test_a_check_without_answers_is_not_passed():
+    check = holdout_check(np.empty(0), np.empty(0, bool), left_out=False)
+    assert (check.n, check.passed) == (0, False)
+    assert np.isnan(check.right)
+
+
+def test_the_check_of_a_session_counts_what_a_fit_without_the_hold_out_predicts():
+    session = Session(None, 8, seed=0, holdout=0)
+    for pair in combinations(range(8), 2):
+        session.tell(Judgement.of("ana", pair, "left"))
+    held_out = [(0, 7, "left"), (1, 6, "left"), (7, 2, "right"), (3, 5, "right"), (0, 1, "tie")]
+    for left, right, answer in held_out:
+        session.tell(Judgement.of("ben", (left, right), answer, strategy="random"))
+    remaining = session.remaining()
+    assert (remaining.check.n, remaining.check.right) == (4, 0.75)
+    assert 0.75 < remaining.check.expected < 1
+    session.undo("ben")
+    session.undo("ben")
+    assert session.remaining().check.right == 1.0

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import Judgement, Pair, Question, unordered_pair
+from sortnet.preference.answers import Answers
+from sortnet.preference.base import Judgement, Pair, Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.ranking import _p_of_best
 from sortnet.preference.session import Session
-from sortnet.preference.set_choice import predict_best, set_information
 from sortnet.preference.study import Decision, study_of
 
 
@@ -26,6 +27,11 @@ def answered(question: Question, annotator: str) -> Judgement:
     if len(items) == 2:
         return question.answered(annotator, "left" if items[0] > items[1] else "right")
     return question.answered(annotator, "best", best=max(items), worst=min(items))
+
+
+def compared_pairs(answer: Judgement) -> list[Pair]:
+    """The pairs of which the answer prefers an item."""
+    return [pair for pair in answer.pairs if answer.better_of(*pair) is not None]
 
 
 def asked(session: Session, n_questions: int, people: int = 2) -> list[tuple[str, Question]]:
@@ -51,15 +57,14 @@ def test_each_question_has_the_size_of_the_session_and_a_pair_that_is_new_to_its
     for annotator, question in questions:
         assert len({*question.items}) == len(question.items) == size
         assert not {*question.pairs} <= compared[annotator]
-        comparisons = answered(question, annotator).comparisons()
-        compared[annotator].update(unordered_pair(*comparison) for comparison in comparisons)
+        compared[annotator].update(compared_pairs(answered(question, annotator)))
 
 
 def test_every_pair_of_few_items_can_be_compared_though_sets_leave_some_out():
     session = Session(None, 8, seed=0, set_size=4, repeats=0.0, holdout=0.0)
     questions = asked(session, 100, people=1)
     answers = [answered(question, who) for who, question in questions]
-    compared = {frozenset(pair) for answer in answers for pair in answer.comparisons()}
+    compared = {pair for answer in answers for pair in compared_pairs(answer)}
     assert len(compared) == 8 * 7 // 2
 
 
@@ -108,26 +113,27 @@ def test_an_undo_takes_all_of_an_answer_back_and_the_question_comes_again():
     session = Session(None, 15, seed=4, set_size=4, holdout=0.0, repeats=0.0)
     asked(session, 6, people=1)
     before = session._history
-    seen, usable, n_votes = before.seen.copy(), before.seen_usable.copy(), session.n_votes
-    pairs, components = dict(before.pairs_of("person-0")), before.components().copy()
-    votes = before.votes(6)
+    seen, usable, n_votes = before.seen(), before.seen(holdout=False), session.n_votes
+    n_pairs, components = before.n_asked(), before.all_components()
+    votes = before.answers(6)
     (question,) = session.ask("person-0")
     session.tell(answered(question, "person-0"))
     assert session.answered("person-0") == 7
     assert session.n_votes == n_votes + 1
-    assert [session._history.seen[item] for item in question.items] == [
+    assert [session._history.seen()[item] for item in question.items] == [
         seen[item] + 1 for item in question.items
     ]
     session.undo("person-0")
     history = session._history
-    np.testing.assert_array_equal(history.seen, seen)
-    np.testing.assert_array_equal(history.seen_usable, usable)
-    assert dict(history.pairs_of("person-0")) == pairs
+    np.testing.assert_array_equal(history.seen(), seen)
+    np.testing.assert_array_equal(history.seen(holdout=False), usable)
+    assert history.n_asked() == n_pairs
     assert (session.n_votes, session.answered("person-0")) == (n_votes, 6)
-    parts = history.components()
+    parts = history.all_components()
     assert len(np.unique(np.stack((parts, components)), axis=1).T) == len(np.unique(components))
-    for name, column in vars(history.votes(8)).items():
-        np.testing.assert_array_equal(column, getattr(votes, name))
+    after = history.answers(8)
+    for name in Answers.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(after, name), getattr(votes, name))
     assert session.ask("person-0") == [question]
 
 
@@ -143,7 +149,7 @@ def test_a_replay_gives_the_same_session():
 def test_a_repeat_shows_each_item_in_another_place():
     session = Session(None, 30, seed=6, set_size=4, repeats=0.5, holdout=0.0)
     questions = asked(session, 40, people=1)
-    repeats = [q for _, q in questions if q.strategy == "repeat" and q.further]
+    repeats = [q for _, q in questions if q.strategy == "repeat" and len(q.items) > 2]
     assert repeats
     for repeat in repeats:
         earlier = next(q for _, q in questions if {*q.items} == {*repeat.items})
@@ -194,18 +200,6 @@ def test_the_questions_of_a_session_about_pairs_do_not_depend_on_the_option():
     assert asked(usual, 25) == asked(explicit, 25)
 
 
-def test_the_information_of_a_set_is_that_of_a_sum_over_answers():
-    """Brute force over the scores of three draws."""
-    draws = np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.3, 0.2, 0.1]])
-    from test_set_answers import probability
-
-    answers = [(i, j) for i in range(3) for j in range(3) if i != j]
-    p = np.array([[probability(s, *answer) for answer in answers] for s in draws])
-    mean = p.mean(axis=0)
-    expected = np.mean(np.sum(p * np.log2(p / mean), axis=1))
-    assert set_information(draws, np.array([[0, 1, 2]]))[0] == pytest.approx(expected)
-
-
 def test_fours_say_more_than_pairs_and_remaining_counts_answers():
     quality = {}
     for size in (2, 4):
@@ -220,10 +214,10 @@ def test_fours_say_more_than_pairs_and_remaining_counts_answers():
 def test_reports_count_an_answer_about_a_set_once_and_gold_pairs_in_it():
     study = study_of([Decision("gold", item=9, other=2), Decision("gold", item=1, other=8)])
     session = Session(None, 12, seed=8, set_size=4, study=study, holdout=0.0, repeats=0.0)
-    right = Judgement("ana", 9, 3, "best", further=(2, 5), best=9, worst=3)
-    wrong = Judgement("ana", 8, 1, "best", further=(0, 7), best=8, worst=0)
-    unsaid = Judgement("ana", 4, 9, "best", further=(2, 6), best=4, worst=6)
-    alike = Judgement("ben", 4, 9, "same", further=(1, 6))
+    right = Judgement.of("ana", (9, 3, 2, 5), "best", best=9, worst=3)
+    wrong = Judgement.of("ana", (8, 1, 0, 7), "best", best=8, worst=0)
+    unsaid = Judgement.of("ana", (4, 9, 2, 6), "best", best=4, worst=6)
+    alike = Judgement.of("ben", (4, 9, 1, 6), "same")
     session.replay([right, wrong, unsaid, alike])
     session.refit()
     ana, ben = session.reports(["ana", "ben"])
@@ -242,14 +236,9 @@ def test_an_excluded_annotator_is_measured_by_answers_about_sets():
     rng = np.random.default_rng(0)
     events = [*session.judgements()]
     for _ in range(60):
-        left, right, *further = rng.permutation(15)[:4].tolist()
-        items = (left, right, *further)
-        events.append(
-            Judgement(
-                "eve", left, right, "best", further=tuple(further), best=min(items),
-                worst=max(items), number=len(events) + 1,
-            )
-        )  # fmt: skip
+        items = tuple(rng.permutation(15)[:4].tolist())
+        number = len(events) + 1
+        events.append(Judgement("eve", items, "best", min(items), max(items), number=number))
     (report,) = session.reports(["eve"], judgements=events)
     assert report.reliability is not None
     assert report.reliability.high < 0
@@ -268,29 +257,26 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
             kept = [judgement for judgement in kept if judgement.number != last.number]
         else:
             items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
-            left, right, *further = items
-            question = Question(left, right, "bald", 1.0, 0, tuple(further))
+            question = Question(tuple(items), "informative", 1.0, 0)
             event = replace(answered(question, name), number=number)
             if rng.random() < 0.2:
                 event = question.answered(name, "skip", number=number)
             kept.append(event)
-        history.pairs_of(name)  # so that its log follows each event
-        history.components()
         history.add(Judgements.of([event]))
     fresh = History(9)
     fresh.add(Judgements.of(kept))
-    np.testing.assert_array_equal(history.seen, fresh.seen)
-    np.testing.assert_array_equal(history.seen_usable, fresh.seen_usable)
+    np.testing.assert_array_equal(history.seen(), fresh.seen())
     assert (history.n_votes, history.n_asked()) == (fresh.n_votes, fresh.n_asked())
     for name in ("person-0", "person-1"):
-        assert history.pairs_of(name) == fresh.pairs_of(name)
+        for pair in combinations(range(9), 2):
+            assert history.has_compared(name, *pair) == fresh.has_compared(name, *pair)
         assert history.answered(name) == fresh.answered(name)
         found = [judgement.items for judgement in history.skipped(name)]
         assert found == [judgement.items for judgement in fresh.skipped(name)]
-    joined = np.unique(np.stack((history.components(), fresh.components())), axis=1)
-    assert joined.shape[1] == len(np.unique(fresh.components()))
-    votes = history.votes(24).comparisons()
-    expected = fresh.votes(len(kept)).comparisons()
+    joined = np.unique(np.stack((history.all_components(), fresh.all_components())), axis=1)
+    assert joined.shape[1] == len(np.unique(fresh.all_components()))
+    votes = history.comparisons()
+    expected = fresh.comparisons()
     np.testing.assert_array_equal(votes.left, expected.left)
     np.testing.assert_array_equal(votes.target, expected.target)
 
@@ -308,7 +294,7 @@ def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: i
     strategies = set()
     # Answers about pairs, from before the size was changed, are neither repeated nor completed.
     for number in range(3):
-        session.tell(Judgement("cy", number, number + 1, "left"))
+        session.tell(Judgement.of("cy", (number, number + 1), "left"))
     for number in range(90):
         annotator = "abc"[number % 2]
         questions = session.ask(annotator)
@@ -320,7 +306,7 @@ def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: i
         assert len(question.items) == min(4, groups.count(group)), question
         if rng.random() < 0.1:
             session.tell(question.answered(annotator, "skip"))
-        elif question.further:
+        elif len(question.items) > 2:
             ordered = sorted(question.items)
             places = [question.items.index(item) for item in (ordered[-1], ordered[0])]
             session.tell(question.answered_by_place(annotator, *places))
@@ -341,8 +327,8 @@ def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
         session.tell(question.answered_by_place("ana", best, worst))
         n_holdout += question.strategy == "random"
     remaining = session.remaining()
-    assert remaining.holdout_n == 12
-    assert 0.25 < remaining.holdout_right <= 1 and 0.25 < remaining.holdout_expected < 1
+    assert remaining.check.n == 12
+    assert 0.25 < remaining.check.right <= 1 and 0.25 < remaining.check.expected < 1
 
 
 def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> None:
@@ -361,9 +347,12 @@ def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> No
         session.tell(answer(question))
     session.refit()
     sets = [rng.permutation(40)[:4].tolist() for _ in range(1500)]
-    asked = [Question(i, j, "random", 1.0, further=(k, m)) for i, j, k, m in sets]
-    answers = Judgements.of([answer(question) for question in asked])
-    p, is_right = predict_best(session.posterior, answers)
+    asked = [Question((i, j, k, m), "random", 1.0) for i, j, k, m in sets]
+    table = Judgements.of([answer(question) for question in asked])
+    answers = Answers.of_table(table, np.arange(len(table)))
+    answers = answers.where(answers.direction > 0)
+    of_place = _p_of_best(session.posterior, answers)
+    p, is_right = of_place.max(axis=1), of_place.argmax(axis=1) == answers.share.argmax(axis=1)
     standard_error = float(np.sqrt(np.mean(p * (1 - p)) / len(p)))
     assert abs(p.mean() - is_right.mean()) < 0.05 + 2 * standard_error
     assert is_right.mean() > 0.5

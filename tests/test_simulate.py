@@ -29,8 +29,8 @@ from sortnet.lab.simulated_annotators import (
     summary,
 )
 from sortnet.preference.base import Judgement, Question
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.session import Session
-from sortnet.preference.vote_arrays import Votes
 
 
 def mean_of(results, strategy, questions, value="spearman"):
@@ -43,7 +43,7 @@ def mean_of(results, strategy, questions, value="spearman"):
 def votes_of(scores, pairs, each):
     """Every pair so many times, the better item winning."""
     left, right = np.array(pairs * each).T
-    return Votes.of_one(left, right, (scores[left] > scores[right]).astype(float))
+    return Comparisons.of_one(left, right, (scores[left] > scores[right]).astype(float))
 
 
 def test_scores_of_ids_are_uniform_from_zero_up_to_five():
@@ -107,9 +107,9 @@ def test_sorts_end_whatever_is_said(name, order, random):
 @pytest.mark.slow
 def test_a_goal_of_a_top_finds_more_of_it_than_the_whole_order_does():
     names = ["top", "default"]
-    results = simulate(names, [120], n=40, top=5, seeds=3)
-    found = {name: mean_of(results, name, 120, "top").mean() for name in names}
-    rest = {name: mean_of(results, name, 120).mean() for name in names}
+    results = simulate(names, [300], n=100, top=10, seeds=5)
+    found = {name: mean_of(results, name, 300, "top").mean() for name in names}
+    rest = {name: mean_of(results, name, 300).mean() for name in names}
     assert found["top"] > found["default"] and rest["top"] < rest["default"]
 
 
@@ -155,14 +155,15 @@ def test_a_first_merge_sort_takes_as_many_comparisons_as_a_textbook_one():
     assert order == list(range(13)) and len(asked) == count
 
 
+@pytest.mark.slow
 def test_chosen_pairs_beat_random_ones_where_there_are_features():
-    results = simulate(["features", "random"], [40], n=40, d=5, seeds=3)
-    gain = mean_of(results, "features", 40) - mean_of(results, "random", 40)
+    results = simulate(["default", "random"], [200], n=40, d=5, outside=0.3, seeds=6)
+    gain = mean_of(results, "default", 200) - mean_of(results, "random", 200)
     assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
 def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
-    strategies = ["default", "merge", "closest", "committee", "quicksort", "merge-sort"]
+    strategies = ["default", "random", "quicksort", "merge-sort"]
     results = simulate(strategies, [8, 60], n=8, seeds=1)
     assert len(results) == len(strategies) * 2
     for name in strategies:
@@ -173,7 +174,7 @@ def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
 @pytest.mark.slow
 def test_a_seed_gives_the_same_figures_again_in_one_process_or_two():
     def figures(**options):
-        found = simulate(["bald", "merge-sort"], [6, 12], n=5, seeds=3, **options)
+        found = simulate(["default", "merge-sort"], [6, 12], n=5, seeds=3, **options)
         return [(r.strategy, r.seed, r.questions, r.spearman, r.rmse) for r in found]
 
     first = figures()
@@ -209,7 +210,7 @@ def test_what_cannot_be_simulated_is_refused(options, words):
         simulate(**{"strategies": ["random"], "budgets": [5], "n": 5, "seeds": 1, **options})
 
 
-@pytest.mark.parametrize("strategy", ["default", "features", "merge", "committee", "random"])
+@pytest.mark.parametrize("strategy", ["default", "random"])
 def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strategy):
     among = [(3, 1), (2, 3), (0, 249), (7, 8)]
     session = Session(None, 250, among=among, strategy=strategy, repeats=0)
@@ -217,7 +218,7 @@ def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strate
     while questions := session.ask("ana"):
         q = questions[0]
         asked.append(q.pair)
-        session.tell(Judgement("ana", q.left, q.right, "left", strategy=q.strategy))
+        session.tell(Judgement.of("ana", (q.left, q.right), "left", strategy=q.strategy))
     assert sorted(asked) == [(0, 249), (1, 3), (2, 3), (7, 8)]
 
 
@@ -228,7 +229,7 @@ def test_a_session_cannot_be_held_to_what_is_no_pair(pair):
 
 
 def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
-    known = Votes.of_one(
+    known = Comparisons.of_one(
         np.array([0, 1, 0, 1, 2, 3]), np.array([1, 0, 1, 2, 1, 2]),
         np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]),
     )  # fmt: skip
@@ -239,7 +240,7 @@ def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
 
 
 def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
-    known = Votes.of_one(
+    known = Comparisons.of_one(
         np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5])
     )
     assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
@@ -270,30 +271,30 @@ def test_recorded_votes_answer_questions_about_four():
         np.mean([r.accuracy for r in results if (r.strategy, r.questions) == (name, 40)])
         for name in ("sets-4", "default")
     )
-    assert fours > 0.9 > pairs
+    assert fours > max(0.9, pairs)
 
 
 def urn_of(rows):
     """Votes as (preferred item, other item), to be drawn in a fixed order."""
     left, right = np.array(rows).T
-    return _Urn(Votes.of_one(left, right, np.ones(len(rows))), np.random.default_rng(0))
+    return _Urn(Comparisons.of_one(left, right, np.ones(len(rows))), np.random.default_rng(0))
 
 
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():
     urn = urn_of([(2, 0), (2, 1), (2, 3), (0, 1), (3, 0), (3, 1)])
-    question = Question(0, 1, "given", 1.0, further=(2, 3))
+    question = Question((0, 1, 2, 3), "given", 1.0)
     answer = urn.answer(question, "ana")
     assert (answer.annotator, answer.best, answer.worst) == ("ana", 2, 1)
-    assert urn.answer(question, "ana").answer == "cant-say"
+    assert urn.answer(question, "ana").word == "cant-say"
     assert urn.n_answers == 1
 
 
 def test_a_pair_without_a_vote_is_half_a_win_and_four_equal_items_are_the_same():
-    four = Question(0, 1, "given", 1.0, further=(2, 3))
+    four = Question((0, 1, 2, 3), "given", 1.0)
     answer = urn_of([(1, 0), (1, 2), (3, 2), (0, 2), (0, 3)]).answer(four, "ana")
     assert (answer.best, answer.worst) == (1, 2)  # 2, 2.5, 0 and 1.5 wins
     ring = urn_of([(0, 1), (1, 2), (2, 3), (3, 0)])
-    assert ring.answer(four, "ana").answer == "same"
+    assert ring.answer(four, "ana").word == "same"
 
 
 def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():
@@ -301,7 +302,7 @@ def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():
     pairs = [*combinations(range(10), 2), *combinations(range(10, 20), 2)]
     known = votes_of(scores, pairs, 2)
     of = (known.left >= 10).astype(int)
-    upside_down = Votes.of_one(
+    upside_down = Comparisons.of_one(
         known.left, known.right, np.where(of == 1, 1 - known.target, known.target)
     )
     results = simulate_votes(X, upside_down, ["random"], [60], group=of, seeds=3)
@@ -332,10 +333,12 @@ def test_a_group_left_out_is_predicted_by_features_alone():
 
     def predicted(features, this):
         session = Session(features)
-        answers = {0.0: "right", 1.0: "left"}
+        answers, fitted = {0.0: "right", 1.0: "left"}, known.where(of != this)
         session.replay(
-            Judgement("file", left, right, answers[target])
-            for left, right, target, _ in known.where(of != this).rows()
+            Judgement.of("file", (left, right), answers[target])
+            for left, right, target in zip(
+                fitted.left.tolist(), fitted.right.tolist(), fitted.target.tolist(), strict=True
+            )
         )
         return accuracy(session.ranking().score, known.where(of == this))
 

@@ -125,7 +125,7 @@ def test_what_a_function_may_return(answer, stored):
     sort(["a", "b"], lambda left, right: answer, store="s.db", name="c")
     with open_store("s.db") as store:
         judgements = store.collection("c").judgements()
-    assert {(judgement.answer, judgement.p) for judgement in judgements} == {stored}
+    assert {(judgement.word, judgement.p) for judgement in judgements} == {stored}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_a_function_may_not_return_is_one_error_and_nothing_is_lost(answer)
         sort(TEXTS, sortnet.Function(lambda a, b: next(answers), name="odd"), store="s.db")
     with open_store("s.db") as store:
         (name,) = store.collections_frame()["name"]
-        assert [j.answer for j in store.collection(name).judgements()] == ["left", "right"]
+        assert [j.word for j in store.collection(name).judgements()] == ["left", "right"]
         assert store.collection(name).leases() == []
 
 
@@ -473,8 +473,8 @@ def test_the_command_line_and_sort_open_one_collection_in_turn():
 
 def test_nothing_is_stored_or_asked_by_an_estimate():
     judge = Longer()
-    expected = sortnet.estimate(TEXTS, judge=judge, max_calls=5)
-    assert not judge.calls and expected.questions == 5
+    expected = sortnet.estimate(TEXTS, judge=judge, max_calls=3)
+    assert not judge.calls and expected.questions == 3
     assert expected.prompt is None and not list(Path().iterdir())
 
 

@@ -105,11 +105,11 @@ def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
         judge = sortnet.LanguageModel(
             "judge", server=url, price=sortnet.Price(1e6), both_orders=True
         )
-        expected = sortnet.estimate(TEXTS, judge=judge, question="Which is nicer?", max_calls=9)
+        expected = sortnet.estimate(TEXTS, judge=judge, question="Which is nicer?", max_calls=4)
     assert not judged.prompts and not list(Path().iterdir())
     assert expected.prompt.startswith("Which is nicer?") and TEXTS[0] in expected.prompt
     (calls,) = expected.calls.values()
-    assert calls.pairs == expected.questions == 9 and calls.cost > 0
+    assert calls.pairs == expected.questions == 4 and calls.cost > 0
 
 
 def test_a_prompt_of_ones_own_is_another_judge():

@@ -62,7 +62,7 @@ def test_a_study_of_three_annotators_two_criteria_and_a_prompt_per_group(
     driver,
     replies: Collection,
 ) -> None:
-    with served(replies, together=True) as site:
+    with served(replies) as site:
         counts = [study_of(driver, site, who) for who in PEOPLE]
         # Every pair within a group, by each criterion, once for each annotator or for all.
         assert sum(counts) >= 2 * len(PROMPTS) * N * (N - 1) // 2

@@ -86,7 +86,7 @@ def test_an_item_that_a_server_refuses_is_named_and_the_others_are_ranked(fault,
         facts, told = label(url)
     assert facts["skipped"] == {reason: 2} and facts["failed"] == 0 and facts["answered"] > 20
     assert told.count("item 't4' is left out: ") == 1 and told.count("is left out") == 3
-    skips = [judgement for judgement in judgements() if judgement.answer == "skip"]
+    skips = [judgement for judgement in judgements() if judgement.word == "skip"]
     assert len(skips) == 2 and all(4 in skip.pair for skip in skips)
     assert [json.loads(skip.meta)["unanswered"] for skip in skips] == [reason] * 2
     ids = [row["id"] for row in value_of(done("ranking", "t", "--json")) if row["id"] != "t4"]
@@ -161,7 +161,7 @@ def test_a_judge_that_turns_bad_ends_and_its_answers_are_kept():
     with serving(judge) as url:
         facts, told = label(url, "--until", 0.001, code=1)
     assert (facts["answered"], facts["failed"]) == (12, 9) and "of the last 10 questions" in told
-    assert [judgement.answer for judgement in judgements()].count("skip") == 0
+    assert [judgement.word for judgement in judgements()].count("skip") == 0
     assert len(judgements()) == 12
 
 

@@ -38,14 +38,17 @@ from web_helpers import WAIT, Client, listening, running, served
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
-from cli.web.pages import MOST_CHARACTERS, People, _range_left, pages_of
+from cli.web.pages import MOST_CHARACTERS, Pages, People, _range_left
 from sortnet.preference import Judgement
+from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Remaining, Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.database.schema import LeaseRow, ServerRow
 from store.report.markdown import rendered
 from store.service.labelling import LabellingService
+from store.service.sentences import why
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 
@@ -88,7 +91,7 @@ def pairs(reply) -> list[str]:
 
 
 def judged(collection) -> list[tuple[str, str]]:
-    return [(j.annotator, j.answer) for j in collection.judgements()]
+    return [(j.annotator, j.word) for j in collection.judgements()]
 
 
 def test_every_reply_says_what_a_browser_may_do_with_it(site):
@@ -243,7 +246,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     texts = site.pages.items.texts
     assert shown["left"]["text"] == texts[judgement.left]
     assert shown["right"]["text"] == texts[judgement.right]
-    assert (judgement.answer, judgement.milliseconds) == ("left", 1234)
+    assert (judgement.word, judgement.milliseconds) == ("left", 1234)
 
 
 def test_who_answers_a_question_again_is_told_the_answer_that_counts(site, collection):
@@ -339,25 +342,24 @@ def test_a_page_of_before_a_restart_answers_its_question(store, collection, cloc
 
 
 def test_the_range_of_what_is_left_is_of_all_criteria_together():
-    one = replace(Session(None, 12).remaining(), stop=False, fewest=60, most=140)
-    ended = replace(one, stop=True)
-    endless = replace(one, most=None)
-    assert _range_left([one, ended]) == "60 to 140"
-    assert _range_left([one, one, ended]) == "120 to 280"
-    assert _range_left([one, endless]) == "at least 120"
-    assert _range_left([ended]) == ""
+    one = replace(Session(None, 12).remaining(), fewest=60, most=140)
+    ended = replace(one, standing=Standing.REACHED)
+    unknown = replace(one, fewest=None, most=None)
+    assert _range_left([one, ended]) == "60 to 140 left"
+    assert _range_left([replace(one, n_annotators=2)]) == "60 to 140 left for all annotators"
+    assert _range_left([one, one, ended]) == "120 to 280 left"
+    assert _range_left([one, unknown]) == _range_left([ended]) == ""
 
 
 def test_what_stops_a_session_is_told(site):
     site.pages.services[0].settle()
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert reply["stop"] is site.pages.services[0].remaining.stop is False
-    site.pages.services[0].remaining = type(site.pages.services[0].remaining)(
-        0, 0.0, True, 9, 1.0, 1.0, True, "it is sorted"
-    )
+    site.pages.services[0].remaining = Remaining(Goal(), Standing.REACHED, 0.0, questions=0)
     reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert (reply["stop"], reply["why"], reply["left"]) == (True, "it is sorted.", 0)
-    site.pages.services[0].remaining = replace(site.pages.services[0].remaining, stop=False)
+    reached = "the goal is reached, at most 10% of the pairs in the wrong order."
+    assert (reply["stop"], reply["why"], reply["left"]) == (True, reached, 0)
+    site.pages.services[0].remaining = Remaining(Goal(), Standing.CONTRADICTED, 0.0)
     assert site.client.post(f"{site.link('ana')}/next").json()["left"] is None
 
 
@@ -418,7 +420,7 @@ def pictures(tmp_path_factory):
     items = made_items(n, d=1, images=images, audio=audio, root=root)
     with open_store(tmp_path / "s.db") as opened:
         collection = opened.add_items("pictures", items)
-        collection.append([Judgement("ana", 0, k, "left") for k in range(1, n)])
+        collection.append([Judgement.of("ana", (0, k), "left") for k in range(1, n)])
         with served(collection) as made:
             yield made
 
@@ -670,8 +672,7 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     assert people["ana"]["report"]["median_seconds"] == 0.9
     assert people["ana"]["path"] == site.link("ana")
     remaining = site.pages.services[0].remaining
-    assert state["remaining"]["why"] == remaining.why
-    assert state["remaining"]["range_left"] == remaining.range_left
+    assert state["remaining"]["why"] == why(remaining)
     for find, expected in (("I3", {"i3"}), ("TEXT%201", {"i1", "i10", "i11"}), ("nothing", set())):
         state = site.client.get(f"{site.admin}/state?find={find}").json()
         assert {row["id"] for row in state["ranking"]} == expected
@@ -695,7 +696,8 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
     assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
     assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
-    assert lines[0]["left"] == site.pages.items.ids[collection.judgements()[0].left]
+    ids = site.pages.items.ids
+    assert lines[0]["items"] == [ids[item] for item in collection.judgements()[0].items]
     rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))
     assert [row["answer"] for row in rows] == [line["answer"] for line in lines]
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404
@@ -1014,7 +1016,7 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
 
 @pytest.mark.parametrize("root", ["/label", "/a", "/static/x"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
-    site = pages_of(collection), People(collection)
+    site = Pages(collection), People(collection)
     ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
     with running([site], root=root) as client:
         for at in ("", root):  # stripped, kept
@@ -1056,7 +1058,7 @@ def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypat
     sites = []
     for name in ("essays", "tales"):
         collection = store.add_items(name, made_items(4, d=1))
-        sites.append((pages_of(collection), People(collection)))
+        sites.append((Pages(collection), People(collection)))
     monkeypatch.setattr(server, "READ_EVERY", 0.01)
     monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
     with server.keep_up_to_date(sites):

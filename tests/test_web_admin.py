@@ -63,7 +63,9 @@ def state(site, **asked):
 def append(collection, *said: tuple) -> None:
     """Store answers: (annotator, left, right, answer) and further fields by name."""
     facts = [(row[:4], row[4] if len(row) > 4 else {}) for row in said]
-    collection.append([Judgement(*row, **more) for row, more in facts])
+    collection.append(
+        [Judgement.of(who, (left, right), word, **more) for (who, left, right, word), more in facts]
+    )
 
 
 def test_the_whole_ranking_comes_in_pages(many):

@@ -111,9 +111,9 @@ def replies(store):
     """Two criteria, by one of which two annotators disagree, one of them in wicked words."""
     collection = store.add_items("replies", made_items(6, d=1))
     said = [
-        Judgement("ana", 0, 1, "left", comment=f"short {SCRIPT}", at=1e9),
-        Judgement("ben", 1, 0, "left", flagged=True, at=2e9),
-        *(Judgement("ana", n, n + 1, "right") for n in range(1, 5)),
+        Judgement.of("ana", (0, 1), "left", comment=f"short {SCRIPT}", at=1e9),
+        Judgement.of("ben", (1, 0), "left", flagged=True, at=2e9),
+        *(Judgement.of("ana", (n, n + 1), "right") for n in range(1, 5)),
     ]
     for name in ("clear", "kind"):
         collection.annotator("ana")
@@ -136,7 +136,7 @@ def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
     assert "criterion=kind" in admin.find("a[download]").get_attribute("href")
     kind = replies.pages.services[1]
     for left, right in ((0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (1, 5)):
-        kind.collection.append([Judgement("ana", left, right, "left")])
+        kind.collection.append([Judgement.of("ana", (left, right), "left")])
     assert not admin.find("#curve").is_displayed()  # a curve has two points
     assert admin.complaints() == []
 
@@ -234,8 +234,8 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
     monkeypatch.setattr("cli.web.admin_state._curve", lambda *_: points)
     collection = store.add_items("all", pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3))
     said = [
-        Judgement("ana", 0, 1, "left", comment="short", at=1e9),
-        Judgement("ben", 1, 0, "left", flagged=True, at=2e9),
+        Judgement.of("ana", (0, 1), "left", comment="short", at=1e9),
+        Judgement.of("ben", (1, 0), "left", flagged=True, at=2e9),
     ]
     collection.append(said)
     collection.decide(Decision("gold", item=1, other=2))

@@ -135,7 +135,7 @@ def page(driver, site) -> Page:
 def stored(site) -> list[tuple[str, ...]]:
     """(left text, right text, answer) of all judgements."""
     texts = site.pages.items.texts
-    return [(texts[j.left], texts[j.right], j.answer) for j in site.pages.collection.judgements()]
+    return [(texts[j.left], texts[j.right], j.word) for j in site.pages.collection.judgements()]
 
 
 def test_a_whole_session_by_keys(site, page):
@@ -489,7 +489,7 @@ def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, t
         page.until(lambda: len(stored(site)) == 2)
         texts = site.pages.items.texts
         (first, second) = site.pages.collection.judgements()
-        assert (first.answer, second.answer) == ("right", "left")
+        assert (first.word, second.word) == ("right", "left")
         assert texts[first.left] in shown[0]
         assert page.complaints() == []
 

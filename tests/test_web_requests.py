@@ -13,7 +13,7 @@ from sqlalchemy import event
 from web_helpers import WAIT, served
 
 from cli.web import guard
-from sortnet.preference.study import WORDS
+from sortnet.preference.study import LONGEST
 from store import open_store
 
 MEGABYTE = 10**6
@@ -114,7 +114,7 @@ def test_what_is_thrown_away_of_a_request_is_bounded(site, monkeypatch):
     assert sent < 40 * MEGABYTE  # what the system buffers comes on top
 
 
-@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("kind", LONGEST)
 def test_text_that_is_no_unicode_is_the_fault_of_the_request(site, collection, kind):
     body = b'{"kind": "%s", "reason": "a \\ud800 b"}' % kind.encode()
     reply = site.client.send(

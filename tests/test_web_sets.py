@@ -70,7 +70,7 @@ def test_an_answer_of_one_word_is_about_the_whole_set(site, collection, answer):
     reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], "answer": answer})
     assert reply.json()["answered"] == (answer == "same")
     (judgement,) = collection.judgements()
-    assert (judgement.answer, judgement.best, len(judgement.items)) == (answer, None, 4)
+    assert (judgement.word, judgement.best, len(judgement.items)) == (answer, None, 4)
 
 
 @pytest.mark.parametrize(
@@ -101,20 +101,6 @@ def test_a_wrong_answer_is_refused_in_one_line_and_nothing_is_stored(site, colle
     assert reply.json()["error"].strip() and "\n" not in reply.json()["error"]
     assert [*collection.judgements()] == []
     assert first(site, ana) == asked
-
-
-def test_a_pair_has_no_best(tmp_path):
-    with (
-        open_store(tmp_path / "p.db") as store,
-        served(store.add_items("pairs", made_items(4, d=1))) as site,
-    ):
-        ana = site.link("ana")
-        asked = first(site, ana)
-        assert "items" not in asked and "worst" not in asked
-        for body in ({"answer": "best", "best": 0, "worst": 1}, {"answer": "same"}):
-            reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], **body})
-            assert reply.status == 422
-        assert [*site.pages.collection.judgements()] == []
 
 
 def test_media_of_every_item_may_be_read_by_who_is_asked_and_by_nobody_else(tmp_path):

@@ -63,7 +63,7 @@ def answers_of(site) -> list[tuple[object, ...]]:
     """Answer, place of the best and of the worst, of every judgement."""
     judgements = [*site.pages.collection.judgements()]
     return [
-        (one.answer, *(None if item is None else one.items.index(item) for item in choice))
+        (one.word, *(None if item is None else one.items.index(item) for item in choice))
         for one in judgements
         for choice in [(one.best, one.worst)]
     ]
@@ -350,4 +350,4 @@ def test_numbers_typed_by_habit_answer_no_pair_after_a_set(driver, store):
         page.until(lambda: "Only two items" in page.text("#confirmation"))
         page.press(Keys.ARROW_RIGHT)
         page.sent(n_answers + 1)
-        assert [judgement.answer for judgement in collection.judgements()][-1] == "right"
+        assert [judgement.word for judgement in collection.judgements()][-1] == "right"

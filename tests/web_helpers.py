@@ -13,7 +13,7 @@ from typing import Any
 
 from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
-from cli.web.pages import Pages, People, pages_of
+from cli.web.pages import Pages, People
 from cli.web.server import keep_up_to_date, make_server
 from store import Collection
 
@@ -91,10 +91,9 @@ def served(
     port: int = 0,
     background: bool = False,
     patience: float = PATIENCE,
-    together: bool = False,
 ) -> Iterator[Served]:
     """Serve the pages of a collection; `background` fits while it serves, as the command does."""
-    site = pages_of(collection, together=together, lease_seconds=lease), People(collection)
+    site = Pages(collection, lease_seconds=lease), People(collection)
     kept = keep_up_to_date([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
         yield Served(client, *site)

@@ -36,8 +36,8 @@ class _ListedGroup(click.Group):
 def annotators() -> None:
     """Show how reliable the annotators of a collection are, and act on it.
 
-    Every action is stored as an event and undone by its opposite. `sortnet annotators NAME` is
-    short for `sortnet annotators list NAME`.
+    Every action is stored, and the last one counts. `sortnet annotators NAME` is short for
+    `sortnet annotators list NAME`.
 
     \b
     Examples:
@@ -59,8 +59,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.5), "wrong on gold pairs"
     (fewer than half right), "too fast" (median below 0.7 seconds), "below average: counts less"
     (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed for an
-    annotator with a fault if the other annotators' held-out answers are predicted better without
-    this annotator.
+    annotator with a fault.
 
     \b
     Examples:
@@ -81,11 +80,9 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     """Measure how much the annotators of the collection NAME agree, from the answers alone.
 
     Prints Krippendorff's alpha (nominal, ties are a third answer; each annotator's first answer
-    counts) with the number of pairs that two annotators or more have answered, the share of
-    repeated answers that are the same as before, and the share of cycles (a over b over c over a)
-    among the triples of items whose pairs are all decided, with the number of triples. If items
-    have groups, the same is printed for each group, the lowest alpha first. Excluded annotators do
-    not count.
+    counts) with the number of pairs that two annotators or more have answered, and the share of
+    repeated answers that are the same as before. If items have groups, the same is printed for
+    each group, the lowest alpha first. Excluded annotators do not count.
 
     Annotators disagree more on pairs of close items, which are asked more often, so alpha is lower
     than on random pairs; `sortnet annotators` shows the expected agreement of each annotator.

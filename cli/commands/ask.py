@@ -89,8 +89,8 @@ def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
     """Show or change what annotators of the collection NAME are asked.
 
     Each criterion of a collection has a question, judgements and a ranking of its own; commands
-    take it as NAME:CRITERION. Criteria are asked one after the other, or together (`sortnet serve
-    --together`). Changes reach annotators with their next question, also while pages are served.
+    take it as NAME:CRITERION. Criteria are asked one after the other. Changes reach annotators
+    with their next question, also while pages are served.
 
     With the goal 'top 10' the questions are about which ten items are best (of each group), until
     with a probability of 90 % at most one of them is wrong; 'top 10, 2 wrong' lets two be wrong.

@@ -87,7 +87,8 @@ def export(
     """Write the judgements of the collection NAME to a file.
 
     jsonl and csv contain all judgements, including undos, comments and flags, and can be imported
-    again; if items have groups, the group and its context are included. In csv a text that a
+    again. A line has the items in their places (in csv item1, item2, ...), the answer, the best and
+    the worst; if items have groups, the group and its context are included. In csv a text that a
     spreadsheet would run as a formula begins with an apostrophe, which an import removes; --raw
     writes no apostrophes.
 
@@ -150,9 +151,9 @@ def import_(
 ) -> None:
     """Import the judgements of FILE into the collection NAME, all of them or none.
 
-    A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser;
-    and annotator, or --as. A row about more than two items needs items (a list of ids) and best,
-    and may have worst. Items are named by their ids. Column names such as arg1, arg2 and value, and
+    A row needs items (a list of ids, or the columns item1, item2, ...) and best, and may have
+    worst; or left, right and answer (left, right, tie, skip or cant-say), or winner and loser; and
+    annotator, or --as. Items are named by their ids. Column names such as arg1, arg2 and value, and
     the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id, are understood, too. Importing a file
     again adds no duplicates.
 

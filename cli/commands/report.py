@@ -64,11 +64,10 @@ def report(
     exist.
 
     The page of a collection tells how reliable its ranking is: the question, the judges with
-    reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
-    more triples are cyclic than noise explains, pictures, all items with probabilities, and the
-    pairs most in doubt with the judges' reasons. --json prints the same for programs, with the top
-    items only. If a run and a collection have the same name, a message says which of them is
-    reported; collection:NAME is always the collection.
+    reliability, side bias and agreement, what the answers cost, held-out accuracy, pictures, all
+    items with probabilities, and the pairs most in doubt with the judges' reasons. --json prints
+    the same for programs, with the top items only. If a run and a collection have the same name, a
+    message says which of them is reported; collection:NAME is always the collection.
 
     \b
     Examples:

@@ -53,11 +53,6 @@ def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) ->
     help="Public address of a proxy, such as https://example.org/label",
 )
 @click.option(
-    "--together",
-    is_flag=True,
-    help="Ask each pair by all criteria before the next pair; default: criterion after criterion.",
-)
-@click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
 )
 @store_option

@@ -12,12 +12,13 @@ from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference.base import TARGETS
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.judgement_table import Judgements
 from sortnet.tables.rows import no_column
 from store.collections.judgement_lines import read_lines
 
 
-def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, I64 | None]:
+def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Comparisons, I64 | None]:
     """Read the votes of a CSV, TSV, JSONL or Parquet file, without undone votes.
 
     Args:
@@ -36,11 +37,12 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
     vote_lines = [
         line
         for line in lines
-        if line.judgement.answer in TARGETS and line.judgement.number not in undone
+        if line.judgement.word in TARGETS and line.judgement.number not in undone
     ]
     if not vote_lines:
         raise DataError(f"{path}: has no votes")
-    votes = Votes.of_judgements([line.judgement for line in vote_lines])
+    table = Judgements([line.judgement for line in vote_lines])
+    votes = Comparisons.of_table(table)
     if by is None:
         return votes, None
     column = _column_named(by, vote_lines[0].row, path)

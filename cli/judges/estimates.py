@@ -43,6 +43,28 @@ def show_estimate(
     print_estimate(estimate_calls(model, n_pairs, examples, range_of_pairs), as_json=as_json)
 
 
+def show_first_estimate(
+    model: LanguageModel, n_questions: int, examples: Sequence[AskedQuestion], *, as_json: bool
+) -> None:
+    """Print what asking about every item once takes, and what each further 100 questions take.
+
+    Before any answer nothing tells how many questions the goal takes.
+
+    Args:
+        model: language model to ask.
+        n_questions: number of questions that ask about every item once.
+        examples: questions with prompts of typical length.
+        as_json: whether the estimate of every item once is printed as JSON.
+    """
+    once = estimate_calls(model, n_questions, examples)
+    further = estimate_calls(model, 100, examples)
+    text = [
+        f"every item once: {once}",
+        f"each further 100 questions: {further}; nothing was sent",
+    ]
+    print_result(Result("estimate", once.to_json(), text=text), as_json=as_json)
+
+
 def print_estimate(estimate: CallEstimate, *, as_json: bool) -> None:
     """Print the expected calls, tokens and cost."""
     text = [f"{estimate}; nothing was sent"]

@@ -29,9 +29,8 @@ from cli.printing.results import print_result
 @click.option("--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
               help="Evaluate the ranking after M questions; repeatable.")  # fmt: skip
 @click.option("--strategy", "strategies", multiple=True, metavar="NAME",
-              help="Strategy: default, top, sets-3 to sets-6, features, merge, bald, committee, "
-              "closest, random, merge-sort, quicksort, heapsort, setwise-heapsort or bubble; "
-              "repeatable.")  # fmt: skip
+              help="Strategy: default, informative, random, top, sets-3 to sets-6, merge-sort, "
+              "quicksort, heapsort, setwise-heapsort or bubble; repeatable.")  # fmt: skip
 @click.option("--seeds", type=Whole(1), default=30,
               help="Number of repetitions, each with other true scores.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")

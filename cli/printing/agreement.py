@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # number of groups in the table; JSON has all groups
 _NOTES = (
     "alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, 0 is chance",
-    "with self: share of the repeated answers that are as before; cycles: share of the triples",
+    "with self: share of the repeated answers that are as before",
 )
 
 
@@ -32,9 +32,8 @@ def agreement_result(
     """
     by_group = [{"group": group, **asdict(agreement)} for group, agreement in groups]
     value = {"collection": name, **asdict(overall), "groups": by_group}
-    has_figures = overall.shared_pairs or overall.repeats or overall.triples
-    if not has_figures:
-        reason = "no pair has two annotators, no answer is repeated, no three items are compared"
+    if not overall.shared_pairs and not overall.repeats:
+        reason = "no pair has two annotators, no answer is repeated"
         command = f"sortnet label {shlex.quote(name)}"
         sentence = f"{name}: nothing to compare yet, {reason}: {command}"
         return Result("agreement", value, next=Step(command, sentence))
@@ -58,6 +57,4 @@ _COLUMNS = [
     Column("shared pairs", lambda row: str(row[1].shared_pairs)),
     Column("with self", lambda row: _share_text(row[1].consistency)),
     Column("repeats", lambda row: str(row[1].repeats)),
-    Column("cycles", lambda row: _share_text(row[1].cycles)),
-    Column("triples", lambda row: str(row[1].triples)),
 ]

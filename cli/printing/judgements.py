@@ -33,15 +33,13 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
         command = f"sortnet label {name}"
         step = Step(command, f"no judgements yet: {command}")
         return Result("judgements", rows, next=step)
-    has_sets = any(row.get("items") is not None for row in rows)
-    columns = list(_COLUMNS_OF_SETS) if has_sets else list(_COLUMNS)
-    n_left_aligned = 4 if has_sets else 5  # the columns from the number to the answer
+    columns = list(_COLUMNS)
     for fact in _OPTIONAL:
         if any(row[fact] is not None for row in rows):
             columns.append(Column(fact, partial(_optional_cell, name=fact)))
     older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
     counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
-    table = Table(columns, rows, left=n_left_aligned)
+    table = Table(columns, rows, left=4)
     return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
 
@@ -99,7 +97,7 @@ def _answer(row: dict[str, Any]) -> str:
 
 
 def _answer_in_words(row: dict[str, Any]) -> str:
-    """Write an answer; about more than two items, with the ids of the best and the worst item."""
+    """Write an answer, with the ids of the best and the worst item."""
     if row["answer"] != "best":
         return str(row["answer"])
     worst = "" if row["worst"] is None else f", worst {printable(row['worst'])}"
@@ -108,8 +106,7 @@ def _answer_in_words(row: dict[str, Any]) -> str:
 
 def _items(row: dict[str, Any]) -> str:
     """List the ids of a question's items, from the first place to the last."""
-    ids = row["items"] or (row["left"], row["right"])
-    return ", ".join(map(printable, ids))
+    return ", ".join(map(printable, row["items"]))
 
 
 def _seconds(row: dict[str, Any]) -> str:
@@ -137,10 +134,8 @@ _OPTIONAL = ("p", "cost", "comment")  # facts that have a column only if a judge
 _COLUMNS = [
     Column("judgement", lambda row: str(row["number"])),
     Column("annotator", lambda row: printable(row["annotator"]), cut="end"),
-    Column("left", lambda row: printable(row["left"]), cut="end"),
-    Column("right", lambda row: printable(row["right"]), cut="end"),
-    Column("answer", _answer),
+    Column("items", _items, cut="end"),
+    Column("answer", _answer, cut="end"),
     Column("seconds", _seconds),
     Column("at (UTC)", _time),
 ]
-_COLUMNS_OF_SETS = [*_COLUMNS[:2], Column("items", _items, cut="end"), *_COLUMNS[4:]]

@@ -12,18 +12,10 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """Tell the distance to the goal; name an annotator who made the ranking less sure.
+    """Tell the distance to the goal."""
+    from store.service.sentences import why
 
-    Cost: the cost of `Session.widened_by`.
-    """
-    status = service.remaining.why
-    annotator = service.session.widened_by()
-    if annotator is None:
-        return status
-    name = shlex.quote(service.collection.name)
-    return (
-        f"{status}; {printable(annotator)}'s answers made it less sure: sortnet annotators {name}"
-    )
+    return why(service.remaining)
 
 
 def answers_in_words(service: LabellingService) -> str:
@@ -35,7 +27,7 @@ def answers_in_words(service: LabellingService) -> str:
     numbers = set(judgements.annotator[judgements.is_answer].tolist())
     if not numbers:
         return ""
-    names = [judgements.annotators.order[number] for number in numbers]
+    names = [name for name, number in judgements.annotators.items() if number in numbers]
     n_models = sum(name in service.study.models for name in names)
     n_people = len(names) - n_models
     annotators = []
@@ -72,6 +64,8 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
 
     There is no line if the items have no groups, or no model was fitted yet.
     """
+    from store.service.sentences import expected_errors
+
     groups_of_items = service.items.groups
     standings = service.remaining.groups
     if groups_of_items is None or not standings:
@@ -79,8 +73,8 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
     group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
     standing = standings[group_names.index(group)]
     counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
-    expected_errors = service.session.goal.expected(standing.wrong)
-    return [f"{printable(group)}: {counts}; {expected_errors}"]
+    errors = expected_errors(service.remaining.goal, standing.wrong)
+    return [f"{printable(group)}: {counts}; {errors}"]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
@@ -107,12 +101,14 @@ def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
         service: the labelling service of the collection.
         verbose: whether to add details of the distance, and how well the model predicts answers.
     """
+    from store.service import sentences
+
     answers = answers_in_words(service)  # such as "9 answers by 2 people"
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
     remaining = service.remaining
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
-    note_on_uncompared_items = remaining.apart
+    note_on_uncompared_items = sentences.sets_apart(remaining)
     note_on_shares_of_votes = _note_on_shares_of_votes(service)
     for note in (note_on_uncompared_items, note_on_shares_of_votes):
         if note:
@@ -122,6 +118,4 @@ def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     set_size = service.study.set_size
     if set_size > 2:
         lines.append(f"questions are about {set_size} items")
-    sentences_on_distance = remaining.details
-    sentence_on_model_check = remaining.checked
-    return [*lines, *sentences_on_distance, sentence_on_model_check]
+    return [*lines, *sentences.details(remaining), sentences.model_check(remaining)]

@@ -23,6 +23,7 @@ def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
 def _lines(question: dict[str, Any]) -> list[str]:
     """Write the question, then a line for each of its settings."""
     from sortnet.preference.goal import WRONG, Goal
+    from store.service.sentences import goal_in_words
 
     words = question["instructions"].split()
     length_of_instructions = count(len(words), "word") if words else "none"
@@ -31,7 +32,7 @@ def _lines(question: dict[str, Any]) -> list[str]:
     lines = [
         f"{printable(question['name'])}: {printable(question['question'])}",
         f"  instructions  {length_of_instructions}",
-        f"  goal          {goal}",
+        f"  goal          {goal_in_words(goal)}",
         f"  deadline      {question['deadline'] or 'none'}",
     ]
     if overlap > 1:

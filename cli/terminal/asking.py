@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
 from sortnet.messages import ANSWERED
-from sortnet.preference import Answer, Judgement
-from sortnet.preference.base import ORDER_ANSWERS
+from sortnet.preference import Judgement
+from sortnet.preference.base import ORDER_ANSWERS, Word
 
 if TYPE_CHECKING:
     from store import Lease
@@ -159,23 +159,25 @@ class Asking:
         Returns:
             The reason for the end, as a sentence.
         """
+        from store.service.sentences import why
+
         is_goal_announced = self._is_at_goal()  # a goal that was reached before is not announced
         while number is None or self.n_new < number:
             leases = self.service.next(self.annotator, 1)
             if not leases:
-                why = self.service.why_nothing_left(self.annotator)
-                if not self._undo_at_end(front, why):
-                    return why
+                why_none = self.service.why_nothing_left(self.annotator)
+                if not self._undo_at_end(front, why_none):
+                    return why_none
                 continue
             self.quit = self.ask(front, leases[0]) == QUIT
             if self.quit:
                 break
-            self.service.update()
+            self.service.keep_fitted(wait=True)
             if self._is_at_goal() and not is_goal_announced:
                 is_goal_announced = True
-                if not front.wants_more(self.service.remaining.why):
+                if not front.wants_more(why(self.service.remaining)):
                     break
-        return self.service.remaining.why
+        return why(self.service.remaining)
 
     def _undo_at_end(self, front: Front, why: str) -> bool:
         """Offer to undo the last answer when no question is left; return whether it is undone.
@@ -240,7 +242,7 @@ class Asking:
             "flagged": reply.flagged,
         }
         if reply.best is None:
-            return question.answered(self.annotator, cast(Answer, reply.outcome), **facts)
+            return question.answered(self.annotator, cast(Word, reply.outcome), **facts)
         return question.answered_by_place(self.annotator, reply.best, reply.worst, **facts)
 
     def _undo(self) -> bool:
@@ -253,16 +255,16 @@ class Asking:
 
     def _status_line(self) -> str:
         """Describe the labelling: answers so far, questions left, and answers a minute."""
+        from store.service.sentences import answers_left
+
         remaining = self.service.remaining
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
         if not self.service.is_fitted:
             parts.append("fitting the answers")
         elif remaining.stop:
             parts.append("the goal is reached")
-        elif remaining.reached:  # some answers must still confirm that the goal is reached
-            parts.append(f"{remaining.range_left or 'a few'} left to check the model")
-        elif remaining.range_left:
-            parts.append(f"{remaining.range_left} left")
+        elif answers_left(remaining):
+            parts.append(answers_left(remaining))
         if self.n_new >= _LEAST_ANSWERS_OF_RATE:
             minutes = (time.monotonic() - self._started) / 60
             parts.append(f"{self.n_new / minutes:.0f} a minute")

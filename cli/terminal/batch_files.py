@@ -75,7 +75,7 @@ def _write(
         status("fitting the answers so far")
         service.settle()
         if service.remaining.stop:
-            raise SortNetError(f"{collection.name}: {service.remaining.why} (--until sets another)")
+            raise SortNetError(f"{collection.name}: {short_status(service)} (--until sets another)")
         warn_of_other_request(service, name, judge)
         status("choosing the questions")
         size = values["batch_size"] or DEFAULT_SIZE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cli.console import progress, say
-from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
+from cli.judges.estimates import SAMPLE, show_estimate, show_first_estimate, show_prompt
 from cli.judges.judge_options import judge_from_options
 from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
@@ -135,14 +135,11 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
 def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str, Any]:
     """Return the facts that a model stored with the annotator's last answer; empty if none."""
     judgements = service.judgements()
-    meta_of_row = judgements.texts["meta"]
-    is_by_annotator = judgements.by(annotator)
-    rows = [row for row in meta_of_row if is_by_annotator[row]]
-    if not rows:
+    texts = [text for text in judgements.meta[judgements.by(annotator)] if text is not None]
+    if not texts:
         return {}
-    last_row = max(rows)
     try:
-        meta = json.loads(meta_of_row[last_row] or "{}")
+        meta = json.loads(texts[-1] or "{}")
     except (ValueError, RecursionError):  # imported answers may have any text
         return {}
     return meta if isinstance(meta, dict) else {}
@@ -176,7 +173,9 @@ def show_prompt_or_estimate(
     with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
-        remaining = service.remaining
+        is_unasked = not service.session.n_votes
+        n_questions = service.questions_expected
+        likely_range = service.likely_range
         examples = example_questions(service, n_examples)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
@@ -184,6 +183,9 @@ def show_prompt_or_estimate(
     if number is not None:
         show_estimate(model, number, examples, as_json=as_json)
         return
-    if remaining.questions is None:
+    if n_questions is None:
         raise SortNetError("--estimate: the number of questions left is not known: give --number")
-    show_estimate(model, remaining.questions, examples, remaining.likely_range, as_json=as_json)
+    if is_unasked:
+        show_first_estimate(model, n_questions, examples, as_json=as_json)
+        return
+    show_estimate(model, n_questions, examples, likely_range, as_json=as_json)

@@ -137,7 +137,7 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
         status("fitting the answers so far")
         is_about_all_items = options.judge["place"] is None
         if is_person and is_about_all_items and _has_screen():
-            service.update()
+            service.keep_fitted()
         else:
             service.settle()
     return service
@@ -219,8 +219,6 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
     if why_closed:
         raise SortNetError(f"{name}: {why_closed}")
     why, further_facts = asker(asking, number)
-    # The short status needs another fit, which would delay the end after an interrupt.
-    status = service.remaining.why if asking.interrupted else short_status(service)
     return {
         "collection": name,
         "annotator": annotator,
@@ -231,7 +229,7 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
         "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
-        "status": status,
+        "status": short_status(service),
         "quit": asking.quit or asking.interrupted or bool(further_facts.get("fault")),
         **further_facts,
     }

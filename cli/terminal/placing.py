@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import ORDER_ANSWERS
 from sortnet.sorting.live import LiveRanking
 
 if TYPE_CHECKING:
@@ -119,11 +121,11 @@ class _Search:
         while judgement is None:
             self._ask(pivot)
             judgement = self._last_judgement(pivot)
-        if judgement.answer not in TARGETS:
+        if judgement.answer not in ORDER_ANSWERS:
             return float(self._scores[item] - self._scores[pivot])
-        p_left = TARGETS[judgement.answer]  # 1: left is better, 0: right is better, .5: a tie
-        p_item = p_left if judgement.left == item else 1 - p_left
-        return 2 * p_item - 1
+        if judgement.best is None:
+            return 0.0
+        return 1.0 if judgement.best == item else -1.0
 
     def _last_judgement(self, pivot: int) -> Judgement | None:
         """Find the annotator's last judgement about the item and a pivot, without undone ones.
@@ -132,13 +134,12 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        has_item_left = (judgements.left == self._item) & (judgements.right == pivot)
-        has_item_right = (judgements.left == pivot) & (judgements.right == self._item)
-        is_about_both = has_item_left | has_item_right
+        has_items = np.isin(judgements.items, (self._item, pivot))
+        is_about_both = judgements.is_pair & (has_items.sum(axis=1) == 2)
         is_by_annotator = judgements.by(self._asking.annotator)
         counting: dict[int, Judgement] = {}  # by number, oldest first
         for judgement in judgements.where(is_about_both & is_by_annotator):
-            is_preference = judgement.answer in TARGETS
+            is_preference = judgement.answer in ORDER_ANSWERS
             is_of_this_search = judgement.number > self._n_events_before
             if judgement.undoes is not None:
                 counting.pop(judgement.undoes, None)
@@ -167,7 +168,7 @@ class _Search:
             asking.service.release(asking.annotator)
             raise _Undone
         if outcome not in NOT_STORED:
-            asking.service.update()
+            asking.service.keep_fitted(wait=True)
 
     def _lease(self, pivot: int) -> Lease | None:
         """Reserve the comparison of the item with a pivot for the annotator.
@@ -183,7 +184,7 @@ class _Search:
         # the left place does not favour the item.
         left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
         n_events = asking.service.session.events
-        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
+        question = Question((left, right), STRATEGY, probability=1.0, model=n_events)
         leases = asking.service.lease(asking.annotator, [question])
         if leases:
             return leases[0]

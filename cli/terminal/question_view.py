@@ -50,7 +50,7 @@ def view_question(items: Items, question: Question, text: str) -> QuestionView:
         text: text of the question, such as "Which is better?".
     """
     context = text_lines(items.context(question.left) or "")
-    owner = "the question" if question.further else "the pair"
+    owner = "the question" if len(question.items) > 2 else "the pair"
     lines = [item_lines(items, item, place, owner) for place, item in enumerate(question.items, 1)]
     return QuestionView(text_lines(text), context, lines)
 

@@ -41,7 +41,7 @@ Choose the best and, if it is asked for, the worst, by their numbers. The answer
 is stored before the next question is shown.
 
   1 to 6              the best, then the worst; the best again: take it back
-  = or 0 or down      they are all the same
+  = or 0 or down      all are the same
   s or space          skip: ask me later
   ?                   I can't say
   u, z or Backspace   take back the choice, or the last answer; again: the one before
@@ -57,7 +57,7 @@ Each of these keys is one answer, stored before the next pair is shown.
 
   1 or left arrow     the left one (narrow terminals: the upper one)
   2 or right arrow    the right one (the lower one)
-  0 or down arrow     a tie: they are equally good
+  0 or down arrow     both are equally good
   space               skip: ask me later
   ?                   I can't say
   z or Backspace      undo the last answer; again: the one before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +19,16 @@ from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
+    Dispute,
     agreement,
-    disputed,
-    first_better,
+    most_disputed,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.annotator_figures import TITLES, figures_of
 from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
+from store.service.sentences import goal_in_words, remaining_facts
 
 SHOWN = 100  # most rows in the tables of groups and of gold pairs
 TALKED = 50  # most rows in the tables of disputed pairs and of comments
@@ -98,7 +99,7 @@ class AdminState:
         facts["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
         facts["goal"] = session.goal.wrong  # share of pairs
         facts["top"] = session.goal.top  # number of items
-        facts["wanted"] = str(session.goal)  # the goal in words
+        facts["wanted"] = goal_in_words(session.goal)  # the goal in words
         facts["groups"] = _groups(service) if is_fitted else []
 
         facts["people"] = [
@@ -229,29 +230,26 @@ class AdminState:
 
     def _disputed(self, judgements: Judgements) -> dict[str, Any]:
         """Return the most disputed pairs with all answers, and the number of disputed pairs."""
-        n_disputed, answers_of_pairs = disputed(judgements, TALKED)
-        pairs = [self._disputed_pair(answers) for answers in answers_of_pairs]
+        n_disputed, disputes = most_disputed(judgements, self.service.session.posterior, TALKED)
+        pairs = [self._disputed_pair(dispute) for dispute in disputes[:n_disputed]]
         return {"found": n_disputed, "pairs": pairs}
 
-    def _disputed_pair(self, answers: Sequence[Judgement]) -> dict[str, Any]:
+    def _disputed_pair(self, dispute: Dispute) -> dict[str, Any]:
         """Return the items of a disputed pair, and for each answer the annotator and the choice.
 
-        The choice is 1 if the first item is better, 0 if the second item is better, ½ for a tie.
+        The choice is 1 if the first item is better, 0 if the second item is better, 1/2 for a tie.
         """
-        items = [item_cell(self.service.items, item) for item in answers[0].pair]
-        shares = [[answer.annotator, first_better(answer)] for answer in answers]
-        return {"items": items, "said": shares}
+        items = [item_cell(self.service.items, item) for item in dispute.pair]
+        said = [[answer.annotator, for_first] for answer, for_first in dispute.answers]
+        return {"items": items, "said": said}
 
     def _comments(self, judgements: Judgements) -> dict[str, Any]:
         """Return the newest answers with a comment or a flag, and the number of such answers.
 
         Answers that were undone are left out.
         """
-        comments = judgements.texts["comment"]
-        commented_rows = np.array([row for row, text in comments.items() if text], np.int64)
-        flagged_rows = np.flatnonzero(judgements.flagged == 1)
-        rows = np.union1d(commented_rows, flagged_rows)
-        rows = rows[judgements.live[rows]]
+        is_noted = judgements.comment.astype(np.bool_) | judgements.flagged.astype(np.bool_)
+        rows = np.flatnonzero(is_noted & judgements.live)
         newest_rows = rows[::-1][:TALKED]
         newest = [self._commented_answer(judgements[row]) for row in newest_rows.tolist()]
         return {"found": len(rows), "newest": newest}
@@ -260,7 +258,7 @@ class AdminState:
         """Return an answer with its comment, its flag and its items."""
         return {
             "annotator": judgement.annotator,
-            "answer": judgement.answer,
+            "answer": judgement.word,
             "comment": judgement.comment,
             "flagged": judgement.flagged,
             "at": judgement.at,
@@ -281,12 +279,10 @@ def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
 def _remaining(service: LabellingService) -> dict[str, Any]:
     """Return the distance from the goal, and how many of the groups have reached the goal."""
     remaining = service.remaining
-    facts: dict[str, Any] = plain(asdict(replace(remaining, groups=())))
     return {
-        **facts,
+        **remaining_facts(remaining),
         "groups": len(remaining.groups),
         "done": sum(group.stop for group in remaining.groups),
-        "range_left": remaining.range_left,
     }
 
 
@@ -306,7 +302,7 @@ def _curve(
     n_answers = service.session.n_votes
     share_expected_right = 1 - remaining.wrong
     # A share of only a few held-out answers would say little.
-    share_predicted = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    share_predicted = remaining.check.right if remaining.check.n >= FEW else None
     latest_fit: dict[str, Any] = plain(
         {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}
     )

@@ -84,7 +84,7 @@ class AnnotatorHandlers:
         """Store an answer; if the lease is lost, reply with the reason and other questions."""
         answer = sent_answer_in(request.body)
         try:
-            service = self._pages.criteria.service_of(answer.criterion)
+            service = self._pages.service_of(answer.criterion)
             question = service.question(request.name, answer.lease)
             judgement = answer.judgement(question, request.name)
             reply = self._pages.answer(answer.criterion, answer.lease, judgement, answer.markdown)

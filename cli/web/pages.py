@@ -10,14 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from cli.web.fault_notes import FaultNotes
+from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.stopping import Remaining, range_in_words
+from sortnet.preference.stopping import Remaining
 from store import Collection
+from store.collections.leases import Lease
 from store.report.markdown import rendered
-from store.service.criteria import Asked, Criteria
 from store.service.labelling import LabellingService
+from store.service.sentences import answers_left, range_in_words, why
 
 AT_HAND = 3  # questions leased to a page: the question that is shown, and the next two
 MOST_CHARACTERS = 50_000  # most characters of a text on a page; a link opens the full text
@@ -31,18 +33,22 @@ ADMIN = "admin_token"  # the setting of a collection that holds the admin's toke
 class Pages:
     """The labelling pages of a collection; thread-safe.
 
+    One criterion is asked about until its goal is reached, then the next criterion.
+
+    Args:
+        collection: the collection.
+        options: arguments of the `LabellingService` of each criterion; `close` closes the services.
+
     Attributes:
         collection: the collection.
-        criteria: the services of the collection's criteria.
         services: one service for each criterion, or a single service.
         faults: prints faults on the server's terminal.
     """
 
-    def __init__(self, collection: Collection, criteria: Criteria) -> None:
-        """Serve a collection with the services of its criteria, which `close` closes."""
+    def __init__(self, collection: Collection, **options: Any) -> None:
+        """Read the judgements about each criterion."""
         self.collection = collection
-        self.criteria = criteria
-        self.services = criteria.services
+        self.services = [LabellingService(asked, **options) for asked in collection.asked()]
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
@@ -69,15 +75,21 @@ class Pages:
         Returns:
             The JSON of a reply: the questions as `pairs`, and facts that the page shows.
         """
-        questions = self.criteria.next(annotator, AT_HAND)
+        questions: list[dict[str, Any]] = []
+        # The criteria that have not reached their goal come first; otherwise their order stays.
+        for service in sorted(self.services, key=_has_reached_goal):
+            leases = service.next(annotator, AT_HAND)
+            if leases:
+                questions = [self._question_facts(service, lease, markdown) for lease in leases]
+                break
         why_closed = ""
         if not questions:
             why_closed = self.services[0].why_closed(annotator)
         return {
-            "pairs": [self._question_facts(question, markdown) for question in questions],
+            "pairs": questions,
             "question": self.question,
             "instructions": self.instructions["key"],
-            "answered": self.criteria.answered(annotator),
+            "answered": sum(service.answered(annotator) for service in self.services),
             **self._distance_from_goal(why_closed),
             **self._last_answer(annotator),
             "lease_seconds": self.services[0].lease_seconds,
@@ -94,31 +106,52 @@ class Pages:
             goal is reached; and `why`, the reason that the page shows if it has no questions.
         """
         # `is_fitted` is read first: in the other order, a first fit that ends in between would make
-        # a forecast from before the fit look valid.
+        # the distance from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         n_left = _questions_left(remaining) if is_fitted else None
         if why_closed:
-            why = f"{why_closed[:1].upper()}{why_closed[1:]}."
+            reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
-            why = f"{remaining[-1].why}."
+            reason = f"{why(remaining[-1])}."
         else:
-            why = NOTHING
+            reason = NOTHING
         return {
             "left": n_left,
             "range": "" if n_left is None else _range_left(remaining),
             "stop": is_goal_reached and not why_closed,
-            "why": why,
+            "why": reason,
         }
 
     def _last_answer(self, annotator: str) -> dict[str, Any]:
         """Return the number and the criterion of an annotator's last answer, for an undo."""
-        last_answer = self.criteria.last(annotator)
+        last_answer = self._last(annotator)
         if last_answer is None:
             return {"last": None, "last_of": None}
         service, judgement = last_answer
         return {"last": judgement.number, "last_of": service.collection.criterion}
+
+    def _last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
+        """Return an annotator's last answer for any criterion, with its service.
+
+        None if the annotator has no answer that can be undone.
+        """
+        last_answers = [(service, service.session.last(annotator)) for service in self.services]
+        answers = [(service, answer) for service, answer in last_answers if answer is not None]
+        # An answer without a time counts as the oldest.
+        return max(answers, key=lambda answer: answer[1].at or 0, default=None)
+
+    def service_of(self, criterion: str | None) -> LabellingService:
+        """Return the service of a criterion; None stands for a collection without criteria.
+
+        Raises:
+            StudyError: if no service has the criterion.
+        """
+        for service in self.services:
+            if service.collection.criterion == criterion:
+                return service
+        raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
 
     @property
     def question(self) -> str:
@@ -157,11 +190,11 @@ class Pages:
         Raises:
             LeaseError: if the annotator does not hold the lease, or the lease has expired.
         """
-        stored = self.criteria.service_of(criterion).answer(lease, judgement).judgement
+        stored = self.service_of(criterion).answer(lease, judgement).judgement
         reply = self.next(judgement.annotator, markdown)
         # If the page has sent the same answer twice, there is nothing to report.
         if replace(stored, number=0, at=None) != judgement:
-            reply["counted"] = stored.answer
+            reply["counted"] = stored.word
         return reply
 
     def undo(
@@ -176,10 +209,10 @@ class Pages:
             The annotator's progress and next questions, see `next`; `undone` tells whether the
             judgement was undone.
         """
-        service = self.criteria.service_of(criterion)
+        service = self.service_of(criterion)
         with self._undoing:
             is_undone = False
-            last_answer = self.criteria.last(annotator)
+            last_answer = self._last(annotator)
             if last_answer is not None:
                 last_service, last_judgement = last_answer
                 if last_service is service and last_judgement.number == number:
@@ -190,22 +223,23 @@ class Pages:
         """Tell whether an annotator was asked about an item, for any criterion."""
         return any(service.sees(annotator, number) for service in self.services)
 
-    def _question_facts(self, asked: Asked, markdown: bool) -> dict[str, Any]:
+    def _question_facts(
+        self, service: LabellingService, lease: Lease, markdown: bool
+    ) -> dict[str, Any]:
         """Return the facts about a question that a page shows.
 
         Two items are `left` and `right`. More items are the list `items`, and `worst` tells whether
         the worst item is asked for, too.
         """
-        service = asked.service
-        question = asked.lease.question
+        question = lease.question
         items = [self.item(number, markdown) for number in question.items]
         facts = {
-            "lease": asked.lease.id,
+            "lease": lease.id,
             "criterion": service.collection.criterion,
             "question": service.study.question,
             "context": self.context(question.left, markdown),
         }
-        if question.further:
+        if len(items) > 2:
             return {**facts, "items": items, "worst": service.study.worst}
         left, right = items
         return {**facts, "left": left, "right": right}
@@ -228,6 +262,11 @@ class Pages:
         if text is None:
             return None
         return _text_facts(text, f"/context/{number}", markdown)
+
+
+def _has_reached_goal(service: LabellingService) -> bool:
+    """Whether a service has reached its goal, according to a fit."""
+    return service.is_fitted and service.remaining.stop
 
 
 def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
@@ -269,26 +308,13 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
     The text is empty if the number is not known, or no criterion has questions left.
     """
     unfinished = [criterion for criterion in remaining if not criterion.stop]
+    if len(unfinished) == 1:
+        return answers_left(unfinished[0])
     fewest = [criterion.fewest for criterion in unfinished if criterion.fewest is not None]
-    if not unfinished or len(fewest) < len(unfinished):
-        return ""
     most = [criterion.most for criterion in unfinished if criterion.most is not None]
-    total_most: int | None = None
-    if len(most) == len(unfinished):
-        total_most = sum(most)
-    return range_in_words(sum(fewest), total_most)
-
-
-def pages_of(collection: Collection, *, together: bool = False, **options: Any) -> Pages:
-    """Make the pages of a collection.
-
-    Args:
-        collection: the collection.
-        together: whether each pair is asked about for all criteria before the next pair.
-        options: arguments of `LabellingService` for each criterion.
-    """
-    services = [LabellingService(criterion, **options) for criterion in collection.asked()]
-    return Pages(collection, Criteria(services, together=together))
+    if not unfinished or len(fewest) < len(unfinished) or len(most) < len(unfinished):
+        return ""
+    return f"{range_in_words(sum(fewest), sum(most))} left"
 
 
 class People:

@@ -11,13 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from cli.web.ranking_rows import SORTS, View
-from sortnet.preference import ANSWERS, Answer, Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT
-from sortnet.preference.study import LONGEST, WORDS, Decision
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import LONGEST_COMMENT, SIDES, Word
+from sortnet.preference.study import KINDS, LONGEST, Decision
 from store.collections.collection_rows import LONGEST_NAME
 
-ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
-DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
+ANSWERS_OF_PAGES: tuple[Word, ...] = (*SIDES, "skip", "cant-say", "best", "same")
 LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
 _LONGEST_REASON = 500  # most characters of a decision's reason
@@ -51,7 +50,7 @@ class SentAnswer:
     def judgement(self, question: Question, annotator: str) -> Judgement:
         """Make the judgement of the question by the annotator."""
         if self.best is None:
-            return question.answered(annotator, cast(Answer, self.answer), **self.facts)
+            return question.answered(annotator, cast(Word, self.answer), **self.facts)
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts)
 
 
@@ -178,7 +177,7 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
     item = whole_number_in(body, "item", _NOT_WHOLE)
     other = whole_number_in(body, "other", _NOT_WHOLE)
-    if kind in DECISIONS_WITH_WHOLE_NUMBER:
+    if kind in KINDS and KINDS[kind].type is int:
         amount: float | None = whole_number_in(body, "amount", _NOT_WHOLE)
     else:
         amount = _checked(body, "amount", _is_number, "not a number from 0 on")
@@ -195,7 +194,7 @@ def _optional_text_in(body: dict[str, Any], name: str, longest: int, kind: str) 
             the default.
     """
     text = body.get(name)
-    restores_default = kind in WORDS and text == ""
+    restores_default = kind in LONGEST and text == ""
     if text is None or restores_default:
         return None
     return text_in(body, name, longest)

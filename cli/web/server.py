@@ -205,5 +205,5 @@ def _read_and_fit_once(pages: Pages, people: People) -> list[str]:
     people.read()
     for service in pages.services:
         service.sync()
-        service.update()
+        service.keep_fitted()
     return [service.fault for service in pages.services if service.fault]

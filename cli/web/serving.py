@@ -16,10 +16,9 @@ from cli.console import say
 from cli.printing.links import Links, print_links
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names
-from cli.web.pages import Pages, People, pages_of
+from cli.web.pages import Pages, People
 from cli.web.server import keep_up_to_date, make_server
 from sortnet.errors import SortNetError
-from sortnet.preference.fit_process import FitProcess
 from store import Collection, Store
 from store.collections.server_claim import ServerClaim
 
@@ -37,7 +36,6 @@ class ServerOptions:
         annotators: names of annotators who get a link; unknown annotators are created.
         lease: seconds for which a question is reserved for an annotator.
         url: public address of a proxy in front of the server; None: there is no proxy.
-        together: whether each pair is asked about for all criteria before the next pair.
         browser: whether to open the first link in this machine's browser.
     """
 
@@ -46,7 +44,6 @@ class ServerOptions:
     annotators: Sequence[str]
     lease: float
     url: str | None
-    together: bool
     browser: bool
 
     @property
@@ -142,13 +139,10 @@ def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> t
     The annotators in the options get links.
 
     Args:
-        stack: closes the pages and their fit process when the stack is closed.
+        stack: closes the pages when the stack is closed.
     """
-    fit_process = stack.enter_context(closing(FitProcess()))
-    pages = pages_of(
+    pages = Pages(
         collection,
-        call=fit_process,
-        together=options.together,
         lease_seconds=options.lease,
         record=True,
     )

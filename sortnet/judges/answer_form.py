@@ -11,6 +11,7 @@ from sortnet.judges.asked_question import PLACES, AskedQuestion
 from sortnet.judges.faults import Reason
 from sortnet.judges.reading import SAME, UNREADABLE, Reading, read_choice
 from sortnet.judges.verdicts import CHOICES_OF_TWO, Verdict, stored_meta, stored_text, unanswered
+from sortnet.preference.base import Word
 
 AGAIN = "Answer with one letter only: A, B or C."
 AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
@@ -128,7 +129,7 @@ class AnswerForm:
         comment = None if reading.is_bare else stored_text(text)
         if not self.is_of_set:
             # Equal probabilities say a tie: the written letter is then the first of two equal ones.
-            answer = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
+            answer: Word = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
             return Verdict(answer, reading.p, comment=comment, **facts)
         if reading.best == SAME:
             return Verdict("same", comment=comment, **facts)

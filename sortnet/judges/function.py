@@ -19,7 +19,7 @@ from sortnet.judges.faults import Reason
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
 from sortnet.messages import note
-from sortnet.preference import Answer
+from sortnet.preference.base import Word
 
 # What a function of two items may return, and an example, for messages.
 _OF_TWO = (
@@ -152,8 +152,8 @@ _COROUTINE = (
 
 
 _NONE = "the function returned None"
-_SET_WORDS: dict[str, Answer] = {"same": "same", "skip": "skip"}
-_PAIR_WORDS: dict[str, Answer] = {**{word: word for word in REPLIES}, "same": "tie"}
+_SET_WORDS: dict[str, Word] = {"same": "same", "skip": "skip"}
+_PAIR_WORDS: dict[str, Word] = {**{word: word for word in REPLIES}, "same": "tie"}
 
 
 class FunctionWorker:
@@ -271,7 +271,7 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
     value = _python_value(answer)
     if value is None:
         return Verdict("skip", comment=_NONE)
-    words: Mapping[str, Answer] = _PAIR_WORDS if n_items == 2 else _SET_WORDS
+    words: Mapping[str, Word] = _PAIR_WORDS if n_items == 2 else _SET_WORDS
     if isinstance(value, str) and value in words:
         return Verdict(words[value])
     chosen = value if isinstance(value, tuple) else (value,)

@@ -12,12 +12,12 @@ from sortnet.judges.asked_question import PLACES
 from sortnet.judges.faults import Reason
 from sortnet.judges.reading import SAME, read_phrase
 from sortnet.messages import cut, printable
-from sortnet.preference import ANSWERS, Answer, Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, Word
 
-REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
-CHOICES_OF_TWO: dict[str, Answer] = {"A": "left", "B": "right", SAME: "tie"}
-SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # replies without a best item
+REPLIES: tuple[Word, ...] = ("left", "right", "tie", "skip", "cant-say")
+CHOICES_OF_TWO: dict[str, Word] = {"A": "left", "B": "right", SAME: "tie"}
+SET_REPLIES: tuple[Word, ...] = ("same", "skip", "cant-say")  # replies without a best item
 KNOWN = (
     *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
     *("cost", "meta", "retry_after"),
@@ -53,7 +53,7 @@ class Enough(Fault):
 class Verdict:
     """A judge's answer to a question, with further facts that are stored in a `Judgement`."""
 
-    answer: Answer
+    answer: Word
     p: float | None = None  # probability that the left item is better
     comment: str | None = None
     flagged: bool | None = None
@@ -100,7 +100,7 @@ def unanswered(
     return Verdict("skip", comment=stored_text(comment), meta=stored, why=why, error=error, **facts)
 
 
-def answer_at(p: float) -> Answer:
+def answer_at(p: float) -> Word:
     """Convert a probability that the left item is better to an answer.
 
     >>> answer_at(0.9), answer_at(0.5), answer_at(0.2)

@@ -6,15 +6,112 @@ in place, the best item first; `top` is the number of best items that are wanted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sortnet.preference.base import Pair
-from sortnet.preference.strategies import MergePass
+from sortnet.preference.base import Pair, unordered_pair
 
 Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j); is sent whether i is better
 AskingBest: TypeAlias = Generator[tuple[int, ...], int, None]  # yields items; is sent the best
 Sort: TypeAlias = Callable[[list[int], int], Asking]
+
+
+@dataclass(eq=False)
+class _Merge:
+    """A merge of two sorted runs; the merges of a merge sort form a binary tree.
+
+    Attributes:
+        parent: the merge that takes the result as one of its runs; None at the root.
+        runs: the sorted runs to merge, without the items that are merged already. The merge starts
+            when it has two runs.
+        merged: the merged items, best first.
+    """
+
+    parent: _Merge | None
+    runs: list[deque[int]] = field(default_factory=list)
+    merged: list[int] = field(default_factory=list)
+
+
+class MergePass:
+    """A merge sort that lists the comparisons it waits for, and continues with each answer.
+
+    As in a textbook merge sort there are at most
+    n ceil(log2 n) comparisons. Merges of different runs wait for answers at the same time, so that
+    several annotators can answer. Several lists are sorted separately.
+
+    Args:
+        orders: the lists of items to sort.
+
+    Attributes:
+        ranking: the items of each finished list, best first, list after list.
+
+    >>> sort = MergePass([0, 1, 2])
+    >>> while not sort.ranking:
+    ...     a, b = next(sort.wanted())
+    ...     sort.answer(a, b, first=max(a, b))
+    >>> sort.ranking
+    [2, 1, 0]
+
+    Cost: O(n) to start, at most O(log n) per answer.
+    """
+
+    def __init__(self, *orders: Sequence[int]) -> None:
+        self.ranking: list[int] = []
+        self._waiting: dict[Pair, _Merge] = {}
+        for order in orders:
+            self._start(list(order), None)
+
+    def wanted(self) -> Iterator[Pair]:
+        """Yield the pending comparisons, oldest first, each with the lower item number first."""
+        return iter(tuple(self._waiting))
+
+    def __contains__(self, pair: Pair) -> bool:
+        """Whether the comparison of a pair, the lower item number first, is pending."""
+        return pair in self._waiting
+
+    def answer(self, a: int, b: int, first: int) -> None:
+        """Continue with the result of a comparison; ignored if the comparison is not pending.
+
+        Args:
+            a, b: the two items that were compared.
+            first: the better of the two items.
+        """
+        merge = self._waiting.pop(unordered_pair(a, b), None)
+        if merge is None:
+            return
+        left, right = merge.runs
+        winning_run = left if left[0] == first else right
+        merge.merged.append(winning_run.popleft())
+        if left and right:
+            self._wait_for_answer(merge)
+        else:  # one of the runs is empty, and the items of the other run are in order already
+            self._finish_run([*merge.merged, *left, *right], merge.parent)
+
+    def _start(self, items: list[int], parent: _Merge | None) -> None:
+        """Start to sort items; the parent merges the sorted run later."""
+        if len(items) <= 1:
+            self._finish_run(items, parent)
+            return
+        merge = _Merge(parent)
+        middle = (len(items) + 1) // 2
+        self._start(items[:middle], merge)
+        self._start(items[middle:], merge)
+
+    def _finish_run(self, run: list[int], parent: _Merge | None) -> None:
+        """Give a sorted run to its parent, or add it to the ranking if there is no parent."""
+        if parent is None:
+            self.ranking += run
+            return
+        parent.runs.append(deque(run))
+        if len(parent.runs) == 2:
+            self._wait_for_answer(parent)
+
+    def _wait_for_answer(self, merge: _Merge) -> None:
+        """Add the comparison of the first items of both runs to the pending comparisons."""
+        a, b = (run[0] for run in merge.runs)
+        self._waiting[unordered_pair(a, b)] = merge
 
 
 def merge_sort(order: list[int], top: int) -> Asking:

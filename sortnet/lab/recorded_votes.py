@@ -19,9 +19,8 @@ from sortnet.lab.simulated_annotators import (
     pairs_of_a_question,
 )
 from sortnet.preference.base import Judgement, Pair, Question, by_pair, unordered_pair
-from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.session import STRATEGIES, Session
 
 HELD_OUT = 0.2  # share of the pairs on which accuracy is measured
 VOTE_STRATEGIES = (*STRATEGIES, *SET_SIZES)
@@ -53,12 +52,12 @@ class _Collection(NamedTuple):
     """Features of items that are compared with each other, and the votes on pairs of the items."""
 
     features: F64
-    votes: Votes
+    votes: Comparisons
 
 
 def simulate_votes(
     features: F64,
-    votes: Votes,
+    votes: Comparisons,
     strategies: Sequence[str],
     budgets: Sequence[int],
     *,
@@ -121,7 +120,7 @@ def _refuse_arguments(strategies: Sequence[str], budgets: Sequence[int], seeds: 
         raise JudgementError("a simulation takes a strategy, a vote and a seed")
 
 
-def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collection]:
+def _collections(features: F64, votes: Comparisons, group: I64 | None) -> list[_Collection]:
     """Make a collection of each group of votes, with its items numbered from 0."""
     if group is None:
         return [_Collection(features, votes)]
@@ -131,12 +130,12 @@ def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collec
         sides = np.stack((votes_of_group.left, votes_of_group.right))
         items, renumbered = np.unique(sides, return_inverse=True)
         left, right = renumbered.reshape(2, -1)
-        renumbered_votes = Votes.of_one(left, right, votes_of_group.target)
+        renumbered_votes = Comparisons.of_one(left, right, votes_of_group.target)
         collections.append(_Collection(features[items], renumbered_votes))
     return collections
 
 
-def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
+def _most_answers(votes: Comparisons, strategies: Sequence[str]) -> int:
     """Estimate how many questions can be answered by the votes that are not held out.
 
     Each of the four annotators is asked about a pair at most once.
@@ -146,7 +145,7 @@ def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
     return n_usable // pairs_of_a_question(strategies)
 
 
-def accuracy(scores: F64, votes: Votes) -> float:
+def accuracy(scores: F64, votes: Comparisons) -> float:
     """Compute the share of votes that agree with the scores of the items.
 
     Ties among the votes are left out; equal scores of two items count half.
@@ -157,7 +156,7 @@ def accuracy(scores: F64, votes: Votes) -> float:
     return float(np.mean((1 + agreement) / 2))
 
 
-def majority(votes: Votes) -> Votes:
+def majority(votes: Comparisons) -> Comparisons:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
     pairs = _number_pairs(votes)
     # The target of a vote is 1 if the left item is better, 0 if the right item is, 0.5 for a tie.
@@ -165,7 +164,7 @@ def majority(votes: Votes) -> Votes:
     n_for_low = np.bincount(pairs.pair_of_vote, votes_for_low)
     share_for_low = n_for_low / np.bincount(pairs.pair_of_vote)
     target = (np.sign(share_for_low - 0.5) + 1) / 2  # 1 if the majority prefers the lower item
-    return Votes.of_one(pairs.low, pairs.high, target).where(share_for_low != 0.5)
+    return Comparisons.of_one(pairs.low, pairs.high, target).where(share_for_low != 0.5)
 
 
 class _NumberedPairs(NamedTuple):
@@ -182,7 +181,7 @@ class _NumberedPairs(NamedTuple):
     pair_of_vote: I64
 
 
-def _number_pairs(votes: Votes) -> _NumberedPairs:
+def _number_pairs(votes: Comparisons) -> _NumberedPairs:
     """Number the pairs of items that have votes."""
     items = np.stack((votes.left, votes.right), axis=1)
     pairs, pair_of_vote = np.unique(np.sort(items, axis=1), axis=0, return_inverse=True)
@@ -252,7 +251,7 @@ class _Urn:
         n_answers: number of questions for which there were votes.
     """
 
-    def __init__(self, votes: Votes, rng: np.random.Generator) -> None:
+    def __init__(self, votes: Comparisons, rng: np.random.Generator) -> None:
         """Shuffle the votes; `rng` also draws among items with equally many wins."""
         self.n_answers = 0
         order = rng.permutation(len(votes))

@@ -24,15 +24,14 @@ from sortnet.lab.asking_sorts import (
     setwise_heapsort,
 )
 from sortnet.lab.summaries import group_means
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import MOST_ITEMS, Judgement
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.history import History
+from sortnet.preference.hyperparameters import choose
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import fit
+from sortnet.preference.model import Annotators, Columns, Prior, fit
 from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
-from sortnet.preference.vote_arrays import Votes
 from sortnet.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
 SETWISE = "setwise-heapsort"  # asks for the best of four items
 # Strategies that can be simulated. `default` is a session with hold-out questions and repeats.
 # `top` is the same with the top items as goal, and `sets-4` the same with questions about the best
-# and the worst of four items. The remaining names of `STRATEGIES` are sessions without hold-out and
-# repeats. A sort starts again, with shuffled items, when it has ended.
-SAMPLERS = (*STRATEGIES, "top", *SET_SIZES, *SORTS, SETWISE)
+# and the worst of four items. `informative` and `random` are sessions without hold-out and repeats.
+# A sort starts again, with shuffled items, when it has ended.
+SAMPLERS = ("default", "informative", "random", "top", *SET_SIZES, *SORTS, SETWISE)
 
 Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
 T = TypeVar("T")
@@ -161,9 +160,9 @@ def simulate(
 
     Cost: 1 ms per question of a session with 100 items, times strategies and seeds.
 
-    >>> results = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
+    >>> results = simulate(["default", "random"], [10, 40], n=6, seeds=2)
     >>> [(r.strategy, r.questions) for r in results[:3]]
-    [('merge', 10), ('merge', 40), ('merge', 10)]
+    [('default', 10), ('default', 40), ('default', 10)]
     """
     _check(strategies, budgets, n, outside, seeds, top)
     run = partial(
@@ -305,7 +304,7 @@ def _run(
         if len(judgements) not in budgets:
             continue
         # For a fair comparison the same model is fitted to the answers of each strategy.
-        scores = fit(features, _votes(judgements, n), 1).posterior.scores
+        scores = _scores(judgements, features)
         result = Result(
             strategy,
             repetition,
@@ -358,23 +357,25 @@ def _share_of_top(scores: F64, true_scores: F64, top: int) -> float:
 
 def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
     """Answer with noise which of two items is better, or which of several is best and worst."""
-    left, right, *further = items
-    if not further:
+    if len(items) == 2:
+        left, right = items
         left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
-        return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
+        return Judgement(ANNOTATOR, items, "best", left if left_wins else right)
     # The noise of a utility is divided by sqrt(2), so that the noise of the difference between two
     # utilities has the standard deviation NOISE, as in an answer about a pair.
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
     best = items[int(utilities.argmax())]
     worst = items[int(utilities.argmin())]
-    return Judgement(ANNOTATOR, left, right, "best", further=tuple(further), best=best, worst=worst)
+    return Judgement(ANNOTATOR, items, "best", best, worst)
 
 
-def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
-    """Convert answers about n items to votes of one annotator."""
-    history = History(n)
-    history.add(Judgements.of(judgements))
-    return history.votes(len(judgements))
+def _scores(judgements: Sequence[Judgement], features: F64) -> F64:
+    """Fit the scores of items to all answers, as if by one annotator."""
+    table = Judgements.of(judgements)
+    answers = Answers.of_table(table, np.arange(len(table)))
+    annotators = Annotators.average(1)
+    prior, annotators, _ = choose(answers, Prior(Columns(features)), None, annotators, seed=0)
+    return fit(answers, prior, annotators, seed=0).scores
 
 
 def _next_items(
@@ -404,8 +405,8 @@ def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
     """Make the session for a strategy that is not a sorting algorithm.
 
     Args:
-        strategy: `default`, `top`, a name in `SET_SIZES` or a name in `STRATEGIES`. A session of a
-            name in `STRATEGIES` has neither hold-out questions nor repeats.
+        strategy: `default`, `top`, a name in `SET_SIZES`, `informative` or `random`. The last two
+            have neither hold-out questions nor repeats.
         truth: the items.
         top: number of best items that are wanted; 0 for all items in order.
         seed: seed of the session.
@@ -417,7 +418,8 @@ def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
     if strategy in {"default", "top"}:
         goal = Goal(WRONG, top if strategy == "top" else 0)
         return Session(truth.features, n, seed=seed, goal=goal)
-    return Session(truth.features, n, seed=seed, strategy=strategy, holdout=0.0, repeats=0.0)
+    chosen_by = "random" if strategy == "random" else "default"
+    return Session(truth.features, n, seed=seed, strategy=chosen_by, holdout=0.0, repeats=0.0)
 
 
 def _about_pairs(asking: Asking) -> Questions:
@@ -425,7 +427,7 @@ def _about_pairs(asking: Asking) -> Questions:
     pair = next(asking)
     while True:
         judgement = yield pair
-        pair = asking.send(judgement.answer == "left")
+        pair = asking.send(judgement.best == judgement.left)
 
 
 def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
@@ -435,8 +437,8 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
         items = next(sort, None)
         while items is not None:
             judgement = yield items
-            best, _ = judgement.comparisons()[0]  # every comparison is (better, worse)
-            items = _next_items(sort, best)
+            assert judgement.best is not None  # the simulated annotator always names it
+            items = _next_items(sort, judgement.best)
 
 
 def asked_by(session: Session) -> Questions:

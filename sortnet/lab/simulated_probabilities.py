@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F64, I64
-from sortnet.preference.base import Answer, Judgement
+from sortnet.preference.base import Judgement
 
 # A perceived difference is SURE times the difference of the true scores, plus an error. The true
 # scores and the error have the standard deviation 1.
@@ -104,8 +104,8 @@ class _PerceivedPairs(NamedTuple):
 
     def judgement(self, k: int, annotator: str, p: float | None) -> Judgement:
         """Make the judgement on pair k; p is the probability that the annotator states."""
-        answer: Answer = "left" if self.perceived[k] > 0 else "right"
-        return Judgement(annotator, int(self.left[k]), int(self.right[k]), answer, p=p)
+        items = int(self.left[k]), int(self.right[k])
+        return Judgement.of(annotator, items, "left" if self.perceived[k] > 0 else "right", p=p)
 
 
 def _draw_pairs(

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
-from sortnet.core import F64, I64, Bool
-from sortnet.core.pairs import packed
-from sortnet.preference.base import TARGETS, Judgement
+from sortnet.core import F64
+from sortnet.preference.base import Judgement, Pair
+from sortnet.preference.comparisons import ByPair, Comparisons, counted
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.shared_votes import SharedVotes
+from sortnet.preference.model import Posterior
 
 ENOUGH_SHARED = 20  # a share of fewer pairs or answers says nothing
-_MOST_TRIPLES = 200_000  # triples that are checked for cycles
-_MOST_PATHS = 20_000_000  # paths that are looked at; a path is two pairs with an item in common
-_PATHS_AT_ONCE = 1_000_000
+_ROUNDING = 1e-9  # a contradiction below this is an error of rounding
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of annotators with each other, with themselves, and with any order.
+    """The agreement of annotators with each other and with themselves.
 
     Attributes:
         krippendorff_alpha: Krippendorff's nominal alpha over the pairs that two or more annotators
             answered; 1 is perfect, 0 is chance. None if there are no such pairs, or if all answers
             are the same.
         shared_pairs: number of pairs that two or more annotators answered.
-        cycles: share of cyclic triples among the triples of items whose three pairs are decided;
-            None without such triples.
-        triples: number of triples that were checked for cycles.
         consistency: share of repeated answers that are the same as the annotator's first answer,
             ties left out; None without repeated answers.
         repeats: number of repeated answers.
@@ -41,8 +35,6 @@ class Agreement:
 
     krippendorff_alpha: float | None
     shared_pairs: int
-    cycles: float | None
-    triples: int
     consistency: float | None
     repeats: int
 
@@ -52,61 +44,36 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
 
     Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
     pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
-    Each pair counts in both orders of its items, because neither item is the first by nature. The
-    pairs that follow from an answer about a set count for one answer together. Cycles are looked
-    for in answers about pairs only, because one answer about a set contains no cycle.
+    Each pair counts in both orders of its items, because neither item is the first by nature. An
+    answer about a set counts once, by parts: the comparisons that it implies.
 
-    Cost: a sort of the judgements, and a look at 200,000 triples and at 20,000,000 paths of two
-    pairs at most.
+    Cost: a sort of the judgements.
 
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
+    >>> judgements = [Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right")]
     >>> agreement(judgements).shared_pairs
     1
     """
-    table = Judgements.of(judgements)
-    votes = SharedVotes.of(table, sets=True)
-    n_annotators = np.bincount(votes.pair[votes.first])
-    n_cyclic, n_triples = _count_cycles(SharedVotes.of(table))
-    consistency, n_repeats = _consistency(votes)
+    votes = ByPair(Comparisons.of_table(Judgements.of(judgements)))
+    part = votes.comparisons.part
+    repeated, is_same = votes.repeated()
+    n_repeats = float(part[repeated].sum())
     return Agreement(
         krippendorff_alpha=_alpha_of_pairs(votes),
-        shared_pairs=int((n_annotators > 1).sum()),
-        cycles=n_cyclic / n_triples if n_triples else None,
-        triples=n_triples,
-        consistency=consistency,
+        shared_pairs=int((np.bincount(votes.pair_of_group) > 1).sum()),
+        consistency=float(part[repeated] @ is_same / n_repeats) if len(repeated) else None,
         repeats=round(n_repeats),
     )
 
 
-def _alpha_of_pairs(votes: SharedVotes) -> float | None:
+def _alpha_of_pairs(votes: ByPair) -> float | None:
     """Compute Krippendorff's alpha over all pairs, from each annotator's first answer to a pair.
 
     Each pair counts twice, with its items in both orders.
     """
-    pair = votes.pair[votes.first]
     # Columns: answers for the lower item number, answers for the higher item number, ties.
-    counts = counted(pair, votes.better[votes.first])
+    counts = counted(votes.pair_of_group, votes.for_low[votes.first], len(votes.low))
     counts_with_items_swapped = counts[:, [1, 0, 2]]
-    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
-    weight_of_pair = np.bincount(pair, votes.weight[votes.first]) / counts.sum(axis=1)
-    return krippendorff_alpha(counts_both_ways, np.tile(weight_of_pair, 2))
-
-
-def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
-    """Compare repeated answers with the same annotator's first answers.
-
-    Returns:
-        The share of repeated answers that are the same as the first answer, None without repeated
-        answers; and the number of repeated answers, where all comparisons that follow from an
-        answer about a set count as one.
-    """
-    repeated_votes, first_votes = votes.repeated()
-    weight = votes.weight[repeated_votes]
-    n_repeats = float(weight.sum())
-    if not len(repeated_votes):
-        return None, n_repeats
-    is_same = votes.better[repeated_votes] == votes.better[first_votes]
-    return float(weight @ is_same / n_repeats), n_repeats
+    return krippendorff_alpha(np.concatenate((counts, counts_with_items_swapped)))
 
 
 def agreement_by_group(
@@ -124,18 +91,15 @@ def agreement_by_group(
     Returns:
         The name and the agreement of each group.
     """
-    if groups is None or not len(judgements):
+    if groups is None:
         return []
-    _, number_of_item = np.unique(groups, return_inverse=True)
-    group_number = number_of_item[judgements.left]  # of each judgement
-    by_group = np.argsort(group_number, kind="stable")
-    boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
-    rows_of_groups = np.split(by_group, boundaries)
-    rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
-    agreements = []
-    for rows in rows_of_groups:
-        name = groups[judgements.left[rows[0]]]
-        agreements.append((name, agreement(judgements.where(rows))))
+    names, group_of_item = np.unique(groups, return_inverse=True)
+    first_item = judgements.items[:, 0]
+    group = group_of_item[first_item]  # of each judgement
+    agreements = [
+        (str(names[number]), agreement(judgements.where(group == number)))
+        for number in dict.fromkeys(group.tolist())
+    ]
     return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
 
@@ -145,89 +109,88 @@ def _alpha_or_last(agreement: Agreement) -> float:
     return 2.0 if alpha is None else alpha
 
 
-def counted(unit: I64, better: F64) -> I64:
-    """Count the answers in each unit by the item that they prefer.
+@dataclass(frozen=True)
+class Dispute:
+    """A pair of items with the answers that compare them.
 
-    Args:
-        unit: (m,) the number of the unit that each answer belongs to, such as a pair of items.
-        better: (m,) 1 if the answer prefers the item with the lower number, 0 if it prefers the
-            item with the higher number, ½ for a tie.
-
-    Returns:
-        (u, 3) the number of answers that prefer the item with the lower number, that prefer the
-        item with the higher number, and that are ties.
+    Attributes:
+        pair: the two items, first the item that is probably better.
+        p: the probability that the first item is better.
+        contradiction: the weight of the answers that contradict each other: twice Σ w (t - mean)^2
+            over the answers t, which are 1, 1/2 for a tie, or 0; w is the part of an answer. Two
+            opposite answers about two items have 1.
+        answers: the judgements, oldest first, each with its t for the first item. Some may be about
+            more than two items.
     """
-    column_without_tie = np.where(better == 0, 1, 0)
-    column = np.where(better == 0.5, 2, column_without_tie)
-    n_units = unit.max(initial=-1) + 1
-    cell = 3 * unit + column  # in an array of three columns, counted row after row
-    return np.bincount(cell, minlength=3 * n_units).reshape(n_units, 3)
+
+    pair: Pair
+    p: float
+    contradiction: float
+    answers: list[tuple[Judgement, float]]
 
 
-def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
-    """Find the disputed pairs, whose answers differ; one annotator may have given all of them.
+def most_disputed(
+    judgements: Judgements, posterior: Posterior, most: int
+) -> tuple[int, list[Dispute]]:
+    """Find the pairs whose answers contradict each other most; one annotator may have given all.
 
-    The most disputed pair has the largest Σ (t - mean)² over its answers, where t is 1 for the item
-    with the lower number, 0 for the other item, and ½ for a tie.
+    After them come the pairs whose order is least sure by the ranking.
 
     Args:
         judgements: the judgements.
-        most: the largest number of pairs whose answers are returned.
+        posterior: the posterior of the scores.
+        most: the largest number of pairs to return.
 
     Returns:
-        The number of all disputed pairs, and the answers to each of the most disputed pairs.
+        The number of all pairs whose answers differ, and the first pairs.
 
-    Cost: a sort of the judgements, and a sort of the disputed pairs.
-
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "left")]
-    >>> [[judgement.annotator for judgement in pair] for pair in disputed(judgements, 9)[1]]
-    [['ana', 'ben']]
+    Cost: two sorts of the judgements, and a sort of their pairs.
     """
-    table = Judgements.of(judgements)
-    votes = SharedVotes.of(table)
-    disagreement_of_pair = disagreement(votes)
-    disputed_pairs = np.flatnonzero(disagreement_of_pair)
-    # Equally disputed pairs are in the order of their oldest answers.
-    most_disputed_first = np.lexsort(
-        (votes.oldest()[disputed_pairs], -disagreement_of_pair[disputed_pairs])
-    )
-    shown_pairs = disputed_pairs[most_disputed_first[:most]].tolist()
-    return len(disputed_pairs), [votes.answers(table, pair) for pair in shown_pairs]
+    votes = ByPair(Comparisons.of_table(judgements))
+    contradiction = _contradiction(votes)
+    mean, variance = posterior.difference(votes.low, votes.high)
+    p_low = ndtr(mean / np.sqrt(variance))
+    first_pairs = np.lexsort((np.abs(p_low - 0.5), -contradiction))[:most].tolist()
+    disputes = []
+    for pair in first_pairs:
+        is_low_better = p_low[pair] >= 0.5
+        items = int(votes.low[pair]), int(votes.high[pair])
+        rows = np.flatnonzero(votes.pair == pair)
+        for_first = votes.for_low[rows] if is_low_better else 1 - votes.for_low[rows]
+        answers = zip(votes.comparisons.row[rows].tolist(), for_first.tolist(), strict=True)
+        disputes.append(
+            Dispute(
+                pair=items if is_low_better else items[::-1],
+                p=float(max(p_low[pair], 1 - p_low[pair])),
+                contradiction=float(contradiction[pair]),
+                answers=[(judgements[row], t) for row, t in answers],
+            )
+        )
+    return int(np.count_nonzero(contradiction)), disputes
 
 
-def disagreement(votes: SharedVotes) -> F64:
-    """Compute how much the answers to each pair differ: 4 Σ (t - mean)² over the answers t.
-
-    Here t is 1 for the item with the lower number, 0 for the other item, and ½ for a tie. With the
-    numbers n of answers, l of answers for the item with the lower number, and e of ties, this is
-    (n (4 l + e) - (2 l + e)²) / n.
-
-    Returns:
-        (p,) the disagreement about each pair.
-    """
-    n_low, n_high, n_ties = counted(votes.pair, votes.better).T
-    n = n_low + n_high + n_ties
-    # All numbers before the division are whole numbers, so equal answers give exactly 0.
-    disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
-    return disagreement_of_pair
+def _contradiction(votes: ByPair) -> F64:
+    """Compute the weight of the answers to each pair that contradict each other, (p,)."""
+    n_pairs = len(votes.low)
+    part = votes.comparisons.part
+    total = np.bincount(votes.pair, part, n_pairs)
+    mean = np.bincount(votes.pair, part * votes.for_low, n_pairs) / total
+    squares = part * (votes.for_low - mean[votes.pair]) ** 2
+    contradiction = 2 * np.bincount(votes.pair, squares, n_pairs)
+    return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 
 
-def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
+def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Compute Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
-    With the number c_uv of answers that give the value v to the unit u, and the weight w_u of the
-    unit:
+    With the number c_uv of answers that give the value v to the unit u:
 
-        alpha = 1 - (n - w) Σ_u w_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
-        m_u = Σ_v c_uv,  n_v = Σ_u w_u c_uv,  n = Σ_v n_v
-
-    Here w = n / Σ_u m_u is the mean weight of an answer. A weight repeats a unit in proportion;
-    without weights, all w_u and w are 1.
+        alpha = 1 - (n - 1) Σ_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+        m_u = Σ_v c_uv,  n_v = Σ_u c_uv,  n = Σ_v n_v
 
     Args:
         counts: (u, v) how often each unit was given each value. A unit with fewer than two answers
             does not count.
-        weight: (u,) the weight of each unit, or one weight for all units.
 
     Returns:
         alpha; None if all values are the same.
@@ -235,198 +198,13 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
     """
-    counts_of_all = np.asarray(counts, np.int64)
-    weights_of_all = np.broadcast_to(np.asarray(weight, np.float64), len(counts_of_all))
-    is_shared = counts_of_all.sum(axis=1) > 1
-    c = counts_of_all[is_shared]
-    w = weights_of_all[is_shared]
+    counts_of_all = np.asarray(counts, np.float64)
+    c = counts_of_all[counts_of_all.sum(axis=1) > 1]
     m = c.sum(axis=1)
-    n_of_value = w @ c
+    n_of_value = c.sum(axis=0)
     if np.count_nonzero(n_of_value) < 2:
         return None
-    observed = w @ ((m**2 - (c**2).sum(axis=1)) / (m - 1))
     n = n_of_value.sum()
+    observed = ((m**2 - (c**2).sum(axis=1)) / (m - 1)).sum()
     expected = n**2 - (n_of_value**2).sum()
-    mean_weight = n / m.sum()
-    return float(1 - (n - mean_weight) * observed / expected)
-
-
-def first_better(judgement: Judgement) -> float:
-    """Return 1 if a judgement on a pair prefers the lower item number, 0 if not, ½ for a tie."""
-    target = TARGETS[judgement.answer]
-    return target if judgement.left < judgement.right else 1 - target
-
-
-def _count_cycles(votes: SharedVotes) -> tuple[int, int]:
-    """Count cyclic triples of items; the majority of the answers decides each pair.
-
-    Returns:
-        The number of cyclic triples, and the number of all triples that were checked.
-    """
-    majorities = _majorities(votes)
-    low_wins = majorities.low_wins
-    n_cyclic = 0
-    n_triples = 0
-    for ab, bc, ac in triples_of(majorities.low, majorities.high, _MOST_TRIPLES):
-        n_cyclic += int(cyclic(low_wins[ab], low_wins[bc], low_wins[ac]).sum())
-        n_triples += len(ab)
-    return n_cyclic, n_triples
-
-
-def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
-    """Whether a, b and c are preferred in a circle: a to b, b to c and c to a, or the reverse.
-
-    Args:
-        ab, bc, ac: (t,) whether the first item of the pair is preferred, in each triple.
-    """
-    is_chain = ab == bc  # a, b and c are preferred in this order, or in the reverse order
-    is_cyclic: Bool = is_chain & (bc != ac)
-    return is_cyclic
-
-
-def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
-    """Find triples of items a < b < c whose three pairs are all in a list of pairs.
-
-    A path is two pairs (a, b) and (b, c). A path is a triple if the pair (a, c) is in the list,
-    too. Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
-
-    Args:
-        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
-            must follow each other.
-        most: the largest number of triples.
-
-    Yields:
-        For a block of triples, the indices of the pairs (a, b), (b, c) and (a, c).
-
-    Cost: a look at each path, up to 20,000,000 paths.
-    """
-    # The pair (a, c) is looked up by its key: both item numbers, packed into one number.
-    keys = packed(low, high)
-    by_key = np.argsort(keys)
-    n_left = most
-    for ab, bc in _paths(low, high):
-        ac = _find_keys(packed(low[ab], high[bc]), keys, by_key)
-        triples = np.flatnonzero(ac >= 0)[:n_left]
-        yield ab[triples], bc[triples], ac[triples]
-        n_left -= len(triples)
-        if not n_left:
-            return
-
-
-def _find_keys(wanted: I64, keys: I64, by_key: I64) -> I64:
-    """Find the index of each wanted key in an array of keys; -1 for a key that is not there.
-
-    Args:
-        wanted: (m,) the wanted keys.
-        keys: (p,) the keys to search, at least one.
-        by_key: (p,) the indices that sort the keys.
-    """
-    rank = np.searchsorted(keys, wanted, sorter=by_key)
-    index = by_key[np.minimum(rank, len(keys) - 1)]  # a key above all keys has the rank p
-    return np.where(keys[index] == wanted, index, -1)
-
-
-def _paths(low: I64, high: I64) -> Iterator[tuple[I64, I64]]:
-    """Find the paths in a list of pairs: two pairs (a, b) and (b, c), with items a < b < c.
-
-    The order of the paths and the arguments are those of `triples_of`.
-
-    Yields:
-        For a block of about a million paths, the indices of the pairs (a, b) and (b, c).
-    """
-    n_next, first_next = _next_pairs(low, high)
-    for begin, end in _blocks_of_pairs(n_next):
-        n_paths = n_next[begin:end]
-        ab = np.repeat(np.arange(begin, end), n_paths)
-        # The paths that begin with the same pair (a, b) follow each other. They are numbered by k
-        # from 0, and path k continues with the k-th of the pairs (b, c).
-        first_path_of_pair = np.cumsum(n_paths) - n_paths
-        k = np.arange(len(ab)) - np.repeat(first_path_of_pair, n_paths)
-        yield ab, first_next[ab] + k
-
-
-def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
-    """Divide a list of pairs into blocks, so that about a million paths begin in each block.
-
-    A path is two pairs (a, b) and (b, c) with an item in common; it begins with the first pair.
-
-    Pairs after the first 20,000,000 paths are left out.
-
-    Args:
-        n_paths: (p,) the number of paths that begin with each pair.
-
-    Yields:
-        For each block, the index of its first pair, and the index after its last pair.
-    """
-    n_followed = min(int(n_paths.sum()), _MOST_PATHS)
-    first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
-    # Path k, counted from 0, begins with the first pair whose running count of paths is above k.
-    running_count = np.cumsum(n_paths)
-    first_pair_of_block = np.searchsorted(running_count, first_path_of_block, side="right")
-    return pairwise(first_pair_of_block.tolist())
-
-
-def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
-    """Find for each pair (a, b) the pairs (b, c), which follow each other in the list.
-
-    Args:
-        low, high: (p,) the items of each pair, see `triples_of`.
-
-    Returns:
-        (p,) the number of pairs (b, c), and (p,) the index of the first such pair, which means
-        nothing if the number is 0.
-    """
-    # The items are numbered again without gaps, so that arrays can have a value for each item.
-    items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
-    low_number, high_number = np.split(numbers, 2)
-    # For each item, the number of pairs that begin with it, and the index of the first such pair.
-    n_pairs_from = np.bincount(low_number, minlength=len(items))
-    first_pair_from = np.zeros(len(items), np.int64)
-    # The indices are written from last to first, so that the first index of an item remains.
-    first_pair_from[low_number[::-1]] = np.arange(len(low))[::-1]
-    return n_pairs_from[high_number], first_pair_from[high_number]
-
-
-class _Majorities(NamedTuple):
-    """The pairs for which a majority of the answers prefers the same item.
-
-    Attributes:
-        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
-            follow each other, as `triples_of` needs it.
-        low_wins: (p,) whether the majority prefers the item with the lower number.
-    """
-
-    low: I64
-    high: I64
-    low_wins: Bool
-
-
-def _majorities(votes: SharedVotes) -> _Majorities:
-    """List the pairs of which most answers prefer the same item, the oldest pair first.
-
-    But pairs with the same lower item follow the oldest of these pairs directly.
-    """
-    n_low, n_high, _ = counted(votes.pair, votes.better).T
-    balance = n_low - n_high  # above 0 if most answers prefer the item with the lower number
-    decided_pairs = np.flatnonzero(balance)
-    low = votes.low[votes.starts[decided_pairs]]
-    oldest_row = votes.oldest()[decided_pairs]
-    pairs = decided_pairs[_order_by_age(low, oldest_row)]
-    starts = votes.starts[pairs]
-    return _Majorities(votes.low[starts], votes.high[starts], low_wins=balance[pairs] > 0)
-
-
-def _order_by_age(low: I64, oldest_row: I64) -> I64:
-    """Order pairs so that pairs with the same lower item follow each other, the oldest first.
-
-    Args:
-        low: (p,) the lower item of each pair.
-        oldest_row: (p,) the row of the oldest answer to each pair.
-
-    Returns:
-        (p,) the indices of the pairs in this order. The lower item with the oldest answer is first.
-    """
-    low_items, number_of_low = np.unique(low, return_inverse=True)
-    oldest_row_of_low = np.full(len(low_items), oldest_row.max(initial=0))
-    np.minimum.at(oldest_row_of_low, number_of_low, oldest_row)
-    return np.lexsort((oldest_row, oldest_row_of_low[number_of_low]))
+    return float(1 - (n - 1) * observed / expected)

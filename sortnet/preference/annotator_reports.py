@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from sortnet.core import F64, I64, Bool
-from sortnet.preference.annotator_agreement import counted
+from sortnet.core import F64, I64
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import ANSWERS, Judgement
+from sortnet.preference.comparisons import ByPair, Comparisons, gold_targets
+from sortnet.preference.hyperparameters import measured_annotator
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.posterior import Posterior
-from sortnet.preference.reliability import Annotators, AnswerGaps, reliabilities
-from sortnet.preference.shared_votes import SharedVotes
+from sortnet.preference.model import Posterior
 from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
 
 FEW = 20  # with fewer answers there is no verdict on an annotator
 TOO_FAST = 0.7  # seconds: whoever answers half of the questions faster can hardly have read them
@@ -34,7 +33,6 @@ FINE = ("", "no answers", "too few answers", "too fast", BELOW_AVERAGE)  # a pro
 HALF = 0.5  # a gold score below 0.5 is "wrong on gold pairs"
 _QUANTILES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])  # the ends of a 90 % interval
 _MOST_ANSWERS = 400  # an excluded annotator's reliability is measured by this number of new answers
-_PAIRS_AT_ONCE = 100_000
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)  # for expectations over a normal value
 
 
@@ -127,190 +125,65 @@ def annotator_reports(
         features: whether items have features. Then answers about some items inform the scores of
             all items.
 
-    Cost: a sort of the judgements, and about 30 ms per excluded annotator with 400 answers or more.
+    Cost: three sorts of the judgements, and about 30 ms per excluded annotator with 400 answers.
     """
-    counts = _Counts(Judgements.of(judgements), posterior, study, features)
-    return [_report(name, number, counts, posterior, study) for name, number in numbers.items()]
-
-
-class _Counts:
-    """Counts of the judgements by annotator.
-
-    Arrays have a rows: one row for each annotator, and a last row of zeros for unknown annotators.
-
-    Attributes:
-        table: the judgements.
-        answer_rows: for each annotator, the rows in the table of the answers about the order.
-        replies: (a, r) number of replies of each kind; the columns are in the order of `ANSWERS`.
-        shared: comparisons with the other annotators' answers to the same pairs.
-        repeats: comparisons of repeated answers with the annotator's own first answers.
-        gold: (a,) number of answers to gold pairs.
-        right: (a,) number of answers to gold pairs that are right.
-        is_informed: (a,) whether answers of other annotators, who are not excluded, say something
-            about the items that the annotator has compared.
-    """
-
-    def __init__(
-        self, table: Judgements, posterior: Posterior, study: Study, features: bool
-    ) -> None:
-        """Count the judgements.
-
-        Args:
-            table: the judgements.
-            posterior: posterior of the scores.
-            study: present state of the study.
-            features: whether items have features.
-        """
-        n_annotators = int(table.annotator.max(initial=-1)) + 1
-        n = n_annotators + 1  # with the row of zeros
-        votes = SharedVotes.of(table, sets=True)
-        self.table = table
-        self.answer_rows = _answer_rows_by_annotator(table, n)
-        self.replies = _count_replies(table, n)
-        self.shared, self.repeats = _agreements(votes, posterior, n)
-        self.gold, self.right = _count_gold_answers(votes, study, n)
-        self.is_informed = _is_informed(table, n, study, features)
-
-    def row(self, name: str) -> int:
-        """Return an annotator's row in the arrays; for an unknown name, the last row, of zeros."""
-        last_row = len(self.answer_rows) - 1
-        number = self.table.annotators.get(name, last_row)
-        # The table may share its numbers of names with a larger table, so the number of an
-        # annotator without judgements may be above the last row.
-        return min(number, last_row)
-
-
-def _answer_rows_by_annotator(table: Judgements, n: int) -> list[I64]:
-    """List the rows of each annotator's answers about the order, oldest first.
-
-    Args:
-        table: the judgements.
-        n: number of annotators.
-    """
-    rows = np.flatnonzero(table.is_answer)
-    by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
-    starts_of_later_annotators = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
-    return np.split(by_annotator, starts_of_later_annotators)
-
-
-def _count_replies(table: Judgements, n: int) -> I64:
-    """Count each annotator's replies of each kind, without undone replies.
-
-    Args:
-        table: the judgements.
-        n: number of annotators.
-
-    Returns:
-        (n, r) the counts; the columns are in the order of `ANSWERS`.
-    """
-    shape = n, len(ANSWERS)
-    # The index of each judgement's count in the flattened array of counts.
-    cell = np.ravel_multi_index((table.annotator, table.answer), shape)
-    return np.bincount(cell[table.live], minlength=n * len(ANSWERS)).reshape(shape)
-
-
-class _Agreements(NamedTuple):
-    """Comparisons of each annotator's answers with other answers to the same pair of items.
-
-    Ties are left out. All three attributes have one row per annotator.
-
-    Attributes:
-        compared: (a,) number of comparisons.
-        same: (a,) number of comparisons in which both answers prefer the same item.
-        expected_same: (a,) expected number of such comparisons, if average annotators answer.
-    """
-
-    compared: F64
-    same: F64
-    expected_same: F64
-
-    @classmethod
-    def summed(
-        cls, annotator: I64, *, compared: F64, same: F64, expected_share: F64, n: int
-    ) -> _Agreements:
-        """Sum the comparisons of each annotator's answers.
-
-        Args:
-            annotator: (m,) number of the annotator of each answer.
-            compared: (m,) number of other answers that the answer is compared with.
-            same: (m,) number of other answers that prefer the same item.
-            expected_share: (m,) share of other answers that are expected to prefer the same item.
-            n: number of annotators.
-        """
-        return cls(
-            _sum_by_annotator(annotator, compared, n),
-            _sum_by_annotator(annotator, same, n),
-            _sum_by_annotator(annotator, compared * expected_share, n),
+    table = Judgements.of(judgements)
+    votes = ByPair(Comparisons.of_table(table))
+    with_others, with_self = _agreements(votes, posterior)
+    annotator = votes.comparisons.annotator
+    gold = gold_targets(votes, study.gold_pairs())[votes.pair]
+    n_items = table.highest_item + 1
+    counted = table.without(study.excluded)
+    n_answers = _n_answers_of_items(counted, np.flatnonzero(counted.is_answer), n_items)
+    reports = []
+    for name, number in numbers.items():
+        row = table.annotators.get(name, -1)
+        is_own = table.annotator == row
+        rows = np.flatnonzero(is_own & table.is_answer)
+        n_replies = np.bincount(table.answer[is_own & table.live], minlength=len(ANSWERS))
+        replies = dict(zip(ANSWERS, n_replies.tolist(), strict=True))
+        reliability, side_bias = _reliability_and_bias(posterior, table, rows, number)
+        n_own = _n_answers_of_items(table, rows, n_items)
+        n_by_others = n_answers if name in study.excluded else n_answers - n_own
+        # With features, answers about some items inform the scores of all.
+        if not (n_by_others if features else n_by_others[n_own > 0]).any():
+            reliability = None
+        is_gold = (annotator == row) & ~np.isnan(gold)
+        n_gold = int(np.count_nonzero(is_gold))
+        n_right = int((votes.for_low[is_gold] == gold[is_gold]).sum())  # a tie is never right
+        gold_share = _share(n_right, n_gold) if n_gold else None
+        is_model = name in study.models
+        median_seconds, is_fast = _answer_speed(table.milliseconds[rows])
+        too_fast = is_fast and not is_model  # a model reads a question at once
+        agreement, expected_agreement, n_shared = with_others.of(row)
+        consistency, expected_consistency, n_repeats = with_self.of(row)
+        reports.append(
+            AnnotatorReport(
+                name=name,
+                answers=len(rows),
+                reliability=reliability,
+                side_bias=side_bias,
+                agreement=agreement,
+                expected_agreement=expected_agreement,
+                shared=n_shared,
+                consistency=consistency,
+                expected_consistency=expected_consistency,
+                repeats=n_repeats,
+                gold=gold_share,
+                gold_answers=n_gold,
+                skipped=replies["skip"],
+                cant_say=replies["cant-say"],
+                undone=replies["undo"],
+                median_seconds=median_seconds,
+                too_fast=too_fast,
+                state=study.state(name),
+                reason=study.reason_of_exclusion(name),
+                verdict=_verdict(len(rows), _sides(table, rows), reliability, gold_share, too_fast),
+                model=is_model,
+                probabilities=_probabilities(name, number, table.p[rows], posterior, study),
+            )
         )
-
-    def share(self, row: int) -> float | None:
-        """Return the share of an annotator's comparisons whose two answers prefer the same item.
-
-        None without comparisons.
-        """
-        if not self.compared[row]:
-            return None
-        return float(self.same[row] / self.compared[row])
-
-    def expected_share(self, row: int) -> float | None:
-        """Return the expected value of `share`, if average annotators answer.
-
-        None without comparisons.
-        """
-        if not self.compared[row]:
-            return None
-        return float(self.expected_same[row] / self.compared[row])
-
-
-def _report(
-    name: str, number: int | None, counts: _Counts, posterior: Posterior, study: Study
-) -> AnnotatorReport:
-    """Report on one annotator.
-
-    Args:
-        name: name of the annotator.
-        number: number of the annotator in the posterior; None if the posterior lacks the annotator.
-        counts: the counts of all judgements.
-        posterior: posterior of the scores.
-        study: present state of the study.
-    """
-    table = counts.table
-    row = counts.row(name)
-    answer_rows = counts.answer_rows[row]
-    reliability, side_bias = _reliability_and_bias(posterior, table, answer_rows, number)
-    if not counts.is_informed[row]:
-        reliability = None  # no other annotator's answers tell about the items
-    n_gold = int(counts.gold[row])
-    gold = _share(int(counts.right[row]), n_gold) if n_gold else None
-    is_model = name in study.models
-    median_seconds, is_fast = _answer_speed(table.milliseconds[answer_rows])
-    too_fast = is_fast and not is_model  # a model reads a question at once
-    exclusion = study.excluded.get(name)
-    n_replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
-    return AnnotatorReport(
-        name=name,
-        answers=len(answer_rows),
-        reliability=reliability,
-        side_bias=side_bias,
-        agreement=counts.shared.share(row),
-        expected_agreement=counts.shared.expected_share(row),
-        shared=round(counts.shared.compared[row]),
-        consistency=counts.repeats.share(row),
-        expected_consistency=counts.repeats.expected_share(row),
-        repeats=round(counts.repeats.compared[row]),
-        gold=gold,
-        gold_answers=n_gold,
-        skipped=n_replies["skip"],
-        cant_say=n_replies["cant-say"],
-        undone=n_replies["undo"],
-        median_seconds=median_seconds,
-        too_fast=too_fast,
-        state=study.state(name),
-        reason=None if exclusion is None else exclusion.reason,
-        verdict=_verdict(n_replies, reliability, gold, too_fast),
-        model=is_model,
-        probabilities=_probabilities(name, number, table.p[answer_rows], posterior, study),
-    )
+    return reports
 
 
 def _answer_speed(milliseconds: I64) -> tuple[float | None, bool]:
@@ -346,13 +219,21 @@ def _probabilities(
     if np.isnan(p).all():
         return ""
     kind = study.probabilities.get(name, "share")
-    if kind == "measurement" and number is not None and posterior.annotators.scale[number] == 0:
+    if kind == "measurement" and number is not None and posterior.annotators.in_words[number]:
         return "words"  # the fit found that the measurements say nothing
     return kind
 
 
+def _sides(table: Judgements, rows: I64) -> dict[str, int]:
+    """Count the answers about two items whose best item is on the left or the right side."""
+    rows = rows[table.is_pair[rows] & (table.best[rows] >= 0)]
+    n_left = int(np.count_nonzero(table.best[rows] == table.items[rows, 0]))
+    return {"left": n_left, "right": len(rows) - n_left}
+
+
 def _verdict(
-    n_replies: Mapping[str, int],
+    n_answers: int,
+    n_sides: Mapping[str, int],
     reliability: Measured | None,
     gold: Measured | None,
     too_fast: bool,
@@ -364,19 +245,18 @@ def _verdict(
     below a second bound.
 
     Args:
-        n_replies: {answer: number of the annotator's replies of this kind}.
+        n_answers: number of answers about the order.
+        n_sides: {side: number of answers about two items whose best item is on this side}.
         reliability: reliability of the annotator, if it is known.
         gold: share of right answers to gold pairs, if there are any.
         too_fast: whether half of the answers were too fast.
     """
-    n_decided = n_replies["left"] + n_replies["right"]
-    n_answers = n_decided + n_replies["tie"] + n_replies["best"] + n_replies["same"]
     if not n_answers:
         return "no answers"
     if n_answers < FEW:
         return "too few answers"
-    for side in ("left", "right"):
-        if _share(n_replies[side], n_decided).low > ONE_SIDE:
+    for side, n_side in n_sides.items():
+        if _share(n_side, sum(n_sides.values())).low > ONE_SIDE:
             return f"always {side}"
     if reliability is None:  # unknown, so no fault is shown: the bounds are above all limits
         c_low, c_high = np.inf, np.inf
@@ -409,50 +289,13 @@ def _reliability_and_bias(
     """
     if not len(rows):
         return None, None
-    annotators = posterior.annotators
-    if number is None:
-        newest_rows = rows[-_MOST_ANSWERS:]
-        annotators = _estimate_annotator(posterior, _votes_of_one(table, newest_rows))
-        number = 0
-    reliability = _with_normal_interval(
-        annotators.reliability[number], annotators.reliability_sd[number]
+    answers = Answers.of_table(table, rows[-_MOST_ANSWERS:])
+    measured = measured_annotator(answers, posterior, number)
+    half_width = measured.bias_sd * ndtri(_QUANTILES[1])
+    return (
+        Measured(measured.value, measured.low, measured.high),
+        Measured(measured.bias, measured.bias - half_width, measured.bias + half_width),
     )
-    side_bias = _with_normal_interval(annotators.side[number], annotators.side_sd[number])
-    return reliability, side_bias
-
-
-def _estimate_annotator(posterior: Posterior, votes: Votes) -> Annotators:
-    """Estimate an annotator's reliability and side bias, given the posterior of the scores.
-
-    Args:
-        posterior: posterior of the scores, which lacks the annotator.
-        votes: votes of the annotator, who has number 0.
-
-    Returns:
-        The parameters of one annotator.
-    """
-    mean, variance = posterior.difference(votes.left, votes.right)
-    gaps = AnswerGaps.of_person(mean, variance)
-    return reliabilities(Annotators.average(1), gaps, votes, posterior.tie, posterior.ties)
-
-
-def _votes_of_one(table: Judgements, rows: I64) -> Votes:
-    """Convert the answers in the given rows to votes of one annotator, who has number 0."""
-    is_set = table.is_set[rows]
-    pair_rows = rows[~is_set]
-    votes_of_pairs = Votes.of_one(
-        table.left[pair_rows], table.right[pair_rows], table.targets(pair_rows)
-    )
-    if not is_set.any():
-        return votes_of_pairs
-    votes = votes_of_pairs.with_sets(table, rows[is_set])
-    return replace(votes, annotator=np.zeros(len(votes), np.int64))
-
-
-def _with_normal_interval(mean: float, sd: float) -> Measured:
-    """Return the mean of a normal distribution, with the central 90 % interval."""
-    low, high = (mean + sd * ndtri(quantile) for quantile in _QUANTILES)
-    return Measured(float(mean), float(low), float(high))
 
 
 def _share(k: int, n: int) -> Measured:
@@ -469,195 +312,86 @@ def _share(k: int, n: int) -> Measured:
     return Measured(k / n, low, high)
 
 
-def _agreements(
-    votes: SharedVotes, posterior: Posterior, n: int
-) -> tuple[_Agreements, _Agreements]:
-    """Compare each annotator's answers with other annotators' and with their own earlier answers.
+class _Compared(NamedTuple):
+    """Answers that are compared with other answers to the same pairs, without ties.
 
-    Args:
-        votes: all votes, sorted by pair, annotator and time.
-        posterior: posterior of the scores.
-        n: number of annotators.
-
-    Returns:
-        The comparisons with other annotators' answers, and the comparisons of repeated answers with
-        the same annotator's first answers.
+    Attributes:
+        annotator: (m,) the number of the annotator.
+        n: (m,) the number of other answers.
+        n_same: (m,) the number of other answers that are the same.
+        expected: (m,) the share that is expected to be the same if average annotators answer.
     """
-    pair = votes.pair[votes.first]
-    n_shared, n_same = _comparisons_with_others(votes)
-    repeated_votes, first_votes = votes.repeated()
-    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[repeated_votes])
-    expected_share = _expected_agreement(votes, posterior, compared_pairs)
-    shared = _Agreements.summed(
-        votes.annotator[votes.first],
-        compared=n_shared,
-        same=n_same,
-        expected_share=expected_share[pair],
-        n=n,
-    )
-    weight = votes.weight[repeated_votes]
-    is_same = votes.better[repeated_votes] == votes.better[first_votes]
-    repeats = _Agreements.summed(
-        votes.annotator[repeated_votes],
-        compared=weight,
-        same=weight * is_same,
-        expected_share=expected_share[votes.pair[repeated_votes]],
-        n=n,
-    )
-    return shared, repeats
+
+    annotator: I64
+    n: F64
+    n_same: F64
+    expected: F64
+
+    def of(self, annotator: int) -> tuple[float | None, float | None, int]:
+        """Sum up one annotator's answers.
+
+        Returns:
+            The share that is the same, the share that is expected to be, and the number of other
+            answers; None, None and 0 without other answers.
+        """
+        is_own = self.annotator == annotator
+        total = self.n[is_own].sum()
+        if not total:
+            return None, None, 0
+        n_expected = self.n[is_own] @ self.expected[is_own]
+        return float(self.n_same[is_own].sum() / total), float(n_expected / total), round(total)
 
 
-def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
-    """Compare each annotator's answers to a pair with other annotators' answers to the pair.
+def _agreements(votes: ByPair, posterior: Posterior) -> tuple[_Compared, _Compared]:
+    """Compare each annotator's answers with other annotators' and with their own first answers.
 
-    For each combination of a pair and an annotator, let l and h be the numbers of the annotator's
-    answers for the item with the lower and with the higher number, L and H the numbers of the other
-    annotators' answers, and w the weight:
-
-        number of comparisons = w (l + h) (L + H)
-        number of comparisons in which both prefer the same item = w (l L + h H)
-
-    The weight is 1, or 1 / n if n comparisons follow from the same answer about a set.
-
-    Returns:
-        Both numbers for each combination, in the order of the votes that `votes.first` marks.
+    Of the answers of an annotator to a pair, let l prefer the lower item number and h the higher,
+    and L and H of the other annotators. Then (l + h) (L + H) answers are compared, of which
+    l L + h H are the same.
     """
-    combination = np.cumsum(votes.first) - 1  # of each vote, numbered from 0
-    pair = votes.pair[votes.first]  # of each combination
-    # The first two columns count answers for the item with the lower number, and answers for the
-    # item with the higher number. Ties, in the third column, are left out.
-    own = counted(combination, votes.better)[:, :2]
-    counts_of_pair = counted(votes.pair, votes.better)[:, :2]
-    others = counts_of_pair[pair] - own
-    weight = votes.weight[votes.first]
-    n_compared = weight * own.sum(axis=1) * others.sum(axis=1)
-    n_same = weight * (own * others).sum(axis=1)
-    return n_compared, n_same
+    annotator = votes.comparisons.annotator
+    part = votes.comparisons.part
+    own = votes.counts[:, :2]
+    others = votes.others(own)
+    n_shared = part[votes.first] * own.sum(axis=1) * others.sum(axis=1)
+    n_same = part[votes.first] * (own * others).sum(axis=1)
+    repeated, is_same = votes.repeated()
+    compared_pairs = np.append(votes.pair_of_group[n_shared > 0], votes.pair[repeated])
+    expected = _expected_agreement(votes, posterior, np.unique(compared_pairs))
+    with_others = _Compared(annotator[votes.first], n_shared, n_same, expected[votes.pair_of_group])
+    with_self = _Compared(
+        annotator[repeated],
+        part[repeated],
+        part[repeated] * is_same,
+        expected[votes.pair[repeated]],
+    )
+    return with_others, with_self
 
 
-def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
+def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
     """Compute the probability that two average annotators give the same answer about a pair.
 
-    The probability is E[p² + (1 - p)²] with p = Φ(s_i - s_j), where the expectation is over the
+    The probability is E[p^2 + (1 - p)^2] with p = Φ(s_i - s_j), where the expectation is over the
     scores s of the two items. It is computed by Gauss-Hermite quadrature.
 
     Args:
-        votes: all votes.
+        votes: all comparisons.
         posterior: posterior of the scores.
         pairs: numbers of the pairs whose probability is computed.
 
     Returns:
-        (p,) the probability for each pair of the votes; 0 for pairs that are not in `pairs`.
+        (p,) the probability for each pair; 0 for pairs that are not in `pairs`.
     """
-    expected = np.zeros(len(votes.starts))
-    n_blocks = len(pairs) // _PAIRS_AT_ONCE + 1  # to save memory
-    for block in np.array_split(pairs, n_blocks):
-        starts = votes.starts[block]
-        mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
-        # The differences of scores at which the probability is evaluated, (pairs, nodes).
-        difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
-        p = ndtr(difference)
-        expected[block] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
+    mean, variance = posterior.difference(votes.low[pairs], votes.high[pairs])
+    # The differences of scores at which the probability is evaluated, (pairs, nodes).
+    difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
+    p = ndtr(difference)
+    expected = np.zeros(len(votes.low))
+    expected[pairs] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     return expected
 
 
-def _count_gold_answers(votes: SharedVotes, study: Study, n: int) -> tuple[F64, F64]:
-    """Count each annotator's answers to gold pairs, and the answers that are right.
-
-    Args:
-        votes: all votes.
-        study: present state of the study, which has the gold pairs.
-        n: number of annotators.
-
-    Returns:
-        (n,) the number of answers to gold pairs, (n,) the number of right answers.
-    """
-    better_item = _better_of_gold(votes, study)
-    is_gold = better_item >= 0
-    # `votes.better` is 1 for the item with the lower number. It is ½ for a tie, which is never
-    # right.
-    right_vote = np.where(better_item == votes.low, 1.0, 0.0)
-    is_right = is_gold & (votes.better == right_vote)
-    n_gold = _sum_by_annotator(votes.annotator, is_gold, n)
-    n_right = _sum_by_annotator(votes.annotator, is_right, n)
-    return n_gold, n_right
-
-
-def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
-    """Look up the better item of the gold pair that each vote is about.
-
-    Returns:
-        (m,) the number of the better item; -1 if the vote is not about a gold pair.
-    """
-    better_item_of = {pair: decision.item for pair, decision in study.gold.items()}
-    gold_pairs = np.array([*better_item_of], np.int64).reshape(-1, 2)
-    # Few votes are about gold pairs, so only votes with items of gold pairs are looked up.
-    may_be_gold = np.isin(votes.low, gold_pairs[:, 0]) & np.isin(votes.high, gold_pairs[:, 1])
-    rows = np.flatnonzero(may_be_gold)
-    pairs = zip(votes.low[rows].tolist(), votes.high[rows].tolist(), strict=True)
-    better_item = np.full(len(votes.rows), -1)
-    better_item[rows] = [better_item_of.get(pair, -1) for pair in pairs]
-    return better_item
-
-
-def _is_informed(table: Judgements, n: int, study: Study, features: bool) -> Bool:
-    """Find the annotators who share an item with another annotator, who is not excluded.
-
-    Args:
-        table: the judgements.
-        n: number of annotators.
-        study: present state of the study.
-        features: whether items have features. Then an answer about any item counts.
-
-    Returns:
-        (n,) whether another annotator has answered about one of the annotator's items.
-    """
-    rows = np.flatnonzero(table.is_answer)
-    items = table.items(rows)
-    answer, place = np.nonzero(items >= 0)  # -1 is an empty place
-    item = items[answer, place]
-    annotator = table.annotator[rows[answer]]
-    if features:
-        item = np.zeros_like(item)  # as if all answers were about the same item
-    excluded_numbers = [table.annotators.get(name, -1) for name in study.excluded]
-    is_counted = ~np.isin(annotator, excluded_numbers)
-    has_other = _has_other_annotator(item, annotator, is_counted, n)
-    is_informed: Bool = np.bincount(annotator, has_other, n) > 0
-    return is_informed
-
-
-def _has_other_annotator(item: I64, annotator: I64, is_counted: Bool, n: int) -> Bool:
-    """Tell for each pair of an item and an annotator whether another annotator has the item, too.
-
-    Args:
-        item: (m,) the items that are answered about.
-        annotator: (m,) the annotator who answers about each item.
-        is_counted: (m,) whether the annotator counts as another annotator.
-        n: number of annotators.
-
-    Returns:
-        (m,) whether another annotator, who counts, has answered about the item.
-    """
-    # Another annotator has a lower or a higher number. So it is enough to know the lowest and the
-    # highest number of the annotators who count and have answered about each item.
-    n_items = item.max(initial=0) + 1
-    lowest = np.full(n_items, n)
-    highest = np.full(n_items, -1)
-    np.minimum.at(lowest, item[is_counted], annotator[is_counted])
-    np.maximum.at(highest, item[is_counted], annotator[is_counted])
-    has_other: Bool = (lowest[item] < annotator) | (highest[item] > annotator)
-    return has_other
-
-
-def _sum_by_annotator(annotator: I64, values: F64 | Bool, n: int) -> F64:
-    """Sum the values of each annotator.
-
-    Args:
-        annotator: (m,) the number of the annotator of each value.
-        values: (m,) the values.
-        n: number of annotators.
-
-    Returns:
-        (n,) the sums.
-    """
-    return np.asarray(np.bincount(annotator, values, n), np.float64)
+def _n_answers_of_items(table: Judgements, rows: I64, n_items: int) -> I64:
+    """Count the answers in some rows about each item, (n_items,)."""
+    items = table.items[rows]
+    return np.bincount(items[items >= 0], minlength=n_items)  # -1 is an empty place

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.base import Pair, Probabilities
-from sortnet.preference.judgement_table import BEST, TARGET, Judgements
+from sortnet.preference.judgement_table import Judgements
 
 GOLD = -1  # the annotator of the known answers to gold pairs
 LARGEST_P = 0.99  # a probability beyond .99 or .01 only says "at least"
@@ -68,10 +68,8 @@ class Answers:
 
         Cost: about 1 us per answer.
         """
-        is_set = table.is_set[rows]
-        pairs = _pair_choices(table, rows[~is_set], probabilities or {})
-        sets = _set_choices(table, rows[is_set])
-        return joined([pairs, *sets])
+        best_choices = _choices_of_best(table, rows, probabilities or {})
+        return joined([best_choices, _choices_of_worst(table, best_choices)])
 
     def where(self, selected: Bool | I64) -> Answers:
         """Select rows by a mask or by row numbers."""
@@ -84,7 +82,7 @@ class Answers:
         items = np.array([*pairs], np.int64)
         m = len(items)
         gold = choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
-        return joined([self, gold])
+        return joined([self, _widened(gold, self.items.shape[1])])
 
     def in_words(self, annotators: Collection[int]) -> Answers:
         """Let the measurements of these annotators count as words, best or worst."""
@@ -137,11 +135,10 @@ def _columns(answers: Answers) -> dict[str, np.ndarray]:
 
 
 def joined(parts: Sequence[Answers]) -> Answers:
-    """Join answers about different numbers of items to one table, as wide as the widest."""
-    width = max(part.items.shape[1] for part in parts)
-    widened = [_columns(_widened(part, width)) for part in parts]
+    """Join answers that have equally many places."""
+    columns = [_columns(part) for part in parts]
     return Answers(
-        **{name: np.concatenate([part[name] for part in widened]) for name in widened[0]}
+        **{name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
     )
 
 
@@ -182,59 +179,51 @@ def choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> An
     )
 
 
-def _pair_choices(
+def _choices_of_best(
     table: Judgements, rows: I64, probabilities: Mapping[str, Probabilities]
 ) -> Answers:
-    """Convert answers about two items."""
-    annotator = table.annotator[rows]
-    word = TARGET[table.answer[rows]]
-    p = table.p[rows]
-    kinds = [probabilities.get(name, "share") for name in table.annotators.order]
-    kind_of_row = np.array(kinds, np.str_)[annotator] if kinds else np.empty(0, np.str_)
-    has_share = ~np.isnan(p) & (kind_of_row == "share")
-    for_first = np.where(has_share, p, word)
-    items = np.column_stack((table.left[rows], table.right[rows]))
-    choices = choices_of_two(items, for_first, annotator, rows)
-    is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P) & (word != 0.5)
-    is_measured = is_within & (kind_of_row == "measurement")
-    probit = np.full(len(rows), np.nan)
-    probit[is_measured] = ndtri(p[is_measured])
-    return replace(choices, probit=probit, tied=(word == 0.5) & ~has_share)
+    """Convert answers to choices of the best item.
 
-
-def _set_choices(table: Judgements, rows: I64) -> list[Answers]:
-    """Convert answers about more than two items: the choices of the best, and of the worst."""
-    if not len(rows):
-        return []
-    items = table.items(rows).astype(np.int64)
+    If all items are equally good, each item gets the same share. A share of votes for the first of
+    two items replaces the choice; a measurement is beside it.
+    """
+    n_places = np.count_nonzero(table.items[rows] >= 0, axis=1)
+    items = table.items[rows, : max(2, n_places.max(initial=0))]
+    has_item = items >= 0
     best = table.best[rows]
-    worst = table.worst[rows]
-    is_empty = items < 0
-    n_places = (~is_empty).sum(axis=1)
+    same = best < 0
+    share = np.where(same[:, None], has_item / n_places[:, None], items == best[:, None])
     place = 0.5 - np.arange(items.shape[1]) / (n_places[:, None] - 1)
-    is_best = items == np.where(table.answer[rows] == BEST, best, -2)[:, None]
-    # "All the same" gives each item the same share.
-    same = ~is_best.any(axis=1)
-    share = np.where(same[:, None], ~is_empty / n_places[:, None], is_best)
+    annotator = table.annotator[rows]
+    p = np.where(n_places == 2, table.p[rows], np.nan)
+    kinds = [probabilities.get(name, "share") for name in table.annotators]
+    kind = np.array(kinds, np.str_)[annotator]
+    has_share = ~np.isnan(p) & (kind == "share")
+    share[has_share, :2] = np.column_stack((p, 1 - p))[has_share]
+    is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P)
+    is_measured = is_within & ~same & (kind == "measurement")
     m = len(rows)
-    of_best = Answers(
+    return Answers(
         items=items,
         share=share,
         direction=np.ones(m),
-        place=np.where(is_empty, 0.0, place),
-        annotator=table.annotator[rows],
-        probit=np.full(m, np.nan),
-        tied=np.zeros(m, np.bool_),
+        place=np.where(has_item, place, 0.0),
+        annotator=annotator,
+        probit=ndtri(np.where(is_measured, p, np.nan)),
+        tied=same & (n_places == 2) & ~has_share,
         event=rows,
         weight=np.ones(m),
     )
-    has_worst = worst >= 0
-    rest = of_best.where(has_worst)
-    is_worst = rest.items == worst[has_worst, None]
-    of_worst = replace(
-        rest,
-        items=np.where(is_best[has_worst], -1, rest.items),
+
+
+def _choices_of_worst(table: Judgements, best_choices: Answers) -> Answers:
+    """Convert answers that name a worst item: it is chosen from all items but the best."""
+    worst = table.worst[best_choices.event]
+    named = best_choices.where(worst >= 0)
+    is_worst = named.items == worst[worst >= 0, None]
+    return replace(
+        named,
+        items=np.where(named.share == 1, -1, named.items),
         share=is_worst.astype(np.float64),
-        direction=-rest.direction,
+        direction=-named.direction,
     )
-    return [of_best, of_worst]

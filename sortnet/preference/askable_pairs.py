@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from sortnet.preference.groups import Groups
 # Up to this number of pairs, all pairs are listed and considered for each question; 200 items have
 # this number of pairs. From more pairs, a sample is drawn for each question.
 FEW = 20_000
+_TRIES = 100
 
 
 class AskablePairs:
@@ -47,6 +48,7 @@ class AskablePairs:
         self, groups: Groups, *, retired: Collection[int] = (), among: ArrayLike | None = None
     ) -> None:
         """List the pairs if they are few, or if the user gave a list."""
+        self._groups = groups
         self._group = groups.of
         self._retired = retired
         self.listed = among is not None
@@ -69,6 +71,21 @@ class AskablePairs:
         if low in self._retired or high in self._retired:
             return False
         return self._listed_pairs is None or pair in self._listed_pairs
+
+    def drawn(self, free: Callable[[int, int], bool], rng: np.random.Generator) -> Pair | None:
+        """Draw a free pair, each free pair with the same probability; None if there is none.
+
+        Of more than 20,000 pairs, 100 are drawn at most.
+        """
+        if self.every is not None:
+            rows = rng.permutation(len(self.every[0]))
+            i, j = self.every[0][rows], self.every[1][rows]
+        else:
+            i, j = self._groups.draw(rng, _TRIES)
+        for pair in zip(i.tolist(), j.tolist(), strict=True):
+            if free(*pair):
+                return pair
+        return None
 
 
 def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
-from sortnet.core.pairs import key_of
-from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question, unordered_pair
+from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.fitting import SessionFitting
-from sortnet.preference.groups import Groups
-from sortnet.preference.history import History
-from sortnet.preference.judgement_table import UNDO, Judgements
-from sortnet.preference.set_choice import are_free, grown_set, random_set
-from sortnet.preference.strategies import Free, MergePass, Strategy, View, random_pair
-from sortnet.preference.study import Study
+from sortnet.preference.plan import Plan
+from sortnet.preference.rule import Beliefs, Free, openness
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
 _REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
@@ -59,45 +54,19 @@ class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
     Args:
-        history: the events of the session.
-        fitting: the model fitted to the events.
-        groups: the groups of the items.
-        pairs: the pairs that may be asked.
-        study: has the gold pairs, the share of gold questions, and the overlap.
-        strategies: strategies that are tried in turn, until one returns a pair.
-        seed: seed of all random choices.
-        holdout: share of hold-out questions.
-        repeats: share of repeated questions.
+        plan: what the session is asked to do.
+        fitting: the events, and the model fitted to the events.
     """
 
-    def __init__(
-        self,
-        history: History,
-        fitting: SessionFitting,
-        groups: Groups,
-        pairs: AskablePairs,
-        study: Study,
-        strategies: tuple[Strategy, ...],
-        *,
-        seed: int,
-        holdout: float,
-        repeats: float,
-    ) -> None:
-        """Start without a merge sort, and compute which choosers are tried for a question."""
-        self._history = history
+    def __init__(self, plan: Plan, fitting: SessionFitting) -> None:
+        """Compute which choosers are tried for a question."""
+        self._plan = plan
         self._fitting = fitting
-        self._groups = groups
-        self._pairs = pairs
-        self._study = study
-        self._strategies = strategies
-        self._seed = seed
+        self._history = fitting.history
         self._n_asked = 0
-        self._merge: MergePass | None = None  # None: to be built when a strategy needs it
-        self._shares = self._table_of_shares(holdout, repeats, study.gold_rate)
+        self._shares = self._table_of_shares()
 
-    def _table_of_shares(
-        self, holdout: float, repeats: float, gold_rate: float
-    ) -> tuple[_Share, ...]:
+    def _table_of_shares(self) -> tuple[_Share, ...]:
         """List the functions that choose a question, in the order in which they are tried.
 
         One number from 0 to 1 is drawn for a question. The functions whose range has the number are
@@ -111,8 +80,9 @@ class SessionAsking:
         questions overlaps with other ranges. Then repeats are asked instead of gold, and gold
         instead of the hold-out. A range that ends before it starts has no number.
         """
-        repeats_end = holdout + repeats
-        gold_start = 1 - gold_rate
+        holdout = self._plan.holdout
+        repeats_end = holdout + self._plan.repeats
+        gold_start = 1 - self._plan.study.gold_rate
         return (
             _Share(holdout, repeats_end, self._choose_repeat),
             # Gold questions replace hold-out questions where their ranges overlap, not repeats.
@@ -150,23 +120,14 @@ class SessionAsking:
                     return question
         return None
 
-    def record(self, new: Judgements) -> None:
-        """Let the merge sort continue with new events, which are in the history already."""
-        if (new.answer == UNDO).any():
-            self._merge = None  # a merge sort cannot take back a comparison
-        elif self._merge is not None:
-            for judgement in new:
-                _answer_merge(self._merge, judgement)
-
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
         """Return a function that tells whether two items may be asked of this annotator now."""
-        answered_pairs = self._history.pairs_of(annotator)
 
         def is_free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            if key_of(*pair) in answered_pairs or pair in taken:
+            if pair in taken or self._history.has_compared(annotator, i, j):
                 return False
-            return pair in self._pairs
+            return pair in self._plan.pairs
 
         return is_free
 
@@ -177,8 +138,8 @@ class SessionAsking:
         """
 
         def is_askable(i: int, j: int) -> bool:
-            pair = unordered_pair(i, j)
-            return pair not in request.taken and pair in self._pairs
+            pair = (i, j) if i < j else (j, i)
+            return pair not in request.taken and pair in self._plan.pairs
 
         return is_askable
 
@@ -187,7 +148,7 @@ class SessionAsking:
 
         Keys that are typed by habit would answer a question of another size wrongly.
         """
-        n_members = len(self._groups.members[self._groups.of[items[0]]])
+        n_members = len(self._plan.groups.members[self._plan.groups.of[items[0]]])
         return len(items) == min(request.set_size, n_members)
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
@@ -195,54 +156,60 @@ class SessionAsking:
 
         Every pair of its items must be allowed, and no pair may be taken: asked at this moment.
         """
-        return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
+        return all(pair not in taken and pair in self._plan.pairs for pair in judgement.pairs)
 
-    def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
-        """Make the input of a strategy that chooses a pair for this annotator.
-
-        Args:
-            annotator: the name of the annotator.
-            free: tells whether a pair may be asked of the annotator now.
-            taken: pairs that are being asked now.
-        """
-        taken_items = np.array(sorted(taken), np.int64).ravel()
-        pending = np.bincount(taken_items, minlength=self._history.n_items)
-        order, among_top = self._fitting.order
-        return View(
-            posterior=self._fitting.fits.choosing.posterior,
-            order=order,
-            among_top=among_top,
-            seen=self._history.seen_usable + pending,
-            pending=pending,
-            component=self._history.components(),
-            merge=self._merge_pass,
-            free=free,
-            groups=self._groups,
-            every=self._pairs.every,
-            listed=self._pairs.listed,
-            measuring=self._fitting.measuring(annotator),
+    def _beliefs(self, request: _Request) -> Beliefs:
+        """Collect what the rule chooses from; open questions count as if they were answered."""
+        posterior = self._fitting.fits.choosing
+        beliefs = Beliefs.of(
+            posterior,
+            self._plan.groups,
+            openness(posterior, self._plan.groups, self._plan.goal.top, request.set_size),
+            self._history.seen(holdout=False),
+            self._fitting.scale_of(request.annotator),
+            request.rng,
         )
+        for items in [*self._fitting.unfitted(), *sorted(request.taken)]:
+            beliefs.expect_answer(items)
+        return beliefs
 
     def _choose_informative(self, request: _Request) -> Question | None:
-        """Choose a pair by the session's strategies, and add items if the question is about a set.
+        """Choose the pair whose answer does most for the goal, and add items for a larger set."""
+        if self._plan.strategy == "random":
+            return self._choose_uniform(request)
+        beliefs = self._beliefs(request)
+        pair = beliefs.best_pair(self._plan.pairs, request.free, request.rng)
+        if pair is None:
+            return None
+        askable = self._askable(request)
+        items = beliefs.grown(pair, request.set_size, request.free, askable, request.rng)
+        return self._shuffled_question(request.annotator, items, "informative")
 
-        Random pairs are called `uniform` in the question, because `random` is the name of the
-        hold-out.
+    def _choose_uniform(self, request: _Request) -> Question | None:
+        """Choose a random question, for comparison; random questions are called `uniform`."""
+        items = self._random_items(request)
+        if items is None:
+            return None
+        p_of_pair = 1 / self._plan.pairs.count
+        return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
+
+    def _random_items(self, request: _Request) -> tuple[int, ...] | None:
+        """Draw a free pair, and further items if the question is about more than two.
+
+        Items that the annotator has compared before fill up the set if no free items are left.
         """
-        annotator = request.annotator
-        view = self.view(annotator, request.free, request.taken)
-        for strategy in self._strategies:
-            pair = strategy(view, request.rng)
-            if pair is None:
-                continue
-            items = grown_set(view, pair, request.set_size, request.rng, self._askable(request))
-            if strategy is random_pair:
-                p_of_pair = 1 / self._pairs.count  # the same for all pairs
-                return self._shuffled_question(annotator, items, "uniform", probability=p_of_pair)
-            # The question names the function without its suffix, such as `merge` for `merge_pass`.
-            name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-            return self._shuffled_question(annotator, items, name)
-        return None
+        pair = self._plan.pairs.drawn(request.free, request.rng)
+        if pair is None or request.set_size == 2:
+            return pair
+        items: tuple[int, ...] = pair
+        members = self._plan.groups.members[self._plan.groups.of[pair[0]]]
+        shuffled = request.rng.permutation(members).tolist()
+        for may_be_together in (request.free, self._askable(request)):
+            for item in shuffled:
+                is_new = len(items) < request.set_size and item not in items
+                if is_new and all(may_be_together(item, other) for other in items):
+                    items = (*items, item)
+        return items
 
     def _choose_holdout(self, request: _Request) -> Question | None:
         """Choose random items for the hold-out.
@@ -263,13 +230,11 @@ class SessionAsking:
             items = shared[rng.integers(len(shared))]
             p_of_items = p_shared / len(shared)
             return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_items)
-        view = self.view(annotator, request.free)
-        any_pair = random_pair(view, rng)
-        if any_pair is None:
+        any_items = self._random_items(request)
+        if any_items is None:
             return None
-        p_of_pair = (1 - p_shared) / self._pairs.count
-        items = random_set(view, any_pair, request.set_size, rng, self._askable(request))
-        return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_pair)
+        p_of_pair = (1 - p_shared) / self._plan.pairs.count
+        return self._shuffled_question(annotator, any_items, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
         """Repeat a question that this annotator answered before, each item in another place.
@@ -296,23 +261,23 @@ class SessionAsking:
 
     def _choose_gold(self, request: _Request) -> Question | None:
         """Choose a question with a gold pair that this annotator has not answered."""
-        gold_pairs = [pair for pair in self._study.gold if request.free(*pair)]
+        gold_pairs = [pair for pair in self._plan.study.gold if request.free(*pair)]
         if not gold_pairs:
             return None
         gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
         items: tuple[int, ...] = gold_pair
         if request.set_size > 2:
-            view = self.view(request.annotator, request.free, request.taken)
             askable = self._askable(request)
-            items = grown_set(view, gold_pair, request.set_size, request.rng, askable)
+            beliefs = self._beliefs(request)
+            items = beliefs.grown(gold_pair, request.set_size, request.free, askable, request.rng)
         p_of_pair = 1 / len(gold_pairs)
         return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
     def _choose_overlap(self, request: _Request) -> Question | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
-        if self._study.overlap <= 1:
+        if self._plan.study.overlap <= 1:
             return None
-        for items in self._history.answered_by_few(self._study.overlap):
+        for items in self._history.answered_by_few(self._plan.study.overlap):
             if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
@@ -341,9 +306,8 @@ class SessionAsking:
 
         The question records how many events were fitted when it was chosen.
         """
-        left, right, *further = items
-        n_fitted = self._fitting.fitted_at
-        return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
+        n_fitted = self._fitting.fits.at
+        return Question(tuple(items), strategy, float(probability), n_fitted)
 
     def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
         """Shuffle items, always in the same way for the same annotator and the same items."""
@@ -357,34 +321,9 @@ class SessionAsking:
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
         """Make a random generator, seeded by the session's seed, the annotator and the numbers."""
         number_of_name = crc32(annotator.encode())
-        return np.random.default_rng((self._seed, number_of_name, *numbers))
-
-    def _merge_pass(self) -> MergePass:
-        """Return the current merge sort; after an undo it is built again from the answers."""
-        if self._merge is None:
-            shuffled_items = np.random.default_rng(self._seed).permutation(self._history.n_items)
-            group_of_item = self._groups.of[shuffled_items]
-            items_by_group = (
-                shuffled_items[group_of_item == group].tolist()
-                for group in range(len(self._groups))
-            )
-            self._merge = MergePass(*items_by_group)
-            for judgement in self._history.alive():
-                _answer_merge(self._merge, judgement)
-        return self._merge
+        return np.random.default_rng((self._plan.seed, number_of_name, *numbers))
 
 
-def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
-    """Tell a merge sort the result of each comparison in a judgement.
-
-    A merge sort needs an order of every pair. So after a tie, a skip or "can't say" the item with
-    the lower number goes first.
-    """
-    if judgement.strategy == HOLDOUT or judgement.answer == "undo":
-        return
-    better_item_of = {
-        unordered_pair(better, worse): better for better, worse in judgement.comparisons()
-    }
-    for pair in judgement.pairs:
-        first = better_item_of.get(pair, min(pair))
-        merge.answer(*pair, first)
+def are_free(items: Sequence[int], free: Free) -> bool:
+    """Whether every pair of the items may be asked."""
+    return all(free(i, j) for i, j in combinations(items, 2))

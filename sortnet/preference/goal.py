@@ -8,7 +8,7 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Draws, Posterior
+from sortnet.preference.model import Draws, Posterior
 
 WRONG = 0.1  # the share that may be wrong, unless the user sets another
 SURE = 0.9  # wanted probability that at most the allowed share of the top items is wrong
@@ -25,27 +25,12 @@ class Goal:
             may be exceeded with a probability of 10 %.
         top: number k of top items of each group; 0 if the goal is the whole order.
 
-    >>> str(Goal()), str(Goal(0.1, top=10))
-    ('at most 10% of the pairs in the wrong order', 'the top 10, at most 1 of them wrong')
+    >>> Goal(0.29).allowed(100)
+    29
     """
 
     wrong: float = WRONG
     top: int = 0
-
-    def __str__(self) -> str:
-        if not self.top:
-            return f"at most {100 * self.wrong:.3g}% of the pairs in the wrong order"
-        return f"the top {self.top}, at most {self.allowed(self.top)} of them wrong"
-
-    def expected(self, wrong: float) -> str:
-        """Say in a sentence which share is expected to be wrong.
-
-        >>> Goal(top=10).expected(0.12)
-        '12% of the top 10 are expected not to belong there'
-        """
-        if self.top:
-            return f"{wrong:.0%} of the top {self.top} are expected not to belong there"
-        return f"{wrong:.0%} of the pairs are expected to be in the wrong order"
 
     def allowed(self, k: int) -> int:
         """Compute how many items may be wrong among k top items."""
@@ -53,33 +38,11 @@ class Goal:
         return int(self.wrong * k + rounding_error)
 
 
-def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
-    """Compute the margin of each item: its score minus the score at the edge of the top k.
-
-    The edge of a group is half-way between its k-th and its next score, so a margin above 0 means
-    that the item is among the top. In a group of at most k items all margins are large.
-
-    Args:
-        posterior: the posterior of the scores.
-        groups: the groups of the items.
-        top: the number k of top items of each group.
-
-    Returns:
-        (draws, n) the margins in each draw of the scores.
-
-    Cost: a partition of each group's scores in each draw.
-    """
-    scores = posterior.draws[:, : posterior.n_items]
-    margins = np.full_like(scores, -_ALL)  # retired items are in no group and keep this value
-    for members in groups.members:
-        margins[:, members] = above_edge(scores[:, members], top)
-    return margins
-
-
 def above_edge(scores: Draws, top: int) -> Draws:
     """Compute the margin of each item of a group: its score minus the score at the edge of the top.
 
-    The edge is half-way between the k-th and the next score of the group. In a group of at most k
+    The edge is half-way between the k-th and the next score of the group, so a margin above 0 means
+    that the item is among the top. In a group of at most k
     items all margins are large.
 
     Args:
@@ -107,7 +70,9 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
     Returns:
         (n,) the probabilities.
     """
-    q: F64 = np.mean(top_margins(posterior, groups, top) > 0, axis=0)
+    q = np.zeros(posterior.n_items)  # retired items are in no group and keep the 0
+    for members in groups.members:
+        q[members] = np.mean(above_edge(posterior.draws[:, members], top) > 0, axis=0)
     return q
 
 
@@ -117,7 +82,7 @@ def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
     An item that is below the edge by less than half of the tie threshold counts as a top item.
 
     Args:
-        margins: (draws, k) the margins of the chosen items, see `top_margins`.
+        margins: (draws, k) the margins of the chosen items, see `above_edge`.
         tie: the tie threshold.
 
     Returns:

@@ -152,28 +152,7 @@ class Groups:
         return rng.integers(1, np.maximum(size, 2), size=len(size))
 
 
-@dataclass(frozen=True)
-class GroupStanding:
-    """The distance of one group of items from the goal of the session.
-
-    Attributes:
-        group: the number of the group, in the order of the groups' first items.
-        items: the number of items in the group.
-        answers: the number of answers about pairs in the group.
-        wrong: the expected share of the group's pairs that are in the wrong order, 0 for a single
-            item. If the goal is a top, the expected share of the top items that do not belong to
-            the top.
-        stop: whether to stop asking about the group.
-    """
-
-    group: int
-    items: int
-    answers: int
-    wrong: float
-    stop: bool
-
-
-class _Apart(NamedTuple):
+class Apart(NamedTuple):
     """The judged items whose group falls into several parts without any answer between the parts.
 
     Attributes:
@@ -187,60 +166,29 @@ class _Apart(NamedTuple):
     n_parts: int
 
 
-def _count_apart(parts: I64, judged: Bool, groups: Groups) -> _Apart:
+def count_apart(parts: I64, judged: Bool, groups: Groups) -> Apart | None:
     """Count the groups that fall into parts without any answer between them, and their items.
+
+    Return None if all judged items of each group are connected by a chain of answers.
 
     Args:
         parts: (n,) the number of each item's connected component in the graph of answers.
         judged: (n,) whether there is an answer about the item.
         groups: the groups of the items.
+
+    >>> parts = np.array([0, 0, 1, 1, 2])
+    >>> count_apart(parts, parts < 2, Groups(None, 5))
+    Apart(n_items=4, n_groups=1, n_parts=2)
     """
     # Each combination of a group and a part gets the number group * n + part.
     n = len(parts)
     combinations = np.unique(groups.of[judged] * n + parts[judged])
     n_parts_of_group = np.bincount(combinations // n, minlength=len(groups))
     is_apart = n_parts_of_group > 1
-    return _Apart(
+    if not is_apart.any():
+        return None
+    return Apart(
         n_items=int(np.count_nonzero(judged & is_apart[groups.of])),
         n_groups=int(is_apart.sum()),
         n_parts=int(n_parts_of_group[is_apart].sum()),
-    )
-
-
-def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
-    r"""Write a warning if items of the same group are not connected by a chain of answers.
-
-    Return an empty text if all judged items of each group are connected.
-
-    Args:
-        parts: (n,) the number of each item's connected component in the graph of answers.
-        judged: (n,) whether there is an answer about the item.
-        groups: the groups of the items.
-        features: whether the items have features.
-
-    >>> parts = np.array([0, 0, 1, 1, 2])
-    >>> sentence = parts_apart(parts, parts < 2, Groups(None, 5), features=False)
-    >>> print(sentence.replace(", ", ",\n"))
-    4 items fall into 2 sets without any answer between the sets,
-    so their order across sets is unknown: keep answering,
-    at least 1 answer must link the sets,
-    and such pairs are asked early
-    """
-    apart = _count_apart(parts, judged, groups)
-    if not apart.n_groups:
-        return ""
-    items = f"{apart.n_items:,} items"
-    if len(groups) > 1:
-        items += f" of {apart.n_groups:,} groups" if apart.n_groups > 1 else " of 1 group"
-    if features:
-        order = "features alone decide their order across sets"
-    else:
-        order = "their order across sets is unknown"
-    # To link the k parts of a group takes k - 1 answers.
-    n_links = apart.n_parts - apart.n_groups
-    answers = "1 answer" if n_links == 1 else f"{n_links:,} answers"
-    return (
-        f"{items} fall into {apart.n_parts:,} sets without any answer between the sets, so "
-        f"{order}: keep answering, at least {answers} must link the sets, and such pairs are asked "
-        "early"
     )

@@ -1,43 +1,30 @@
-"""The event log of a session and the counts derived from it."""
+"""The events of a session: what annotators have answered, skipped and undone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.special import ndtri
 
 from sortnet.core import I64, Bool
-from sortnet.core.pairs import key_of, pair_of, unordered
+from sortnet.core.pairs import key_of, unordered
 from sortnet.errors import JudgementError
-from sortnet.preference.annotator_log import AnnotatorLog
-from sortnet.preference.base import (
-    ANSWERS,
-    HOLDOUT,
-    Judgement,
-    Pair,
-    Probabilities,
-    pairs_among,
-    undo_by_another_annotator,
-    undo_of_unknown_judgement,
-)
-from sortnet.preference.judgement_table import ABOUT_ORDER, TARGET, UNDO, Judgements
-from sortnet.preference.likelihood import MOST_PROBIT
-from sortnet.preference.shared_votes import SharedVotes
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.answers import Answers
+from sortnet.preference.base import Judgement, Probabilities, check_undo
+from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.judgement_table import SKIP, UNDO, Judgements
 
-_FEW_JOINS = 64  # up to this number, new pairs join components one by one
 _LAST = 20  # the last 20 answers show whether an annotator's next answer is a measurement
-_SKIP = ANSWERS.index("skip")
+_MOST_HOLDOUT = 100  # hold-out questions that are considered for another annotator
 
 
 class History:
-    """The events of a session, and counts that are updated with each event.
+    """The events of a session. Only what is needed at every question is counted as events come.
 
     A vote is an answer about the order of items: no skip, "can't say" or undo.
 
@@ -48,10 +35,6 @@ class History:
 
     Attributes:
         events: all events, including undos.
-        seen: (n,) number of votes about each item that are not undone.
-        seen_usable: (n,) number of votes about each item that are neither undone nor of the
-            hold-out.
-        n_votes: number of votes that are not undone.
     """
 
     def __init__(
@@ -61,16 +44,8 @@ class History:
         self.n_items = n_items
         self._probabilities = probabilities or {}
         self.events = Judgements()
-        self.seen: I64 = np.zeros(n_items, np.int64)
-        self.seen_usable: I64 = np.zeros(n_items, np.int64)
-        self.n_votes = 0
-        self._answered: I64 = np.zeros(0, np.int64)  # each annotator's votes that are not undone
-        self._logs: dict[str, AnnotatorLog] = {}  # by name, made when first used
-        # {items of a question: votes}; None: not counted yet
-        self._holdout: dict[tuple[int, ...], int] | None = None
-        # The component of each item. None after an undo, until it is recomputed.
-        self._component: I64 | None = np.arange(n_items)
-        self._unjoined: list[Pair] = []  # answered pairs that `_component` does not join yet
+        # {(number of the annotator, key of a pair): answers that compare the pair}
+        self._n_compared: Counter[tuple[int, int]] = Counter()
 
     @property
     def annotators(self) -> dict[str, int]:
@@ -80,46 +55,93 @@ class History:
     def add(self, new: Judgements) -> None:
         """Add events; if one event is invalid, no event is added.
 
-        Cost: about 1 us per event, if there are many.
+        Cost: about 3 us per event, if there are many.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
-        self._check_items(new)
         start = len(self.events)
         self.events.extend(new)
         try:
-            undone_rows = self._undone_rows(start)
+            self._check(start)
         except JudgementError:
             self.events.cut(start)
             raise
         new_rows = np.arange(start, len(self.events))
-        usable_rows = self._update_counts(new_rows, by=1)
-        self._remember_unjoined_pairs(usable_rows)
-        if len(undone_rows):
-            undone_usable_rows = self._update_counts(undone_rows, by=-1)
-            if len(undone_usable_rows):
-                self._component = None
-        # Logs and hold-out counts exist only if they have been needed before.
-        for name in self._logs.keys() & new.annotators.keys():
-            self._update_log(self._logs[name], new_rows[new.by(name)])
-        if self._holdout is not None:
-            self._count_holdout(self._holdout, new_rows)
+        is_undo = self.events.answer[new_rows] == UNDO
+        undone_rows = self.events.rows_of_numbers(self.events.undoes[new_rows[is_undo]])
+        self._n_compared.update(self._compared(new_rows[~is_undo]))
+        self._n_compared.subtract(self._compared(undone_rows))
+
+    def _check(self, start: int) -> None:
+        """Raise JudgementError if an event from row `start` on has an unknown item or judgement."""
+        items = self.events.items[start:]
+        is_unknown = (items < -1) | (items >= self.n_items)
+        if is_unknown.any():
+            raise JudgementError(f"there is no item {items[is_unknown][0]} among {self.n_items}")
+        for row in start + np.flatnonzero(self.events.answer[start:] == UNDO):
+            undone_row = int(self.events.rows_of_numbers(self.events.undoes[[row]])[0])
+            is_earlier = 0 <= undone_row < row
+            earlier = self.events[undone_row] if is_earlier else None
+            is_undone = bool(is_earlier and self.events.undone_by[undone_row] < row)
+            check_undo(self.events[int(row)], earlier, undone=is_undone)
+
+    def _compared(self, rows: I64) -> list[tuple[int, int]]:
+        """List (annotator, key of a pair) for each pair that the answers in these rows compare."""
+        comparisons = Comparisons.of_table(self.events, rows)
+        keys = unordered(comparisons.left, comparisons.right)
+        return [*zip(comparisons.annotator.tolist(), keys.tolist(), strict=True)]
+
+    def has_compared(self, annotator: str, i: int, j: int) -> bool:
+        """Whether the annotator has answered about two items, or skipped them."""
+        key = key_of(min(i, j), max(i, j))
+        return self._n_compared[self.annotators.get(annotator, -1), key] > 0
+
+    def n_annotators_of(self, keys: I64) -> I64:
+        """Count the annotators who have answered about each pair or skipped it, (p,).
+
+        Args:
+            keys: (p,) the keys of the pairs.
+        """
+        n_annotators = Counter(key for (_, key), n in self._n_compared.items() if n > 0)
+        return np.array([n_annotators[key] for key in keys.tolist()], np.int64)
+
+    def n_asked(self) -> int:
+        """Count the different pairs that each annotator answered, summed over annotators."""
+        return sum(n_answers > 0 for n_answers in self._n_compared.values())
+
+    @property
+    def n_votes(self) -> int:
+        """The number of votes that are not undone."""
+        return int(np.count_nonzero(self.events.is_answer))
+
+    def answered(self, annotator: str) -> int:
+        """Count the annotator's votes that are not undone."""
+        return int(np.count_nonzero(self.events.is_answer & self.events.by(annotator)))
+
+    def seen(self, *, holdout: bool = True) -> I64:
+        """Count the votes about each item that are not undone, (n,).
+
+        Args:
+            holdout: whether votes of the hold-out are included.
+        """
+        is_counted = self.events.is_answer if holdout else self._is_usable
+        items = self.events.items[is_counted]
+        return np.bincount(items[items >= 0], minlength=self.n_items)
+
+    def unfitted(self, n_fitted: int) -> list[tuple[int, ...]]:
+        """List the items of the usable votes after the first `n_fitted` events."""
+        is_usable = self._is_usable[n_fitted:]
+        items = self.events.values("items", n_fitted)
+        return [items[place] for place in np.flatnonzero(is_usable)]
 
     def last(self, annotator: str) -> Judgement | None:
         """Return the annotator's last judgement that is not undone; None without such a judgement.
 
-        Undone judgements at the end of the annotator's log are dropped from it.
+        An undo is no such judgement.
         """
-        rows = self._log_of(annotator).rows
-        while rows and self.events.is_undone(rows[-1]):
-            rows.pop()
-        return self.events[rows[-1]] if rows else None
-
-    def answered(self, annotator: str) -> int:
-        """Count the annotator's votes that are not undone."""
-        number = self.annotators.get(annotator)
-        return 0 if number is None else int(self._answered[number])
+        rows = self._live_rows(annotator)
+        return self.events[int(rows[-1])] if len(rows) else None
 
     def gives_measurements(self, annotator: str) -> bool:
         """Whether the annotator's next answer is expected to be a measurement.
@@ -129,17 +151,22 @@ class History:
         """
         if self._probabilities.get(annotator) != "measurement":
             return False
-        last_rows = np.array(self._log_of(annotator).rows[-_LAST:], np.int64)
-        if not len(last_rows):
-            return True
+        last_rows = self._live_rows(annotator)[-_LAST:]
         has_p = ~np.isnan(self.events.p[last_rows])
-        return bool(has_p.any())
+        return not len(last_rows) or bool(has_p.any())
 
     def undone(self, annotator: str) -> Judgement | None:
         """Return the last undone judgement whose question the annotator has not answered again."""
-        rows_newest_first = reversed(self._log_of(annotator).undone_rows.values())
-        row = next(rows_newest_first, None)
-        return None if row is None else self.events[row]
+        events = self.events
+        is_theirs = events.by(annotator) & (events.answer != UNDO)
+        undone_rows = np.flatnonzero(is_theirs & ~events.live)
+        newest_undo_first = np.argsort(-events.undone_by[undone_rows])
+        for row in undone_rows[newest_undo_first].tolist():
+            later = slice(int(events.undone_by[row]), None)
+            is_again = is_theirs[later] & (events.question[later] == events.question[row])
+            if not is_again.any():
+                return self.events[int(row)]
+        return None
 
     def draw_once(
         self, annotator: str, rng: np.random.Generator, *, but_last: int
@@ -157,108 +184,33 @@ class History:
             The judgement, and the number of judgements that it was drawn from; None if there is no
             judgement to draw.
         """
-        rows_answered_once = self._log_of(annotator).rows_answered_once
-        n_choices = len(rows_answered_once) - but_last
+        rows = self._rows_answered_once(annotator)
+        rows = rows[self._is_usable[rows]]
+        n_choices = len(rows) - but_last
         if n_choices <= 0:
             return None
-        place = int(rng.integers(n_choices))
-        row = next(islice(rows_answered_once.values(), place, None))
-        return self.events[row], n_choices
+        return self.events[int(rows[rng.integers(n_choices)])], n_choices
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
         """Yield the skips whose question the annotator has not answered since, oldest first."""
-        log = self._log_of(annotator)
-        rows = np.array(log.rows, np.int64)
-        is_skip = (self.events.answer[rows] == _SKIP) & self.events.live[rows]
-        skip_rows = rows[is_skip]
-        for row, pairs in zip(skip_rows.tolist(), self._pair_lists(skip_rows), strict=True):
-            # The skip itself counts once for each pair. After a later answer, the count is 2.
-            if all(log.n_answers_of_pair[pair] == 1 for pair in pairs):
-                yield self.events[row]
-
-    def pairs_of(self, annotator: str) -> dict[int, int]:
-        """Count the annotator's answers to each pair.
-
-        The keys are pairs, packed into one number with the lower item number first.
-        """
-        return self._log_of(annotator).n_answers_of_pair
-
-    def n_asked(self) -> int:
-        """Count the different pairs that each annotator answered, summed over annotators.
-
-        Cost: a sort of the judgements.
-        """
-        rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
-        pairs = self._pairs_of(rows, compared=True)
-        annotator = self.events.annotator[rows[pairs.place]]
-        # After this sort, repeated answers of an annotator to a pair follow each other. Only an
-        # answer that differs from the answer before, in the pair or the annotator, is counted.
-        by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
-        is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
-        is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
-        return int((is_new_pair | is_new_annotator).sum())
+        rows = self._rows_answered_once(annotator)
+        for row in rows[self.events.answer[rows] == SKIP].tolist():
+            yield self.events[row]
 
     def holdout_questions(self, annotator: str) -> list[tuple[int, ...]]:
         """List the items of hold-out questions, at most a hundred.
 
         The annotator has answered no pair of these questions.
         """
-        answered_pairs = self.pairs_of(annotator)
+        rows = np.flatnonzero(self.events.is_answer & self.events.is_holdout)
+        _, first_places = np.unique(self.events.question[rows], return_index=True)
+        judgements = (self.events[row] for row in rows[np.sort(first_places)].tolist())
         new_questions = (
-            items
-            for items in self._holdout_counts()
-            if answered_pairs.keys().isdisjoint(key_of(*pair) for pair in pairs_among(items))
+            tuple(sorted(judgement.items))
+            for judgement in judgements
+            if not any(self.has_compared(annotator, *pair) for pair in judgement.pairs)
         )
-        return [*islice(new_questions, 100)]
-
-    def holdout_sets(self) -> Judgements:
-        """Return the hold-out answers that name the best item of a set and are not undone."""
-        rows = np.flatnonzero(self.events.live & (self.events.best >= 0))
-        return self.events.where(rows[~self._is_usable(rows)])
-
-    def alive(self) -> Iterator[Judgement]:
-        """Yield the judgements that are not undone, oldest first, without the undos."""
-        return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
-
-    def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
-        """Return the votes as they were after the first `upto` events, oldest first.
-
-        Votes that one of these events undoes are left out.
-
-        Args:
-            upto: number of events.
-            after: number of first events whose votes are left out.
-            holdout: whether votes of the hold-out are included.
-        """
-        rows = np.arange(after, upto)
-        is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
-        is_live = self.events.are_live_after(upto, rows)
-        return self._votes(rows[is_wanted & is_live])
-
-    def soft_votes(self) -> Votes:
-        """Return all votes that are not undone; every probability counts as a share of votes.
-
-        So a measurement of 0.7 counts as 7 of 10 votes for the left item.
-        """
-        return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
-
-    def decided(self, *, holdout: bool) -> Votes:
-        """Return the votes about pairs that are neither undone nor ties.
-
-        Args:
-            holdout: whether only votes of the hold-out are returned.
-        """
-        vote_rows = np.flatnonzero(self.events.is_vote)
-        is_tie = TARGET[self.events.answer[vote_rows]] == 0.5
-        decided_rows = vote_rows[~is_tie]
-        if holdout:
-            decided_rows = decided_rows[~self._is_usable(decided_rows)]
-        return self._votes(decided_rows)
-
-    def not_by(self, annotators: Collection[str], upto: int) -> I64:
-        """Return the rows of the first `upto` events that are by none of the annotators."""
-        numbers = [self.annotators.get(name, -1) for name in annotators]
-        return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
+        return [*islice(new_questions, _MOST_HOLDOUT)]
 
     def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
         """List the questions that at least one person, but fewer people than wanted, answered.
@@ -271,78 +223,59 @@ class History:
 
         Cost: a sort of the answers.
         """
-        questions = self._pairs_answered_by_few(people) + self._sets_answered_by_few(people)
-        return [items for _, items in sorted(questions)]
+        events = self.events
+        rows = np.flatnonzero(self._is_usable)
+        question_and_person = np.column_stack((events.question[rows], events.annotator[rows]))
+        # Each person counts once for a question, even after several answers.
+        distinct = np.unique(question_and_person, axis=0)
+        n_people = np.bincount(distinct[:, 0], minlength=events.question.max(initial=-1) + 1)
+        questions, first_places = np.unique(events.question[rows], return_index=True)
+        is_holdout_answer = events.is_answer & events.is_holdout
+        is_wanted = n_people[questions] < people
+        is_wanted &= ~np.isin(questions, events.question[is_holdout_answer])
+        first_rows = np.sort(rows[first_places[is_wanted]])
+        return [tuple(sorted(self.events[row].items)) for row in first_rows.tolist()]
 
-    def _pairs_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
-        """List the pairs outside the hold-out that fewer people than wanted have answered.
+    def answers(self, upto: int, *, holdout: bool = True) -> Answers:
+        """Return the votes as they were after the first `upto` events.
 
-        Returns:
-            For each pair, the row of its first answer, and its items in ascending order.
+        Args:
+            upto: number of events.
+            holdout: whether answers of the hold-out are included.
         """
-        vote_rows = np.flatnonzero(self.events.is_vote)
-        votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
-        # `votes.first` marks the first answer of each annotator to each pair.
-        n_people_of_pair = np.bincount(votes.pair[votes.first])
-        wanted_pairs = np.flatnonzero(n_people_of_pair < people)
-        first_rows = votes.oldest()[wanted_pairs].tolist()
-        any_row_of_pair = votes.rows[votes.starts[wanted_pairs]]
-        pairs = self._packed_pairs(any_row_of_pair).tolist()
-        holdout_questions = self._holdout_counts()
-        return [
-            (row, pair_of(pair))
-            for row, pair in zip(first_rows, pairs, strict=True)
-            if pair_of(pair) not in holdout_questions
-        ]
+        events = self.events
+        is_wanted = events.is_order & (events.undone_by >= upto)
+        if not holdout:
+            is_wanted &= ~events.is_holdout
+        return self._answers(np.flatnonzero(is_wanted[:upto]))
 
-    def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
-        """List the sets of items that fewer people than wanted have answered.
+    def checking_answers(self, *, holdout: bool) -> Answers:
+        """Return the choices of a best item, without ties and undone answers.
 
-        Returns:
-            For each set, the row of its first answer, and its items in ascending order.
+        Args:
+            holdout: whether only answers of the hold-out are returned.
         """
-        rows = np.flatnonzero(self.events.is_answer & self.events.is_set)
-        if not len(rows):
-            return []
-        items = np.sort(self.events.items(rows), axis=1)  # -1 for an empty place
-        sets, first_answer, set_number = np.unique(
-            items, axis=0, return_index=True, return_inverse=True
-        )
-        # Each person counts once for a set, even after several answers about the set.
-        set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        distinct = np.unique(set_and_person, axis=0)
-        n_people_of_set = np.bincount(distinct[:, 0])
-        wanted_sets = np.flatnonzero(n_people_of_set < people)
-        first_rows = rows[first_answer[wanted_sets]].tolist()
-        items_of_sets = [
-            tuple(item for item in places if item >= 0) for places in sets[wanted_sets].tolist()
-        ]
-        holdout_questions = self._holdout_counts()
-        return [
-            (row, items)
-            for row, items in zip(first_rows, items_of_sets, strict=True)
-            if items not in holdout_questions
-        ]
+        is_wanted = self.events.is_answer
+        if holdout:
+            is_wanted &= self.events.is_holdout
+        answers = self._answers(np.flatnonzero(is_wanted))
+        is_decided = (answers.direction > 0) & (answers.share.max(axis=1, initial=0.0) > 0.5)
+        return answers.where(is_decided)
 
-    def components(self) -> I64:
-        """Number the connected components of the graph of answers without the hold-out.
+    def comparisons(self) -> Comparisons:
+        """Return the comparisons of two items that follow from all answers.
 
-        The pairs that were answered since the last call are joined one by one. After an undo, or if
-        there are more than 64 such pairs, all components are recomputed.
-
-        Returns:
-            (n,) the number of each item's component.
-
-        Cost: a look at n numbers for each answer since the last call; if all components are
-        recomputed, a pass over all answers.
+        Every probability counts as a share of votes, also a measurement.
         """
-        if self._component is None or len(self._unjoined) > _FEW_JOINS:
-            self._component = self._components(self.votes(len(self.events), holdout=False))
-        else:
-            for pair in self._unjoined:
-                self._component = _joined(self._component, *pair)
-        self._unjoined = []
-        return self._component
+        ignored = [
+            self.annotators[name]
+            for name, kind in self._probabilities.items()
+            if kind == "ignored" and name in self.annotators
+        ]
+        comparisons = Comparisons.of_table(self.events)
+        p = self.events.p[comparisons.row]
+        is_share = ~np.isnan(p) & ~np.isin(comparisons.annotator, ignored)
+        return replace(comparisons, target=np.where(is_share, p, comparisons.target))
 
     def all_components(self) -> I64:
         """Number the connected components of the graph of all answers.
@@ -350,348 +283,36 @@ class History:
         Returns:
             (n,) the number of each item's component.
         """
-        return self._components(self.votes(len(self.events)))
-
-    def _components(self, votes: Votes) -> I64:
-        """Number the connected components of the graph in which each vote joins two items."""
-        edges = np.ones(len(votes)), (votes.left, votes.right)
-        graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
+        comparisons = self.comparisons()
+        joins = np.ones(len(comparisons)), (comparisons.left, comparisons.right)
+        graph = sparse.coo_array(joins, shape=(self.n_items, self.n_items))
         component: I64 = connected_components(graph, directed=False)[1].astype(np.int64)
         return component
 
-    def _check_items(self, new: Judgements) -> None:
-        """Raise JudgementError if an event is about an unknown item."""
-        low, high = new.pairs()
-        too_low = low[low < 0]
-        too_high = high[high >= self.n_items]
-        further_too_high = new.further[new.further >= self.n_items]
-        unknown_items = np.concatenate((too_low, too_high, further_too_high))
-        if len(unknown_items):
-            raise JudgementError(f"there is no item {unknown_items[0]} among {self.n_items}")
+    @property
+    def _is_usable(self) -> Bool:
+        """Mask of the votes that may be used to choose questions: not undone, not of the hold-out.
 
-    def _undone_rows(self, start: int) -> I64:
-        """Return the rows of the judgements that the events from row `start` on undo.
-
-        Raises:
-            JudgementError: if one of these undos is invalid.
+        The mask has an entry for each event.
         """
-        events = self.events
-        undo_rows = start + np.flatnonzero(events.answer[start:] == UNDO)
-        if not len(undo_rows):
-            return undo_rows
-        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])
-        self._check_undos(undo_rows, undone_rows)
-        return undone_rows
-
-    def _check_undos(self, undo_rows: I64, undone_rows: I64) -> None:
-        """Raise JudgementError if an undo is invalid, about the first such undo.
-
-        An undo is valid if it is the first undo of an earlier answer of the same annotator.
-
-        Args:
-            undo_rows: (u,) the rows of the undos.
-            undone_rows: (u,) the row of the judgement that each undo takes back; -1 for an unknown
-                judgement.
-        """
-        undos = _Undos(undo_rows, undone_rows)
-        undos_of_known = undos.where(undone_rows >= 0)
-        first_undos = undos_of_known.where(self._are_first_undos_of_answers(undos_of_known))
-        valid_undos = first_undos.where(self._are_by_same_annotator(first_undos))
-        invalid_rows = np.setdiff1d(undo_rows, valid_undos.undo_rows)  # ascending
-        if not len(invalid_rows):
-            return
-        first_invalid_row = int(invalid_rows[0])
-        undo = self.events[first_invalid_row]
-        if first_invalid_row in first_undos.undo_rows:
-            raise undo_by_another_annotator(undo)
-        raise undo_of_unknown_judgement(undo)  # also if the judgement is undone already
-
-    def _are_first_undos_of_answers(self, undos: _Undos) -> Bool:
-        """Tell for each undo whether it is the first undo of an earlier answer."""
-        is_earlier = undos.undone_rows < undos.undo_rows
-        is_answer = self.events.answer[undos.undone_rows] != UNDO
-        is_first_undo = self.events.rows_of_first_undos(undos.undone_rows) == undos.undo_rows
-        is_first_undo_of_answer: Bool = is_earlier & is_answer & is_first_undo
-        return is_first_undo_of_answer
-
-    def _are_by_same_annotator(self, undos: _Undos) -> Bool:
-        """Tell for each undo whether its annotator gave the undone judgement."""
-        annotator = self.events.annotator
-        is_by_same: Bool = annotator[undos.undo_rows] == annotator[undos.undone_rows]
-        return is_by_same
-
-    def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
-        """Remember the pairs of new votes, so that `components` can join the items later.
-
-        At most 65 pairs are remembered. With more than 64 pairs, `components` does not read them,
-        but recomputes all components from the votes.
-        """
-        n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
-        new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
-        self._unjoined += map(pair_of, new_pairs.tolist())
-
-    def _update_counts(self, rows: I64, *, by: int) -> I64:
-        """Add the votes in the given rows to the counts, or subtract them.
-
-        Args:
-            rows: rows of the events.
-            by: 1 to add, -1 to subtract.
-
-        Returns:
-            The rows of the votes outside the hold-out.
-        """
-        if len(self.annotators) > len(self._answered):
-            # New annotators get a count of 0. The spare counts make this step seldom necessary.
-            zeros = np.zeros(len(self.annotators), np.int64)
-            self._answered = np.append(self._answered, zeros)
-        vote_rows = rows[self._is_vote(rows)]
-        usable_rows = vote_rows[self._is_usable(vote_rows)]
-        self.n_votes += by * len(vote_rows)
-        np.add.at(self._answered, self.events.annotator[vote_rows], by)
-        self._update_counts_of_items(self.seen, vote_rows, by)
-        self._update_counts_of_items(self.seen_usable, usable_rows, by)
-        return usable_rows
-
-    def _update_counts_of_items(self, counts: I64, rows: I64, by: int) -> None:
-        """Add a number, `by`, to the count of each item that the given rows are about."""
-        np.add.at(counts, self.events.left[rows], by)
-        np.add.at(counts, self.events.right[rows], by)
-        further = self.events.further[rows]  # -1 for an empty place
-        np.add.at(counts, further[further >= 0], by)
-
-    def _is_vote(self, rows: I64) -> Bool:
-        """Whether each of the rows is an answer about the order of items, undone or not."""
-        return ABOUT_ORDER[self.events.answer[rows]]
-
-    def _is_usable(self, rows: I64) -> Bool:
-        """Whether each row is a vote that may be used to choose questions: not of the hold-out."""
-        holdout = self.events.strategies.get(HOLDOUT, -1)
-        is_usable: Bool = self._is_vote(rows) & (self.events.strategy[rows] != holdout)
+        is_usable: Bool = self.events.is_answer & ~self.events.is_holdout
         return is_usable
 
-    def _packed_pairs(self, rows: I64) -> I64:
-        """Pack the items in the first two places of each row into one number.
-
-        The item with the lower number is packed first.
-        """
-        return unordered(self.events.left[rows], self.events.right[rows])
-
-    def _pairs_of(self, rows: I64, *, compared: bool = False) -> _PairsOfRows:
-        """List the pairs of items in the questions that some events are about.
-
-        A question about a set of items has every pair of the set.
-
-        Args:
-            rows: the rows of the events in the table of events.
-            compared: whether to leave out the pairs that an answer about a set does not compare,
-                which have neither its best nor its worst item.
-        """
-        is_set = self.events.is_set[rows]
-        if not is_set.any():
-            return _PairsOfRows(np.arange(len(rows)), self._packed_pairs(rows))
-        items = self.events.items(rows)
-        first, second = np.triu_indices(items.shape[1], 1)  # the two places of each pair
-        # Items fill the places from the left, so a pair exists if its second place has an item.
-        is_listed = items[:, second] >= 0
-        if compared:
-            is_listed &= self._is_compared(rows, items[:, first], items[:, second])
-        pair = unordered(items[:, first][is_listed], items[:, second][is_listed])
-        place, _ = np.nonzero(is_listed)
-        return _PairsOfRows(place, pair)
-
-    def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
-        """Tell which pairs of a question's items are compared by its answer.
-
-        An answer that names the best item compares the pairs that contain the best item, or the
-        worst item if it is named. Any other answer compares all pairs of its items.
-
-        Args:
-            rows: (q,) the rows of the events.
-            i, j: (q, p) the two items of each pair in the question.
-
-        Returns:
-            (q, p) whether each pair is compared.
-        """
-        best = self.events.best[rows][:, None]
-        worst = self.events.worst[rows][:, None]
-        names_no_best = best < 0
-        has_best = (i == best) | (j == best)
-        has_worst = (i == worst) | (j == worst)
-        is_compared: Bool = names_no_best | has_best | has_worst
-        return is_compared
-
-    def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """List the pairs that `_pairs_of` finds as one list of packed pairs for each event."""
-        if not len(rows):
-            return []
-        pairs = self._pairs_of(rows, compared=compared)
-        # The pairs of row k begin at the first pair whose place is k.
-        starts_of_later_rows = np.searchsorted(pairs.place, np.arange(1, len(rows)))
-        return [
-            pairs_of_row.tolist() for pairs_of_row in np.split(pairs.pair, starts_of_later_rows)
-        ]
-
-    def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
-        """Make votes of the given rows: first answers about pairs, then answers about sets.
-
-        Args:
-            rows: rows of the events, all of which are votes.
-            soft: whether measurements count as shares of votes.
-        """
-        is_set = self.events.is_set[rows]
-        votes = self._votes_of_pairs(rows[~is_set], soft=soft)
-        return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
-
-    def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """Make votes of the given rows, all of which are answers about pairs.
-
-        What a probability p counts as depends on the annotator. A share of votes is the target
-        itself. A measurement is stored as probit(p), beside the target of the word `left` or
-        `right`. If p is ignored, only the word counts.
-
-        Args:
-            rows: rows of the events.
-            soft: whether measurements count as shares of votes.
-        """
+    def _live_rows(self, annotator: str) -> I64:
+        """Return the rows of the annotator's judgements that are neither undone nor undos."""
         events = self.events
-        annotator = events.annotator[rows]
-        share = events.targets(rows)
-        if not self._probabilities:
-            return Votes(events.left[rows], events.right[rows], share, annotator)
-        p = events.p[rows]
-        word = events.words(rows)
-        is_ignored = self._is_by_annotators_with("ignored", rows)
-        is_measured = np.zeros(len(rows), np.bool_)
-        if not soft:
-            is_measured = self._is_by_annotators_with("measurement", rows) & ~np.isnan(p)
-        target = np.where(is_ignored | is_measured, word, share)
-        votes = Votes(events.left[rows], events.right[rows], target, annotator)
-        has_probit = is_measured & (word != 0.5)  # a tie counts as a word, even if it has a p
-        if not has_probit.any():
-            return votes
-        with np.errstate(divide="ignore"):  # the probits of 0 and 1 are infinite
-            probit = np.clip(ndtri(p), -MOST_PROBIT, MOST_PROBIT)
-        return replace(votes, probit=np.where(has_probit, probit, np.nan))
+        is_theirs: Bool = events.by(annotator) & events.live & (events.answer != UNDO)
+        return np.flatnonzero(is_theirs)
 
-    def _is_by_annotators_with(self, kind: Probabilities, rows: I64) -> Bool:
-        """Whether each row is by an annotator whose probabilities are of the given kind."""
-        numbers = [
-            self.annotators.get(name, -1)
-            for name, kind_of_annotator in self._probabilities.items()
-            if kind_of_annotator == kind
-        ]
-        return np.isin(self.events.annotator[rows], numbers)
-
-    def _answer_rows(self, rows: I64) -> tuple[I64, Bool]:
-        """Find the answer that each event is about.
-
-        Returns:
-            The row of the event itself, or for an undo the row of the undone answer; and whether
-            each event is an undo.
-        """
-        is_undo = self.events.answer[rows] == UNDO
-        answer_rows = rows.copy()
-        numbers_of_undone = self.events.undoes[rows[is_undo]]
-        answer_rows[is_undo] = self.events.rows_of_numbers(numbers_of_undone)
-        return answer_rows, is_undo
-
-    def _log_of(self, annotator: str) -> AnnotatorLog:
-        """Return the log of an annotator; the first call makes it by a pass over the events."""
-        if annotator not in self.annotators:
-            return AnnotatorLog()
-        if annotator not in self._logs:
-            self._logs[annotator] = AnnotatorLog()
-            self._update_log(self._logs[annotator], np.flatnonzero(self.events.by(annotator)))
-        return self._logs[annotator]
-
-    def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
-        """Add events of an annotator to the annotator's log, in their order.
-
-        Args:
-            log: the log of the annotator.
-            rows: the rows of the events. An answer is added to the log. An undo takes an earlier
-                answer out of the log.
-        """
-        answer_rows, is_undo = self._answer_rows(rows)
-        is_usable = self._is_usable(answer_rows)
-        pairs_of_questions = self._pair_lists(answer_rows)
-        compared_pairs_of_answers = self._pair_lists(answer_rows, compared=True)
-        answers = zip(
-            answer_rows.tolist(),
-            is_undo.tolist(),
-            is_usable.tolist(),
-            pairs_of_questions,
-            compared_pairs_of_answers,
-            strict=True,
+    def _rows_answered_once(self, annotator: str) -> I64:
+        """Return the rows of the judgements whose question the annotator has answered once."""
+        rows = self._live_rows(annotator)
+        _, first_places, n_answers = np.unique(
+            self.events.question[rows], return_index=True, return_counts=True
         )
-        for answer_row, is_undone, answer_is_usable, pairs, compared_pairs in answers:
-            question = tuple(sorted(pairs))
-            if is_undone:
-                log.take_back(answer_row, question, compared_pairs)
-            else:
-                log.add(answer_row, question, compared_pairs, answer_is_usable)
+        once: I64 = rows[np.sort(first_places[n_answers == 1])]
+        return once
 
-    def _holdout_counts(self) -> dict[tuple[int, ...], int]:
-        """Count the votes of the hold-out about each question that has any.
-
-        A question is given as its items in ascending order. The question with the oldest vote is
-        first.
-        """
-        if self._holdout is None:
-            self._holdout = {}
-            self._count_holdout(self._holdout, np.arange(len(self.events)))
-        return self._holdout
-
-    def _count_holdout(self, counts: dict[tuple[int, ...], int], rows: I64) -> None:
-        """Update the number of hold-out votes about each question by events in the given rows."""
-        answer_rows, is_undo = self._answer_rows(rows)
-        # A vote is of the hold-out if it may not be used to choose questions.
-        is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
-        changes = np.where(is_undo[is_holdout], -1, 1).tolist()
-        places = np.sort(self.events.items(answer_rows[is_holdout]), axis=1).tolist()
-        for items_of_row, change in zip(places, changes, strict=True):
-            items = tuple(item for item in items_of_row if item >= 0)  # -1 for an empty place
-            counts[items] = counts.get(items, 0) + change
-            if not counts[items]:
-                del counts[items]
-
-
-class _Undos(NamedTuple):
-    """Undos, as rows in the table of events.
-
-    Attributes:
-        undo_rows: (u,) the rows of the undos.
-        undone_rows: (u,) the row of the judgement that each undo takes back; -1 for an unknown
-            judgement.
-    """
-
-    undo_rows: I64
-    undone_rows: I64
-
-    def where(self, mask: Bool) -> _Undos:
-        """Select undos by a mask."""
-        return _Undos(self.undo_rows[mask], self.undone_rows[mask])
-
-
-class _PairsOfRows(NamedTuple):
-    """All pairs of items in the questions of some rows, row after row.
-
-    Attributes:
-        place: (m,) the index of the pair's row in the array of rows, ascending.
-        pair: (m,) the pair, packed into one number with the lower item number first.
-    """
-
-    place: I64
-    pair: I64
-
-
-def _joined(component: I64, i: int, j: int) -> I64:
-    """Join the components of items i and j, which an answer compares.
-
-    The given array is not changed, because a caller may still use it.
-    """
-    component_of_i = component[i]
-    component_of_j = component[j]
-    if component_of_i == component_of_j:
-        return component
-    return np.where(component == component_of_j, component_of_i, component)
+    def _answers(self, rows: I64) -> Answers:
+        """Convert the answers in the given rows."""
+        return Answers.of_table(self.events, rows, probabilities=self._probabilities)

@@ -7,21 +7,25 @@ a chain of unanimous answers has its greatest evidence at a variance near 0.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, Bool
 from sortnet.preference.answers import Answers
 from sortnet.preference.model import (
+    BIAS_SD,
     SHARPNESS,
     Annotators,
     Columns,
     Draws,
     Mode,
+    Posterior,
     Prior,
     bias_curve,
     choice_odds,
     find_mode,
+    likelihood,
     measurement_errors,
 )
 
@@ -32,12 +36,15 @@ _SD_BELOW, _SD_ABOVE = 0.25, 1.5
 _SHARES = np.array([0.3, 0.6, 0.85, 0.95, 0.99])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
 _SMALLER = (0.5, 0.2, 0.05, 0.01)  # variances without features that features must be better than
+_SMALLER_OF_FEATURES = (0.2, 0.05)  # variances at which features may be better
+_SMALLER_GAIN = 0.5  # gain of evidence by which such a variance must be better
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
 _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
 _BIAS_GAIN = 6.0  # twice the gain of log-likelihood by which a place bias is earned
 _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
+_P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
 _LEAST_MEDIAN = 0.5
 _DRAWS = 40
 _ENOUGH_MEASUREMENTS = 20
@@ -58,7 +65,7 @@ def choose(
     Returns:
         The prior, the annotators, and the most probable scores.
 
-    Cost: about 50 searches of a mode, and two for each annotator.
+    Cost: about 50 searches of a mode, with features 90, and two for each annotator.
     """
     rng = np.random.default_rng(seed)
     linear = prior.columns
@@ -166,8 +173,19 @@ def _choose_share(
 
 
 def _evidence_of_shares(answers: Answers, prior: Prior, annotators: Annotators) -> F64:
-    """Compute the evidence of each share above 0."""
-    return _evidence(answers, [replace(prior, share=float(x)) for x in _SHARES], annotators)
+    """Compute the evidence of each share above 0, at the variance that explains the answers best.
+
+    Where true scores differ by little, features earn nothing at the prior's variance. But useless
+    features explain a chain by chance if the variance is small, so it must be better by a margin.
+    """
+    shares = [replace(prior, share=float(share)) for share in _SHARES]
+    best = _evidence(answers, shares, annotators)
+    for factor in _SMALLER_OF_FEATURES:
+        smaller = [replace(share, variance=prior.variance * factor) for share in shares]
+        evidence = _evidence(answers, smaller, annotators) - _SMALLER_GAIN
+        if _mean_evidence(evidence) > _mean_evidence(best):
+            best = evidence
+    return best
 
 
 def _mean_evidence(evidence: F64) -> float:
@@ -189,17 +207,20 @@ def _choose_reliabilities(
     """Measure each annotator's reliability by the scores that the other answers give.
 
     An annotator who measures gets a scale in the same way. An annotator with the only answers stays
-    average.
+    average. Whoever has answered most is measured first, and is known when the others are measured:
+    somebody who prefers the worse item, with more answers than each other, would turn their signs.
     """
     columns = {name: column.copy() for name, column in vars(annotators).items()}
-    for number in range(len(annotators)):
+    so_far = Annotators(**columns)  # shares its arrays with `columns`
+    n_answers = [np.count_nonzero(answers.annotator == k) for k in range(len(annotators))]
+    for number in np.argsort(n_answers, kind="stable")[::-1].tolist():
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        mode = find_mode(answers.where(~is_own), prior, annotators, start, close=_CLOSE)
+        mode = find_mode(answers.where(~is_own), prior, so_far, start, close=_CLOSE)
         draws = mode.drawn(_DRAWS, rng)
         own = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
-        of_one = {name: column[[number]] for name, column in vars(annotators).items()}
+        of_one = {name: column[[number]] for name, column in columns.items()}
         for name, value in _reliability_by(own, draws, Annotators(**of_one), prior.tie).items():
             columns[name][number] = value[0]
     median = float(np.median(columns["reliability"]))
@@ -211,6 +232,9 @@ def _choose_reliabilities(
 
 def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float) -> dict[str, F64]:
     """Find the reliability of an annotator, and the scale of one who measures, by unseen answers.
+
+    The reliability is that of the average annotator as far as the answers do not tell otherwise;
+    its interval takes nothing for granted.
 
     Args:
         own: the answers of the annotator, who has number 0.
@@ -226,14 +250,19 @@ def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float
     log_p = np.array(
         [[left_out(own, draws, c, bias, scale, nu) for c in _RELIABILITIES] for scale in scales]
     )
-    log_p -= np.log(1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
-    best_scale = int(log_p.max(axis=1).argmax())
-    weight = np.exp(log_p[best_scale] - log_p[best_scale].max())
-    weight /= weight.sum()
+    prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
+    best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
+    p = np.exp(log_p[best_scale] - log_p[best_scale].max())
+    p_different = _P_DIFFERENT * (p @ prior) / prior.sum()
+    p_average = (1 - _P_DIFFERENT) * p[np.abs(_RELIABILITIES - 1).argmin()]
+    weight = p * prior / (p @ prior)
+    different = weight @ _RELIABILITIES
     cumulated = np.cumsum(weight)
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(weight) - 1)
     return {
-        "reliability": np.array([weight @ _RELIABILITIES]),
+        "reliability": np.array(
+            [(p_average + p_different * different) / (p_average + p_different)]
+        ),
         "low": _RELIABILITIES[[low]],
         "high": _RELIABILITIES[[high]],
         "scale": np.array([scales[best_scale]]),
@@ -318,3 +347,41 @@ def _gain_of_words(
         draws = mode.drawn(_DRAWS, np.random.default_rng(number))
         log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie))
     return log_p[0] - log_p[1]
+
+
+class MeasuredAnnotator(NamedTuple):
+    """The reliability of one annotator with its 90 % interval, and the bias to the first place."""
+
+    value: float
+    low: float
+    high: float
+    bias: float
+    bias_sd: float
+
+
+def measured_annotator(
+    answers: Answers, posterior: Posterior, number: int | None
+) -> MeasuredAnnotator:
+    """Measure one annotator by the posterior.
+
+    Args:
+        answers: the answers of the annotator.
+        posterior: the posterior of the scores.
+        number: the number of the annotator, if the posterior knows the annotator. If None, the
+            posterior was fitted without these answers, and the reliability is found by them.
+    """
+    own = replace(answers, annotator=np.zeros(len(answers), np.int64))
+    one = Annotators.average(1)
+    if number is None:
+        columns = _reliability_by(own, posterior.draws[:_DRAWS], one, posterior.prior.tie)
+        one = Annotators(**(vars(one) | columns))
+    else:
+        one = Annotators(**{name: column[[number]] for name, column in
+                            vars(posterior.annotators).items()})  # fmt: skip
+    at = likelihood(own, posterior.scores, one, posterior.prior.tie)
+    slope, stiffness = bias_curve(own, at, 1)
+    precision = float(stiffness[0]) + BIAS_SD**-2
+    bias = float(one.bias[0]) + (float(slope[0]) - float(one.bias[0]) * BIAS_SD**-2) / precision
+    return MeasuredAnnotator(
+        float(one.reliability[0]), float(one.low[0]), float(one.high[0]), bias, precision**-0.5
+    )

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sortnet.core import F64, I32, I64
 from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.model import Posterior
 
 LEVEL = 0.9  # probability that a rank is in its interval
+_DECIMALS = 9  # scores that differ by less are equal
 _COLUMNS = 4096  # columns in a block whose intervals are computed together
 _SCORES_AT_ONCE = 1 << 16  # scores in a block of draws that is sorted together
 
@@ -64,7 +65,9 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: in
     high = np.zeros(n, np.int64)
     ordered_groups = []
     for members in groups.members:
-        best_first = members[np.argsort(-posterior.scores[members], kind="stable")]
+        # Rounding errors depend on where the fit started, so they must not order equal scores.
+        worse = -np.round(posterior.scores[members], _DECIMALS)
+        best_first = members[np.argsort(worse, kind="stable")]
         ordered_groups.append(best_first)
         rank[best_first] = np.arange(1, len(members) + 1)
         lowest, highest = shortest(_ranks_in_draws(posterior, members))

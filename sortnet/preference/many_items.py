@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sortnet.core import F64, I64
+from sortnet.core import F32, F64, I64
 from sortnet.preference.answers import Answers
 from sortnet.preference.model import (
     Annotators,
@@ -95,17 +95,15 @@ def fit_many(answers: Answers, prior: Prior, annotators: Annotators, *, seed: in
     rng = np.random.default_rng(seed)
     unknowns = _Unknowns(answers, prior, annotators, rng)
     weights = unknowns.weights()
-    n = len(prior.columns)
-    scores_and_draws = np.empty((n, 1 + _DRAWS), np.float32)
-    by_features = prior.columns.values @ weights
-    scores_and_draws[:, :1] = by_features[:, :1]
-    noise = rng.standard_normal((n, _DRAWS), np.float32)
-    scores_and_draws[:, 1:] = by_features[:, 1:] + unknowns.design.residual * noise
-    scores_and_draws[unknowns.items] = unknowns.design.scores(unknowns.mode_and_draws)
+    noise = rng.standard_normal((_DRAWS, len(prior.columns)), np.float32)
+    noise *= unknowns.design.residual
+    mode_and_draws: F32 = weights.T.astype(np.float32) @ prior.columns.values.T.astype(np.float32)
+    mode_and_draws[1:] += noise
+    mode_and_draws[:, unknowns.items] = unknowns.design.scores(unknowns.mode_and_draws).T
     return Posterior(
-        scores_and_draws[:, 0].astype(np.float64),
+        mode_and_draws[0].astype(np.float64),
         None,
-        np.ascontiguousarray(scores_and_draws[:, 1:].T),
+        mode_and_draws[1:],
         unknowns.annotators,
         replace(prior, tie=unknowns.nu),
     )

@@ -403,6 +403,22 @@ class Posterior:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         return mean, np.maximum(variance, _LEAST_VARIANCE)
 
+    def p_first(self, i: I64, j: I64, c: F64 | float = 1.0, b: F64 | float = 0.0) -> F64:
+        """Predict the probability that i is named better than j, given that the answer is no tie.
+
+        The logistic function of z is averaged over the Gaussian z by the usual correction of its
+        slope, z / sqrt(1 + pi variance / 8).
+
+        Args:
+            i, j: (m,) the items in the first and in the second place.
+            c, b: reliability and bias of the annotator.
+        """
+        mean, variance = self.difference(i, j)
+        z = SHARPNESS * c * mean + b
+        spread = np.sqrt(1 + np.pi / 8 * (SHARPNESS * c) ** 2 * variance)
+        p: F64 = 1 / (1 + np.exp(-np.clip(z / spread, -700, 700)))
+        return p
+
 
 def fit(
     answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None = None, *, seed: int

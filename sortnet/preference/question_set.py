@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.random import Generator
 
-from sortnet.preference.base import Answer, Judgement, Pair, Question
+from sortnet.preference.base import Judgement, Pair, Question
 from sortnet.preference.session import Session
 
 _REPEAT = "repeat"
@@ -57,25 +57,11 @@ def _draw_judgement(
     session: Session, annotator: str, question: Question, rng: Generator
 ) -> Judgement:
     """Draw a judgement on a question, with scores from the model and the noise of an answer."""
-    if not question.further:
-        answer = _draw_answer(session, question, rng)
-        return question.answered(annotator, answer)
     items = np.array(question.items)
     first_item_repeated = np.full(len(items) - 1, items[0])
     mean, variance = session.posterior.difference(items[1:], first_item_repeated)
     # Only differences of utilities matter, so the utility of the first item is 0.
     noise_sd = (1 + variance) ** 0.5
     utilities = np.append(0.0, mean + rng.normal(size=len(mean)) * noise_sd)
-    places_best_first = np.argsort(-utilities, kind="stable")
-    worst = int(places_best_first[-1]) if session.study.worst else None
-    return question.answered_by_place(annotator, int(places_best_first[0]), worst)
-
-
-def _draw_answer(session: Session, question: Question, rng: Generator) -> Answer:
-    """Draw an answer about two items from the model; never a tie."""
-    left = np.array([question.left])
-    right = np.array([question.right])
-    mean, variance = session.posterior.difference(left, right)
-    noise_sd = float(1 + variance[0]) ** 0.5
-    margin = float(mean[0]) + rng.normal() * noise_sd
-    return "left" if margin > 0 else "right"
+    worst = int(np.argmin(utilities)) if session.study.worst else None
+    return question.answered_by_place(annotator, int(np.argmax(utilities)), worst)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from pathlib import Path
 
 from numpy.typing import ArrayLike
 
@@ -13,22 +10,21 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.asking import SessionAsking
-from sortnet.preference.base import Judgement, Pair, Question
+from sortnet.preference.base import MOST_ITEMS, Judgement, Pair, Question
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.design import design
-from sortnet.preference.fit_process import Call
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.groups import Groups
-from sortnet.preference.history import History
-from sortnet.preference.intervals import Ranking
+from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.posterior import Posterior
-from sortnet.preference.ranking import SessionRanking
-from sortnet.preference.set_choice import checked_set_size
+from sortnet.preference.model import Posterior
+from sortnet.preference.plan import Plan
+from sortnet.preference.ranking import remaining
 from sortnet.preference.stopping import Remaining
-from sortnet.preference.strategies import STRATEGIES, Strategy, top_pair
 from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
+
+STRATEGIES = ("default", "random")
 
 
 class Session:
@@ -41,7 +37,7 @@ class Session:
         features: (n, d) the features of the items; NaN is missing. None for items without features.
         n_items: the number of items n, if there are no features.
         seed: the seed of all random choices.
-        strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
+        strategy: `default`, or `random` for random questions.
         holdout: share of questions about random pairs. Their answers, the hold-out, never choose
             questions, but the ranking uses them.
         repeats: share of questions that an annotator has answered before and is asked again, with
@@ -54,9 +50,6 @@ class Session:
         set_size: number of items of a question, 2 to 6, unless `ask` names another size. A question
             has fewer items if its group has fewer, or too few may be asked about.
         study: excluded annotators, retired items, gold pairs and overlap.
-        keep: folder in which slow fits are cached, see `cached`; results do not depend on it.
-        call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
-            calls them in another process.
 
     Raises:
         JudgementError: on an unknown strategy, a set size that is not from 2 to 6, a pair in
@@ -85,8 +78,6 @@ class Session:
         groups: Iterable[Hashable] | None = None,
         set_size: int = 2,
         study: Study | None = None,
-        keep: Path | None = None,
-        call: Call = operator.call,
     ) -> None:
         """Start without events."""
         X = design(features, n_items)
@@ -96,46 +87,25 @@ class Session:
         self.holdout = holdout
         self.repeats = repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
-        strategies = _strategies_named(strategy, self.goal)
+        if strategy not in STRATEGIES:
+            raise JudgementError(f"unknown strategy {strategy!r}; known are default and random")
         self.set_size = checked_set_size(set_size)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
-        self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
-        self._history = History(self.n_items, self.study.probabilities)
-        self._lock = threading.RLock()
-        self._fitting = SessionFitting(
-            X,
-            self._history,
+        self._plan = Plan(
             groups_of_items,
+            AskablePairs(groups_of_items, retired=self.study.retired, among=among),
             self.study,
             self.goal,
-            self._lock,
-            seed=seed,
-            keep=keep,
-            call=call,
+            strategy,
+            holdout,
+            repeats,
+            self.set_size,
+            seed,
         )
-        self._asking = SessionAsking(
-            self._history,
-            self._fitting,
-            groups_of_items,
-            self._pairs,
-            self.study,
-            strategies,
-            seed=seed,
-            holdout=holdout,
-            repeats=repeats,
-        )
-        self._ranking = SessionRanking(
-            self._history,
-            self._fitting,
-            groups_of_items,
-            self._pairs,
-            self.study,
-            self.goal,
-            self._lock,
-            holdout=holdout,
-            set_size=self.set_size,
-            seed=seed,
-        )
+        self._fitting = SessionFitting(X, self.study, seed=seed)
+        self._history = self._fitting.history
+        self._lock = self._fitting.lock
+        self._asking = SessionAsking(self._plan, self._fitting)
 
     @property
     def events(self) -> int:
@@ -148,24 +118,9 @@ class Session:
         return self._history.n_votes
 
     @property
-    def behind(self) -> int:
-        """The number of events since the last fit."""
-        return self._fitting.behind
-
-    @property
-    def stale(self) -> bool:
-        """Whether `refit` would change the fit, by new events or by training a net."""
-        return self._fitting.stale
-
-    @property
-    def due(self) -> bool:
-        """Whether `refit` should be called, because many events came since the last fit."""
-        return self._fitting.due
-
-    @property
     def quick(self) -> bool:
-        """Whether `refit` takes only a few milliseconds: a small model, and no net to train."""
-        return self._fitting.quick
+        """Whether `refit` takes only a few milliseconds."""
+        return self._fitting.is_quick
 
     def tell(self, judgement: Judgement) -> None:
         """Add an event: an answer or an undo. Events of excluded annotators are ignored.
@@ -183,7 +138,6 @@ class Session:
         new_events = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
             self._history.add(new_events)
-            self._asking.record(new_events)
 
     def undo(self, annotator: str) -> Judgement | None:
         """Undo the annotator's last answer; return the undo, or None if there is no answer."""
@@ -222,16 +176,14 @@ class Session:
             wait: whether to wait for a fit that is due and takes more than a few milliseconds; if
                 not, another thread must call `refit` from time to time.
 
-        Cost: a few milliseconds up to 10,000 items. More items cost a copy of a few numbers per
-        item, see `bald`. Each time there are 5 % more events, a fit is added. If the model has more
-        than a thousand unknown scores, events since the last fit do not influence the questions.
+        Cost: a few milliseconds. Each time there are 5 % more events, a fit is added; in between,
+        answers count as if they had been as expected.
         """
         n_items_of_question = self.set_size if set_size is None else checked_set_size(set_size)
-        if wait or self._fitting.small:
+        if wait or self._fitting.is_quick:
             # The session's lock is not held yet, because a fit in another thread needs it.
             self._fitting.fit_if_due()
         with self._lock:
-            self._fitting.catch_up()
             taken = set(busy)
             questions: list[Question] = []
             for _ in range(k):
@@ -242,18 +194,13 @@ class Session:
                 taken.update(question.pairs)
             return questions
 
-    def refit(self, *, keep_net: bool = False) -> None:
+    def refit(self) -> None:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
-        Args:
-            keep_net: whether to keep the present net, unless the number of events has doubled since
-                the net was trained. A later fit without this option trains a net.
-
-        Cost: see `fit`. A fit to 100,000 answers about 10,000 items takes about a second. It takes
-        15 seconds each time there are a quarter more answers, because the scales of the model are
-        then chosen again.
+        Cost: see `fit` and `fit_many`; each time there are a quarter more events, the
+        hyperparameters are chosen again, which takes about fifty fits to 300 items.
         """
-        self._fitting.refit(keep_net=keep_net)
+        self._fitting.refit()
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """Rank all items, with an interval for each rank.
@@ -265,13 +212,18 @@ class Session:
         """
         if fresh:
             self.refit()
-        return self._ranking.items_in_order(top)
+        with self._lock:
+            posterior = self._fitting.fits.all
+            n_answers = self._history.seen()
+        # The lock is not held from here on, so that no question waits for the ranking.
+        k = self.goal.top if top is None else top
+        return rank_items(posterior, n_answers, self._plan.groups, top=k)
 
     @property
     def posterior(self) -> Posterior:
         """The posterior of the scores from the last fit to all answers."""
         with self._lock:
-            return self._fitting.fits.all.posterior
+            return self._fitting.fits.all
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """Measure the distance from the goal, and decide whether the session may stop.
@@ -281,28 +233,11 @@ class Session:
         have no hold-out, so each vote is predicted from all other votes instead.
 
         Args:
-            fresh: whether to fit all events and to renew the forecast of the questions left first.
-                If not, the last fit and the last forecast are used.
+            fresh: whether to fit all events first. If not, the last fit is used.
         """
         if fresh:
             self.refit()
-            self.renew_forecast()
-        return self._ranking.remaining()
-
-    @property
-    def forecast_due(self) -> bool:
-        """Whether `renew_forecast` would make a new forecast."""
-        return self._ranking.forecast_due
-
-    def renew_forecast(self) -> None:
-        """Forecast from the last fit how many questions are left, if a new forecast is due.
-
-        A forecast is due each time there are a quarter more events. In between, the number of
-        questions left falls by one with each answer.
-
-        Other threads may ask and tell meanwhile. Cost: see `forecast`.
-        """
-        self._ranking.renew_forecast()
+        return remaining(self._plan, self._fitting)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair of items, the lower number first, may be asked at all.
@@ -310,17 +245,15 @@ class Session:
         Both items must be in the same group, and neither may be retired. If the session was created
         with a list of pairs, `among`, the pair must be in the list.
         """
-        return pair in self._pairs
+        return pair in self._plan.pairs
 
-    def weighted(self) -> tuple[Votes, dict[str, float]]:
-        """Return the answers to train a comparator on, and the weight of each annotator's answers.
+    def weighted(self) -> tuple[Comparisons, dict[str, float]]:
+        """Return the comparisons to train a comparator on, and each annotator's reliability.
 
-        The answers are those that compare items and are not undone. The weight is the annotator's
-        reliability times the share of answers that the annotator does not give blindly. Reliability
-        is 1 for the average annotator, and below 0 for an annotator who prefers the worse item.
-        Without answers there are no weights.
+        Reliability is 1 for the average annotator, and below 0 for an annotator who prefers the
+        worse item. Without answers there are no reliabilities.
 
-        Cost: see `choose_scales`, unless the scales are cached on disk; no other fit is needed.
+        Cost: that of `refit`.
         """
         return self._fitting.weights()
 
@@ -339,10 +272,10 @@ class Session:
             study: the present study, if it has changed since the session began.
         """
         with self._lock:
-            posterior = self._fitting.fits.all.posterior
+            posterior = self._fitting.fits.all
             number_of_annotator = dict(self._history.annotators)
         # The posterior lacks annotators who gave their first answer after the last fit.
-        n_fitted = len(posterior.reliability)
+        n_fitted = len(posterior.annotators)
         fitted_numbers = {
             name: number for name, number in number_of_annotator.items() if number < n_fitted
         }
@@ -356,20 +289,6 @@ class Session:
             features=self._fitting.has_features,
         )
 
-    def better_without(self, annotator: str) -> bool:
-        """Whether the model predicts other annotators' answers better without this annotator.
-
-        Cost: two fits; see `predicted_better_without`.
-        """
-        return self._fitting.better_without(annotator)
-
-    def widened_by(self) -> str | None:
-        """Name the annotator whose answers made the intervals wider in the last fit.
-
-        None if nobody's answers did; see `widening`.
-        """
-        return self._fitting.widened_by()
-
     def answered(self, annotator: str) -> int:
         """Count an annotator's answers that compare items and are not undone."""
         with self._lock:
@@ -381,11 +300,12 @@ class Session:
             return self._history.events.so_far()
 
 
-def _strategies_named(name: str, goal: Goal) -> tuple[Strategy, ...]:
-    """Look up the strategies by name; if the goal is a top k, `default` is `top_pair`."""
-    if name not in STRATEGIES:
-        known_names = ", ".join(STRATEGIES)
-        raise JudgementError(f"unknown strategy {name!r}; known are {known_names}")
-    if name == "default" and goal.top:
-        return (top_pair,)
-    return STRATEGIES[name]
+def checked_set_size(set_size: int) -> int:
+    """Check and return the number of items of a question.
+
+    Raises:
+        JudgementError: if the number is not from 2 to 6.
+    """
+    if not 2 <= set_size <= MOST_ITEMS:
+        raise JudgementError(f"a question about {set_size} items: it takes 2 to {MOST_ITEMS}")
+    return set_size

@@ -1,8 +1,9 @@
-"""Decide whether to stop asking, by the goal, the questions left and the hold-out check."""
+"""The distance of a session from its goal, how many questions are left, and whether to stop."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from math import ceil
 from typing import NamedTuple
 
@@ -10,139 +11,67 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F64, I64, Bool
-from sortnet.messages import count
-from sortnet.preference.forecast import MANY, Forecast
-from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
-from sortnet.preference.groups import Groups, GroupStanding
-from sortnet.preference.posterior import Draws, Posterior
+from sortnet.preference.goal import SURE, Goal, above_edge, wrong_of_top
+from sortnet.preference.groups import Apart, Groups
+from sortnet.preference.model import SHARPNESS, Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
+_FUTURES = 12  # draws of the posterior that are taken as the truth
+_BISECTIONS = 6
+_MOST_GROWTH = 40.0  # of the number of answers; more are not foreseen
+_DRAWS_OF_FUTURE = 100
 _WIDEST = 3.0  # the end of a range of questions is at most 3 times the start
+# Before the draws are looked at, .7 times as many answers as so far are expected to be left. The
+# draws move this number with a weight. One near-tie decides about a top, so its weight is small.
+_USUAL_GROWTH = 0.7
+_WEIGHT_OF_ORDER, _WEIGHT_OF_TOP = 0.5, 0.3
+# A goal that is reached in fewer than 5 % of 40 futures is out of reach.
+_FUTURES_OF_ALL, _HOPELESS = 40, 0.05
+_OPEN = 0.1  # a place is open if it is wrong or right with at least this probability
+_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
 _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
 
 
+class Standing(Enum):
+    """How far a session is."""
+
+    ASKING = "the goal is not reached"
+    SHORT = "the questions that are left are too few for the goal"
+    NEAR_TIES = "near-ties keep the goal out of reach"
+    UNCHECKED = "the goal is reached, if unseen answers confirm the model"
+    CONTRADICTED = "the goal is reached by the model, which unseen answers contradict"
+    REACHED = "the goal is reached"
+    ALL_TOP = "all items are top items"
+
+
 @dataclass(frozen=True)
-class Remaining:
-    """The distance of a session from its goal.
+class GroupStanding:
+    """The distance of one group of items from the goal of the session.
 
     Attributes:
-        questions: median of the number of questions that are left until the session may stop. It is
-            at most the number of questions that annotators can still be asked. None if it is not
-            known.
-        wrong: share of pairs of items in the same group that are expected to be in the wrong order.
-            If the goal is a top, share of the top items that are expected not to belong there.
-        reached: whether the goal is reached, if the model is right.
-        holdout_n: number of hold-out answers, without ties.
-        holdout_right: share of the hold-out answers that a model fitted without them predicts.
-        holdout_expected: share of the hold-out answers that a well calibrated model predicts.
-        stop: whether to stop.
-        why: one short line on the distance from the goal, the questions left and what to do.
-        groups: the distance of each group; empty without groups.
-        left_out: whether there were no hold-out answers, so that the model was checked by all
-            answers, each predicted from all other answers.
-        fewest, most: range that has the number of questions with a probability of 80 %. A bound
-            that is not known is None.
-        details: further sentences, without a full stop.
-        apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
+        group: the number of the group, in the order of the groups' first items.
+        items: the number of items in the group.
+        answers: the number of answers about pairs in the group.
+        wrong: the expected share of the group's pairs that are in the wrong order, 0 for a single
+            item. If the goal is a top, the expected share of the top items that do not belong to
+            the top.
+        sure: the probability that no more top items are wrong than the goal allows; 1 if the goal
+            is not a top.
+        stop: whether to stop asking about the group.
     """
 
-    questions: int | None
+    group: int
+    items: int
+    answers: int
     wrong: float
-    reached: bool
-    holdout_n: int
-    holdout_right: float
-    holdout_expected: float
+    sure: float
     stop: bool
-    why: str
-    groups: tuple[GroupStanding, ...] = ()
-    left_out: bool = False
-    fewest: int | None = None
-    most: int | None = None
-    details: tuple[str, ...] = ()
-    apart: str = ""
-
-    @property
-    def checked(self) -> str:
-        """Say in a sentence which share of unseen answers the model predicts."""
-        kind = "left-out" if self.left_out else "hold-out"
-        if not self.holdout_n:
-            return f"no {kind} answers yet to check the model"
-        answers = count(self.holdout_n, f"{kind} answer")
-        return (
-            f"the model predicts {self.holdout_right:.0%} of {answers} correctly, "
-            f"{self.holdout_expected:.0%} were to be expected"
-        )
-
-    @property
-    def likely_range(self) -> tuple[int, int] | None:
-        """A narrow range of the number of questions that are left; None if it is not known.
-
-        The range lies around the median, and its end is at most 3 times its start.
-
-        >>> Remaining(30, 0.2, False, 0, 0, 0, False, "", fewest=5, most=40).likely_range
-        (18, 40)
-        """
-        if self.questions is None:
-            return None
-        factor_each_way = _WIDEST**0.5
-        low = int(self.questions / factor_each_way + 1)  # rounded up; `high` is rounded down
-        high = int(self.questions * factor_each_way)
-        if self.fewest is not None:
-            low = max(low, self.fewest)
-        if self.most is not None:
-            high = min(high, self.most)
-        return min(low, self.questions), max(high, self.questions)
-
-    @property
-    def range_left(self) -> str:
-        """The range of the number of questions left, in words; empty if it is not known."""
-        return range_in_words(self.fewest, self.most)
 
 
-def range_in_words(fewest: int | None, most: int | None) -> str:
-    """Write a range of numbers in words, rounded outwards.
-
-    A range whose end is more than 3 times its start is too wide to help. Then only its start is
-    written; if the start is below 3, only the end is written.
-
-    Args:
-        fewest: start of the range; None if the range is not known.
-        most: end of the range; None if the end is not known.
-
-    >>> range_in_words(63, 142), range_in_words(63, 400), range_in_words(63, None)
-    ('60 to 150', 'at least 60', 'at least 60')
-    >>> range_in_words(1, 12), range_in_words(7, 7), range_in_words(None, None)
-    ('at most 12', '7', '')
-    """
-    if fewest is None:
-        return ""
-    step_of_low = _rounding_step(fewest)
-    low = fewest // step_of_low * step_of_low
-    if most is None:
-        return f"at least {low:,}"
-    step_of_high = _rounding_step(most)
-    high = ceil(most / step_of_high) * step_of_high
-    if low == high:
-        return f"{low:,}"
-    if most <= _WIDEST * fewest:
-        return f"{low:,} to {high:,}"
-    if fewest >= _WIDEST:
-        return f"at least {low:,}"
-    return f"at most {high:,}"
-
-
-def _rounding_step(number: int) -> int:
-    """Return the step for rounding a number: about a tenth of the number, 1 below 20."""
-    if number < 20:
-        return 1
-    if number < 100:
-        return 5
-    return int(10 ** (len(str(number)) - 2))
-
-
-class Check(NamedTuple):
+@dataclass(frozen=True)
+class Check:
     """The check whether the model is right about unseen answers as often as it expects.
 
     Attributes:
@@ -151,85 +80,91 @@ class Check(NamedTuple):
         expected: share that a well calibrated model predicts.
         passed: whether there are enough answers, and the model is right about the expected share,
             or at most two standard errors less.
-        left_out: whether the unseen answers are all answers, each predicted from all other answers,
-            and not the hold-out.
+        left_out: whether there were no hold-out answers, so that a fifth of all answers was left
+            out of a fit to check the model.
     """
 
-    n: int
-    right: float
-    expected: float
-    passed: bool
-    left_out: bool
+    n: int = 0
+    right: float = float("nan")
+    expected: float = float("nan")
+    passed: bool = False
+    left_out: bool = False
 
 
-class Left(NamedTuple):
-    """The number of questions that are left until the session may stop.
+class OpenRanks(NamedTuple):
+    """The first and the last rank of items of a group that cannot be told apart."""
+
+    group: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """The distance of a session from its goal; the sentences about it are made by the store.
 
     Attributes:
-        fewest, most: range that has the number with a probability of 80 %. A bound that is not
-            known is None.
-        questions: median of the number; None if it is not known.
-        suffices: whether the questions that can still be asked are enough to reach the goal.
-    """
-
-    fewest: int | None
-    questions: int | None
-    most: int | None
-    suffices: bool = True
-
-
-def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Left:
-    """Estimate the number of questions left by a forecast; at most those that can still be asked.
-
-    Args:
-        forecast: the forecast; None if there is no forecast yet.
-        answered: the number of answers so far.
+        goal: the goal.
+        standing: how far the session is.
+        wrong: share of pairs of items in the same group that are expected to be in the wrong order.
+            If the goal is a top, share of the top items that are expected not to belong there.
+        sure: the probability that no more top items are wrong than the goal allows, the mean of all
+            groups; 1 if the goal is not a top.
+        check: the check of the model by unseen answers.
+        questions: number of questions that are expected to be left, of all annotators together, and
+            at most the number that can still be asked. None if it is not known.
+        fewest, most: a range for the number of questions; None if it is not known.
         n_free: the number of questions that can still be asked.
+        n_annotators: the number of annotators who have answered.
+        only_models: whether only models have answered, and no gold pair measures their errors.
+        features: whether the items have features.
+        groups: the distance of each group; empty without groups.
+        near_ties: the ranks that cannot be told apart, if they keep the goal out of reach.
+        apart: the items that nobody compared across sets; None if there are no such items.
     """
-    if forecast is None:
-        return Left(None, None, None, suffices=n_free > 0)
-    fewest, questions, most = forecast.left(answered)
-    n_needed = MANY if questions is None else questions  # not known: at least 2²⁰
-    return Left(
-        fewest=min(fewest, n_free),
-        questions=_at_most(questions, n_free),
-        most=_at_most(most, n_free),
-        suffices=n_needed <= n_free,
-    )
+
+    goal: Goal
+    standing: Standing
+    wrong: float
+    sure: float = 1.0
+    check: Check = Check()
+    questions: int | None = None
+    fewest: int | None = None
+    most: int | None = None
+    n_free: int = 0
+    n_annotators: int = 0
+    only_models: bool = False
+    features: bool = False
+    groups: tuple[GroupStanding, ...] = ()
+    near_ties: OpenRanks | None = None
+    apart: Apart | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether to stop."""
+        return self.standing in (Standing.REACHED, Standing.ALL_TOP)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal is reached, if the model is right."""
+        return self.stop or self.standing in (Standing.UNCHECKED, Standing.CONTRADICTED)
 
 
-def _at_most(number: int | None, limit: int) -> int | None:
-    """Return the smaller of a number and a limit.
-
-    The number is None, "not known", if a forecast finds that it is above 2²⁰. So the result is the
-    limit if the limit is smaller than 2²⁰; otherwise the result is not known, either.
-    """
-    if number is None:
-        return limit if limit < MANY else None
-    return min(number, limit)
-
-
-class Progress(NamedTuple):
-    """The distance from the goal by the posterior alone, before the check of the model.
+class Distance(NamedTuple):
+    """The distance of some items from the goal, by the posterior alone.
 
     Attributes:
-        wrong: share of pairs expected to be in the wrong order. If the goal is a top, share of the
-            top items expected not to belong there.
+        wrong, sure: as in `GroupStanding`.
         reached: whether the goal is reached, if the model is right.
-        summary: the distance in a short line.
-        details: the distance in a sentence.
-        is_final: whether no answer can change the distance.
     """
 
     wrong: float
+    sure: float
     reached: bool
-    summary: str
-    details: str
-    is_final: bool = False
 
 
-def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Progress:
-    """Measure the distance from the goal by the posterior.
+def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Distance:
+    """Measure the distance of all groups from the goal. Each group must reach a top.
 
     Args:
         posterior: the posterior of the scores.
@@ -240,81 +175,39 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
     Cost: a look at 20,000 pairs at most; for a goal of top items, a partition of the scores in each
     draw of the posterior.
     """
-    n_of_largest_group = max(len(members) for members in groups.members)
-    if goal.top >= n_of_largest_group:
-        summary = f"all items are of the top {goal.top}"
-        return Progress(wrong=0.0, reached=True, summary=summary, details=summary, is_final=True)
     if goal.top:
-        return _progress_of_top(posterior, groups, goal)
+        tops = [_of_top(posterior, members, goal) for members in groups.members]
+        wrong, sure, reached = np.array(tops).T
+        return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
     if groups.n_pairs <= _MANY_PAIRS:
-        i, j = groups.every()
+        pairs = groups.every()
     else:
-        i, j = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
-    mean, variance = posterior.difference(i, j)
-    wrong = wrong_share(mean, variance, posterior.tie)
-    # Shares are rounded to whole per cents. A share that misses the goal by less than 1 % has a
-    # decimal, so that the goal never looks reached.
-    misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
-    share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
-    summary = f"{share} of the pairs may be in the wrong order, the goal is {100 * goal.wrong:.3g}%"
-    return Progress(wrong, wrong <= goal.wrong, summary, goal.expected(wrong))
+        pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
+    wrong_share = _wrong_share(posterior, *pairs)
+    return Distance(wrong_share, 1.0, wrong_share <= goal.wrong)
 
 
-def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal) -> Progress:
-    """Measure the distance from a goal of top items.
-
-    Each group must reach the goal. The shares in the texts are means over the groups.
-    """
-    tops = [
-        _top_of_group(margins, goal, posterior.tie)
-        for margins in _margins_of_best(posterior, groups, goal)
-    ]
-    wrong = float(np.mean([top.wrong for top in tops]))
-    sure = float(np.mean([top.sure for top in tops]))
-    reached = all(top.sure >= SURE for top in tops)
-    summary = f"the top {goal.top} is {sure:.0%} sure, the goal is {SURE:.0%}"
-    risk = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
-    return Progress(wrong, reached, summary, f"{goal.expected(wrong)}, and {risk}")
-
-
-def _margins_of_best(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
-    """Return the margins of each group's k best items, as one (draws, k) array per group.
-
-    The best items are those with the highest expected scores. For margins see `top_margins`.
-    """
-    margins = top_margins(posterior, groups, goal.top)
-    margins_of_groups = []
-    for members in groups.members:
-        best_first = members[np.argsort(-posterior.scores[members], kind="stable")]
-        margins_of_groups.append(margins[:, best_first[: goal.top]])
-    return margins_of_groups
-
-
-class _TopOfGroup(NamedTuple):
-    """The certainty of a group's top items.
-
-    Attributes:
-        wrong: the share of the items that are expected not to belong to the top.
-        sure: the probability that no more items are wrong than the goal allows.
-    """
-
-    wrong: float
-    sure: float
-
-
-def _top_of_group(margins: Draws, goal: Goal, tie: float) -> _TopOfGroup:
-    """Measure how certain the k best items of a group are its top k.
-
-    Args:
-        margins: (draws, k) the margins of the k best items, see `top_margins`.
-        goal: the goal of the session, which is about the top.
-        tie: the tie threshold.
-    """
-    n_wrong = wrong_of_top(margins, tie)
+def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
+    """Measure how certain the k items of a group with the highest scores are its top k."""
+    scores = posterior.draws[:, members]
+    best_first = np.argsort(-posterior.scores[members], kind="stable")
+    margins: Draws = above_edge(scores, goal.top)[:, best_first[: goal.top]]
+    n_wrong = wrong_of_top(margins, posterior.tie)
     k = margins.shape[1]
     sure = float(np.mean(n_wrong <= goal.allowed(k)))
-    wrong = float(n_wrong.mean()) / max(k, 1)
-    return _TopOfGroup(wrong, sure)
+    return Distance(float(n_wrong.mean()) / max(k, 1), sure, sure >= SURE)
+
+
+def _wrong_share(posterior: Posterior, i: I64, j: I64) -> float:
+    """Compute the share of pairs that are expected to be in the wrong order.
+
+    It is the mean of Φ(-(|μ| + τ/2) / σ) over the pairs, where μ and σ are the mean and the
+    standard deviation of the difference of two scores. Items that differ by less than the tie
+    threshold τ have no wrong order. Only half of the threshold is counted, because the threshold is
+    uncertain itself.
+    """
+    mean, variance = posterior.difference(i, j)
+    return float(ndtr(-(np.abs(mean) + posterior.tie / 2) / np.sqrt(variance)).mean())
 
 
 def group_standings(
@@ -334,61 +227,156 @@ def group_standings(
     """
     rng = np.random.default_rng(seed)
     most_pairs = max(_MANY_PAIRS // len(groups), _MANY_PAIRS_OF_GROUP)
-    margins = _margins_of_best(posterior, groups, goal) if goal.top else []
     standings = []
     for number, members in enumerate(groups.members):
         if goal.top:
-            top = _top_of_group(margins[number], goal, posterior.tie)
-            wrong = top.wrong
-            reached = top.sure >= SURE
+            wrong, sure, reached = _of_top(posterior, members, goal)
         else:
-            wrong = _wrong_share_of_group(posterior, members, most_pairs, rng)
+            wrong, sure = 0.0, 1.0
+            if len(members) > 1:
+                in_group = Groups(None, len(members))  # pairs of indexes in the array `members`
+                is_few = in_group.n_pairs <= most_pairs
+                i, j = in_group.every() if is_few else in_group.draw(rng, most_pairs)
+                wrong = _wrong_share(posterior, members[i], members[j])
             reached = wrong <= goal.wrong
         # An answer about a pair counts for both of its items.
         n_group_answers = int(n_answers[members].sum()) // 2
-        standing = GroupStanding(number, len(members), n_group_answers, wrong, passed and reached)
+        stop = passed and reached
+        standing = GroupStanding(number, len(members), n_group_answers, wrong, sure, stop)
         standings.append(standing)
     return tuple(standings)
 
 
-def _wrong_share_of_group(
-    posterior: Posterior, members: I64, most_pairs: int, rng: np.random.Generator
+def questions_left(
+    posterior: Posterior, groups: Groups, goal: Goal, n_answers: int, *, seed: int
 ) -> float:
-    """Estimate the share of a group's pairs that are expected to be in the wrong order.
+    """Estimate the number of questions left.
+
+    With f times as many answers the variances of the scores are 1 / f of today's. What the session
+    would believe then is drawn: the expected scores are drawn around today's with the variance that
+    the answers take away. The number of answers is found by bisection for each of a dozen draws,
+    and the median is weighed against the usual growth.
+
+    Cost: about 70 looks at the distance from the goal.
+    """
+    growths = [_growth_needed(posterior, groups, goal, k, seed) for k in range(_FUTURES)]
+    growth = float(np.median(growths))
+    weight = _WEIGHT_OF_TOP if goal.top else _WEIGHT_OF_ORDER
+    return n_answers * float(_USUAL_GROWTH ** (1 - weight) * (growth - 1) ** weight)
+
+
+def range_of(questions: float, n_free: int) -> tuple[int, int]:
+    """Return a range around a number of questions, whose end is at most 3 times its start.
+
+    >>> range_of(30, 1000), range_of(30, 40), range_of(30, 10)
+    ((18, 51), (18, 40), (10, 10))
+    """
+    factor_each_way = _WIDEST**0.5
+    # The start is rounded up, and the end down.
+    fewest = min(ceil(questions / factor_each_way), n_free)
+    most = min(max(int(questions * factor_each_way), 1), n_free)
+    return min(fewest, most), most
+
+
+def _growth_needed(
+    posterior: Posterior, groups: Groups, goal: Goal, number: int, seed: int
+) -> float:
+    """Find by which factor the answers must grow until the goal is reached in one future.
 
     Args:
-        posterior: the posterior of the scores.
-        members: (n,) the item numbers of the group.
-        most_pairs: the largest number of pairs to look at. If the group has more pairs, this number
-            of random pairs is drawn.
-        rng: the generator of the random pairs.
+        posterior, groups, goal, seed: as in `questions_left`.
+        number: the draw of the posterior that is taken as the truth of this future.
     """
-    if len(members) < 2:
-        return 0.0
-    # The pairs are listed or drawn as pairs of indexes in the array `members`.
-    indexes = Groups(None, len(members))
-    if indexes.n_pairs <= most_pairs:
-        i, j = indexes.every()
-    else:
-        i, j = indexes.draw(rng, most_pairs)
-    mean, variance = posterior.difference(members[i], members[j])
-    return wrong_share(mean, variance, posterior.tie)
+    low, high = 0.0, float(np.log(_MOST_GROWTH))
+    truth = posterior.draws[-1 - number]
+    draws = posterior.draws[:_DRAWS_OF_FUTURE]
+    C = posterior.covariance
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        growth = float(np.exp(middle))
+        scores = posterior.scores + np.sqrt(1 - 1 / growth) * (truth - posterior.scores)
+        future = replace(
+            posterior,
+            scores=scores,
+            draws=scores + (draws - posterior.scores) / np.sqrt(growth),
+            covariance=None if C is None else C / growth,
+        )
+        if distance(future, groups, goal, seed=seed).reached:
+            high = middle
+        else:
+            low = middle
+    return float(np.exp(high))
 
 
-def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Compute the share of pairs that are expected to be in the wrong order.
+def near_ties(
+    posterior: Posterior, groups: Groups, goal: Goal, left: tuple[I64, I64, F64], *, seed: int
+) -> OpenRanks | None:
+    """Find the ranks that stay open even if every pair is answered, if they forbid the goal.
 
-    It is the mean of Φ(-(|μ| + τ/2) / σ) over the pairs. Items that differ by less than the tie
-    threshold τ have no wrong order. Only half of the threshold is counted, because the threshold is
-    uncertain itself.
+    With all pairs answered the precision of the scores is today's and the information of the
+    answers. The scores of some futures are drawn with the variance that the answers take away.
 
     Args:
-        mean: (m,) the expected difference μ of the two scores of each pair.
-        variance: (m,) the variance σ² of the difference.
-        tie: the tie threshold τ.
+        posterior: the posterior of the scores, with a covariance.
+        groups: the groups of the items.
+        goal: the goal of the session.
+        left: (m,), (m,), (m,) the two items of each pair, and how often it can still be asked.
+        seed: the seed of the draws.
+
+    Returns:
+        Ranks of the group that is furthest from the goal; None if the goal can be reached.
     """
-    sd = np.sqrt(variance)
-    return float(ndtr(-(np.abs(mean) + tie / 2) / sd).mean())
+    covariance = posterior.covariance
+    assert covariance is not None
+    precision = np.linalg.inv(covariance) + _information(posterior, *left)
+    floor = np.linalg.inv(precision).astype(np.float64)
+    values, vectors = np.linalg.eigh(covariance - floor)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    rng = np.random.default_rng(seed)
+    n = posterior.n_items
+    noise = rng.multivariate_normal(np.zeros(n), floor, _DRAWS_OF_FUTURE, method="eigh")
+    n_reached = 0
+    for _ in range(_FUTURES_OF_ALL):
+        scores = posterior.scores + root @ rng.standard_normal(n)
+        future = replace(posterior, scores=scores, draws=scores + noise, covariance=floor)
+        n_reached += distance(future, groups, goal, seed=seed).reached
+    if n_reached >= _HOPELESS * _FUTURES_OF_ALL:
+        return None
+    last = replace(posterior, draws=posterior.scores + noise, covariance=floor)
+    no_answers = np.zeros(n, np.int64)
+    standings = group_standings(last, groups, no_answers, goal, passed=False, seed=seed)
+    furthest = max(standings, key=lambda standing: standing.wrong).group
+    return OpenRanks(furthest, *_open_ranks(last, groups.members[furthest], goal))
+
+
+def _information(posterior: Posterior, i: I64, j: I64, times: F64) -> F64:
+    """Return the expected information, (n, n), of answers about these pairs."""
+    mean, variance = posterior.difference(i, j)
+    z = SHARPNESS * np.abs(mean) / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
+    p = 1 / (1 + np.exp(-np.minimum(z, 30)))
+    information = np.zeros((posterior.n_items, posterior.n_items))
+    information[i, j] = information[j, i] = -times * SHARPNESS**2 * p * (1 - p)
+    information[np.diag_indices(posterior.n_items)] = -information.sum(axis=1)
+    return information
+
+
+def _open_ranks(posterior: Posterior, members: I64, goal: Goal) -> tuple[int, int]:
+    """Return the first and the last rank of items whose place is open.
+
+    For a whole order, it is the longest run of neighbours that may be in the wrong order.
+    """
+    best_first = members[np.argsort(-posterior.scores[members], kind="stable")]
+    if goal.top:
+        q = np.mean(above_edge(posterior.draws[:, best_first], goal.top) > 0, axis=0)
+        is_open = np.minimum(q, 1 - q) >= _OPEN
+        is_open[goal.top - 1 : goal.top + 1] = True
+        ranks = np.flatnonzero(is_open) + 1
+        return int(ranks[0]), int(ranks[-1])
+    mean, variance = posterior.difference(best_first[:-1], best_first[1:])
+    is_sure = ndtr(-np.abs(mean) / np.sqrt(variance)) < _OPEN
+    ends = np.concatenate(([-1], np.flatnonzero(is_sure), [len(is_sure)]))
+    longest = int(np.argmax(np.diff(ends)))
+    return int(ends[longest]) + 2, int(ends[longest + 1]) + 1
 
 
 def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
@@ -400,76 +388,13 @@ def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
     Args:
         p: (m,) the probability of the answer that the model expects to each question.
         is_right: (m,) whether the expected answer was given.
-        left_out: whether the unseen answers are all answers, each predicted from all other answers,
-            and not the hold-out.
+        left_out: as in `Check`.
     """
     m = len(p)
     if not m:
-        return Check(0, float("nan"), float("nan"), passed=False, left_out=left_out)
+        return Check(left_out=left_out)
     share_right = float(is_right.mean())
     expected_share = float(p.mean())
     standard_error = float(np.sqrt(np.mean(p * (1 - p)) / m))
     passed = m >= ENOUGH_CHECKS and share_right >= expected_share - 2 * standard_error
     return Check(m, share_right, expected_share, passed, left_out)
-
-
-def about_models(n_models: int, is_measured: bool) -> str:
-    """Warn in a sentence that the intervals lack some errors, if only models have answered.
-
-    Args:
-        n_models: number of models that have answered.
-        is_measured: whether people's answers or gold pairs measure the errors of the models. Then,
-            or without models, the text is empty.
-    """
-    if is_measured or not n_models:
-        return ""
-    if n_models > 1:
-        return (
-            "only models have answered: they are taken to share errors as large as those by which "
-            "they differ, people's answers or gold pairs would measure them"
-        )
-    return "only a model has answered: what it is wrong about throughout is not in the intervals"
-
-
-def whether_to_stop(
-    state: Progress, goal: Goal, n_free: int, check: Check, left: Left
-) -> tuple[bool, str]:
-    """Decide whether to stop, and give the reason as a line of text.
-
-    A session stops if the goal is reached and the check of the model is passed, or if no answer can
-    change the distance from the goal.
-
-    Args:
-        state: the distance from the goal.
-        goal: the goal of the session.
-        n_free: the number of questions that can still be asked.
-        check: the check of the model.
-        left: the number of questions that are left.
-
-    Returns:
-        Whether to stop, and the reason.
-    """
-    if state.is_final:
-        return True, state.summary
-    range_left = range_in_words(left.fewest, left.most)
-    if not state.reached:
-        return False, _why_not_reached(state, range_left, n_free, suffices=left.suffices)
-    if check.passed:
-        return True, f"the goal is reached, {goal}"
-    if check.n < ENOUGH_CHECKS:
-        answers_left = f"{range_left or 'a few'} answers left"
-        return False, f"the goal seems to be reached: {answers_left} to check the model"
-    kind = "left-out" if check.left_out else "hold-out"
-    return False, (
-        f"the goal seems to be reached, but the {kind} answers contradict the model: keep answering"
-    )
-
-
-def _why_not_reached(state: Progress, range_left: str, n_free: int, *, suffices: bool) -> str:
-    """Say how far the goal is, and how many answers are left, if that is known."""
-    if not suffices:
-        questions = count(n_free, "question")
-        return f"{state.summary}: more annotators are needed, {questions} left for these"
-    if range_left:
-        return f"{state.summary}: {range_left} answers left"
-    return state.summary

@@ -1,4 +1,4 @@
-"""Decisions of administrators about a study, and the state of the study after them.
+"""Decisions of administrators about a study: of all rows about the same subject, the last counts.
 
 For example, an annotator is excluded, or a pair gets a known answer.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,7 +15,6 @@ from sortnet.errors import JudgementError, StudyError
 from sortnet.preference.base import (
     MOST_ITEMS,
     P_IN_WORDS,
-    PROBABILITIES,
     Judgement,
     Pair,
     Probabilities,
@@ -24,94 +23,82 @@ from sortnet.preference.base import (
 from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
+# The last decision on each field of `Study` and each subject.
+LastDecisions: TypeAlias = dict[tuple[str, Subject], "Decision"]
+
+_MOST = 2**31 - 1  # the largest 32-bit integer
+_LATEST = 2.0**33  # seconds since 1970: the year 2242
+_ANNOTATOR = (("annotator",),)
+_AMOUNT = (("amount",),)
+_NOTHING: tuple[tuple[str, ...], ...] = ((),)
 
 
-class _Switch(NamedTuple):
-    """A kind of decision that can be undone by a decision of the opposite kind.
+class Kind(NamedTuple):
+    """What decisions of a kind do.
 
     Attributes:
-        opposite: the opposite kind.
-        field: the field of `Study` that maps each subject to the decision in force.
-        needs: the fields of a decision that name its subject.
+        field: the field of `Study` that they set.
+        about: the fields of a decision that are set; one of these tuples.
+        value: the value that they set: whether it is so, or the meaning of probabilities. If None,
+            the value is the amount or the text of the decision.
+        type: the type of an amount.
+        least, most: the range of an amount.
     """
 
-    opposite: str
     field: str
-    needs: tuple[str, ...]
+    about: tuple[tuple[str, ...], ...]
+    value: bool | Probabilities | None = None
+    type: type[int] | type[float] | type[bool] = float
+    least: float = 0
+    most: float = _MOST
 
 
-_SWITCHES = {
-    "exclude": _Switch("include", "excluded", ("annotator",)),
-    "pause": _Switch("resume", "paused", ()),  # a decision may also name an annotator
-    "revoke": _Switch("renew", "revoked", ("annotator",)),
-    "retire": _Switch("restore", "retired", ("item",)),
-    "gold": _Switch("no-gold", "gold", ("item", "other")),
-    "model": _Switch("person", "models", ("annotator",)),
+KINDS = {
+    "exclude": Kind("excluded", _ANNOTATOR, True),
+    "include": Kind("excluded", _ANNOTATOR, False),
+    "pause": Kind("paused", (*_ANNOTATOR, ()), True),
+    "resume": Kind("paused", (*_ANNOTATOR, ()), False),
+    "revoke": Kind("revoked", _ANNOTATOR, True),
+    "renew": Kind("revoked", _ANNOTATOR, False),
+    "retire": Kind("retired", (("item",),), True),
+    "restore": Kind("retired", (("item",),), False),
+    "gold": Kind("gold", (("item", "other"),), True),
+    "no-gold": Kind("gold", (("item", "other"),), False),
+    "model": Kind("models", _ANNOTATOR, True),
+    "person": Kind("models", _ANNOTATOR, False),
+    "p-measurement": Kind("probabilities", _ANNOTATOR, "measurement"),
+    "p-share": Kind("probabilities", _ANNOTATOR, "share"),
+    "p-ignored": Kind("probabilities", _ANNOTATOR, "ignored"),
+    "quota": Kind("quotas", (("annotator", "amount"),), type=int),
+    "overlap": Kind("overlap", _AMOUNT, type=int, least=1),
+    "gold-rate": Kind("gold_rate", _AMOUNT, most=1),
+    "goal": Kind("goal", _AMOUNT, most=0.5),
+    "top": Kind("top", _AMOUNT, type=int),
+    "deadline": Kind("deadline", _AMOUNT, most=_LATEST),
+    "set-size": Kind("set_size", _AMOUNT, type=int, least=2, most=MOST_ITEMS),
+    "worst": Kind("worst", _AMOUNT, type=bool, most=1),
+    "question": Kind("question", _NOTHING),
+    "instructions": Kind("instructions", _NOTHING),
 }
-UNDONE_BY = {kind: switch.opposite for kind, switch in _SWITCHES.items()}
-UNDOES = {opposite: kind for kind, opposite in UNDONE_BY.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
 ABOUT_ONE = {"question", "gold", "no-gold"}  # kinds that each criterion has for itself
-_LARGEST = 2**31 - 1  # the largest 32-bit integer
-_LATEST = 2.0**33  # seconds since 1970: the year 2242
-_LARGEST_AMOUNT = {
-    "quota": _LARGEST,
-    "overlap": _LARGEST,
-    "gold-rate": 1.0,
-    "goal": 0.5,
-    "top": _LARGEST,
-    "deadline": _LATEST,
-    "set-size": MOST_ITEMS,
-    "worst": 1,
-}
-_SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # the smallest amount of all other kinds is 0
-_WHOLE = ("overlap", "top", "set-size")  # kinds whose amount is a whole number
-# Kinds of decisions that tell what an annotator's probabilities are: {kind: `Probabilities`}.
-ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}
 LONGEST = {"question": 500, "instructions": 50_000}  # most characters of the text, by kind
-AMOUNTS = tuple(_LARGEST_AMOUNT)  # kinds that set a number
-WORDS = tuple(LONGEST)  # kinds that set a text
-KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _STATE_IN_WORDS = {"gold": "a gold pair", "models": "a model"}
-_SUBJECT_FIELDS = ("annotator", "item", "other", "amount")
+_FIELDS_OF_DECISION = ("annotator", "item", "other", "amount")
+# The fields of `Study` that map each subject to the decision in force.
+_SWITCHED = ("excluded", "paused", "revoked", "retired", "gold", "models")
 # The fields of `Study` that decide what a session asks and how it ranks.
 _FIELDS_OF_SESSION = (
-    "excluded",
-    "retired",
-    "gold",
-    "models",
-    "overlap",
-    "gold_rate",
-    "goal",
-    "top",
-    "probabilities",
-    "set_size",
+    *("excluded", "retired", "gold", "models", "probabilities"),
+    *("overlap", "gold_rate", "goal", "top", "set_size"),
 )
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
 
 
-def _needs(kind: str) -> tuple[str, ...]:
-    """Return the names of the fields that a decision of this kind must have."""
-    if kind == "quota":
-        return "annotator", "amount"
-    if kind in AMOUNTS:
-        return ("amount",)
-    if kind in ABOUT_P:
-        return ("annotator",)
-    if kind in WORDS:
-        return ()
-    return _switch(kind).needs
-
-
-def _switch(kind: str) -> _Switch:
-    """Find the switch that decisions of this kind turn on or off."""
-    return _SWITCHES[UNDOES.get(kind, kind)]
-
-
 @dataclass(frozen=True)
 class Decision:
-    """A decision of an administrator; never changed, only undone by the opposite decision.
+    """A decision of an administrator; never changed: the last one on its subject counts.
 
     Attributes:
         kind: the name of the kind:
@@ -150,28 +137,29 @@ class Decision:
     at: float | None = None
 
     def __post_init__(self) -> None:
-        kind = self.kind
-        if kind not in KINDS:
-            raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
-        self._check_fields()
+        if self.kind not in KINDS:
+            raise StudyError(f"unknown decision {self.kind[:60]!r}; known are {', '.join(KINDS)}")
+        kind = KINDS[self.kind]
+        names = tuple(name for name in _FIELDS_OF_DECISION if getattr(self, name) is not None)
+        if names not in kind.about:
+            about = " or ".join(", ".join(fields) or "nothing" for fields in kind.about)
+            raise StudyError(f"the decision {self.kind!r} is about {about}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
         if self.amount is not None:
-            _check_amount(kind, self.amount)
+            self._check_amount(self.amount)
         n_characters = len(self.reason or "")
-        if kind in WORDS and n_characters > LONGEST[kind]:
-            text = f"{kind} of {n_characters:,} characters"
-            raise StudyError(f"{text}: at most {LONGEST[kind]:,} are shown")
+        if n_characters > LONGEST.get(self.kind, n_characters):
+            text = f"{self.kind} of {n_characters:,} characters"
+            raise StudyError(f"{text}: at most {LONGEST[self.kind]:,} are shown")
 
-    def _check_fields(self) -> None:
-        """Raise StudyError unless exactly the fields are set that this kind of decision needs."""
-        set_fields = tuple(name for name in _SUBJECT_FIELDS if getattr(self, name) is not None)
-        needs = _needs(self.kind)
-        # Without an annotator, `pause` and `resume` are about all annotators.
-        is_pause_of_one = self.kind in {"pause", "resume"} and set_fields == ("annotator",)
-        if set_fields != needs and not is_pause_of_one:
-            needed = ", ".join(needs) or "an annotator or nothing"
-            raise StudyError(f"the decision {self.kind!r} is about {needed}, and nothing else")
+    def _check_amount(self, amount: float) -> None:
+        """Raise StudyError if the amount is out of range for this kind of decision."""
+        kind = KINDS[self.kind]
+        if not kind.least <= amount <= kind.most:
+            raise StudyError(f"{self.kind} {amount:g} is not from {kind.least} to {kind.most:g}")
+        if kind.type is int and amount != int(amount):
+            raise StudyError(f"{self.kind} {amount:g} is no whole number")
 
     @property
     def subject(self) -> Subject:
@@ -186,20 +174,25 @@ class Decision:
             return self.item
         return unordered_pair(self.item, self.other)
 
+    @property
+    def key(self) -> tuple[str, Subject]:
+        """The field of `Study` that the decision sets, and the subject."""
+        return KINDS[self.kind].field, self.subject
 
-def _check_amount(kind: str, amount: float) -> None:
-    """Raise StudyError if an amount is out of range for this kind of decision."""
-    smallest = _SMALLEST_AMOUNT.get(kind, 0)
-    largest = _LARGEST_AMOUNT[kind]
-    if not smallest <= amount <= largest:
-        raise StudyError(f"{kind} {amount:g} is not from {smallest} to {largest:g}")
-    if kind == "set-size" and amount != int(amount):
-        raise StudyError(f"set-size {amount:g} is no whole number")
+    @property
+    def value(self) -> Any:
+        """The value that the decision sets: a switch, a meaning of p, a number or a text."""
+        kind = KINDS[self.kind]
+        if kind.value is not None:
+            return kind.value
+        if self.kind in LONGEST:  # without a text, the default is set
+            return self.reason or getattr(Study, kind.field)
+        return kind.type(self.amount or 0)
 
 
 @dataclass(frozen=True)
 class Study:
-    """The present state of a study, which follows from its decisions in their order.
+    """The present state of a study: the last decision on each subject.
 
     Attributes:
         excluded: annotators whose judgements do not count, and who are asked nothing.
@@ -259,7 +252,7 @@ class Study:
         A program or a function may name the best item alone, as its documentation says.
         """
         is_person = judgement.annotator not in self.models
-        if is_person and self.worst and judgement.best is not None and judgement.worst is None:
+        if is_person and self.worst and judgement.lacks_worst:
             raise JudgementError(
                 "the answer names the best item and not the worst, which is asked for, too"
             )
@@ -276,6 +269,11 @@ class Study:
         if annotator in self.revoked:
             return "revoked"
         return "active"
+
+    def reason_of_exclusion(self, annotator: str) -> str | None:
+        """Return why an annotator is excluded; None without a reason."""
+        decision = self.excluded.get(annotator)
+        return None if decision is None else decision.reason
 
     def left(self, annotator: str, answered: int) -> int | None:
         """Count the answers that are left of an annotator's quota; None without a quota."""
@@ -323,54 +321,28 @@ def said_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
-    """Compute the state of a study after decisions.
+def last_decisions(decisions: Iterable[Decision]) -> LastDecisions:
+    """Keep the last decision on each field of `Study` and each subject.
 
     Args:
         decisions: the decisions, oldest first.
-        before: the state that the decisions change. If None, it is the state without any decision.
     """
-    study = Study() if before is None else before
-    values: dict[str, Any] = {}  # the values of the fields of `Study`, by name
-    for name, value in vars(study).items():
-        values[name] = dict(value) if isinstance(value, Mapping) else value
-    for decision in decisions:
-        _apply(decision, values)
-    # The amount 0 means no quota.
-    values["quotas"] = {name: quota for name, quota in values["quotas"].items() if quota}
-    return replace(study, **values)
+    return {decision.key: decision for decision in decisions}
 
 
-def _apply(decision: Decision, values: dict[str, Any]) -> None:
-    """Change the fields of a study as a decision says.
+def study_of(decisions: Iterable[Decision]) -> Study:
+    """Return the state of a study after decisions.
 
     Args:
-        decision: the decision.
-        values: the values of the fields of `Study`, by name. They are changed in place.
+        decisions: the decisions, oldest first.
     """
-    kind = decision.kind
-    if kind in UNDONE_BY:  # such as `pause`
-        values[_switch(kind).field][decision.subject] = decision
-    elif kind in UNDOES:  # such as `resume`
-        values[_switch(kind).field].pop(decision.subject, None)
-    elif kind in ABOUT_P:
-        values["probabilities"][decision.annotator] = ABOUT_P[kind]
-    elif kind == "quota":
-        values["quotas"][decision.annotator] = int(decision.amount or 0)
-    else:  # the kind is the name of a field
-        values[kind.replace("-", "_")] = _value_set_by(decision)
-
-
-def _value_set_by(decision: Decision) -> str | float | bool:
-    """Return the new value of the field of `Study` that a decision of this kind sets."""
-    kind = decision.kind
-    if kind in WORDS:  # the reason is the new text; without a text, the default is set
-        default_text: str = getattr(Study, kind)
-        return decision.reason or default_text
-    amount = decision.amount or 0
-    if kind == "worst":
-        return bool(amount)
-    return int(amount) if kind in _WHOLE else amount
+    values: dict[str, Any] = {"probabilities": {}, "quotas": {}, **{name: {} for name in _SWITCHED}}
+    for (name, subject), decision in last_decisions(decisions).items():
+        if name not in values or not isinstance(values[name], dict):
+            values[name] = decision.value
+        elif decision.value:  # not if it is switched off; a quota of 0 is none
+            values[name][subject] = decision if name in _SWITCHED else decision.value
+    return Study(**values)
 
 
 def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -> list[str]:
@@ -397,13 +369,13 @@ def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -
     return [question_at(time) for time in times]
 
 
-def check_decision(study: Study, decision: Decision, called: str) -> None:
+def check_decision(last: LastDecisions, decision: Decision, called: str) -> None:
     """Raise StudyError if a decision would change nothing, or its text cannot be shown.
 
     A link may be renewed at any time: the old link then opens nothing.
 
     Args:
-        study: the state of the study before the decision.
+        last: the last decisions before.
         decision: the decision.
         called: what the error calls the subject of the decision, such as `annotator 'eve'`.
 
@@ -412,32 +384,19 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     """
     kind = decision.kind
     text = decision.reason or ""
-    if kind in WORDS and "\0" in text:
+    if kind in LONGEST and "\0" in text:
         raise StudyError(f"{kind} with a NUL character, which is no text: {text[:60]!r}")
     if kind == "question" and len(text.splitlines()) > 1:
         raise StudyError(f"question of several lines: {text[:60]!r}; put them in the instructions")
-    probabilities = study.probabilities.get(decision.annotator or "")
-    if kind in ABOUT_P and probabilities == ABOUT_P[kind]:
-        raise StudyError(f"the p of {called} is {P_IN_WORDS[probabilities]} already")
-    if kind in UNDONE_BY or kind in UNDOES:
-        _check_switch(study, decision, called)
-
-
-def _check_switch(study: Study, decision: Decision, called: str) -> None:
-    """Raise StudyError if a switch is already in the state that the decision sets.
-
-    A switch has two kinds of decisions, one of which undoes the other, such as `pause` and
-    `resume`.
-
-    Args:
-        study, decision, called: as in `check_decision`; the decision turns a switch on or off.
-    """
-    kind = decision.kind
-    field_name = _switch(kind).field
-    is_on = decision.subject in getattr(study, field_name)
-    state_in_words = _STATE_IN_WORDS.get(field_name, field_name)
-    if kind in UNDONE_BY and is_on:
-        raise StudyError(f"{called} is {state_in_words} already")
-    may_be_repeated = kind == "renew"  # each renewal makes another link
-    if kind in UNDOES and not may_be_repeated and not is_on:
-        raise StudyError(f"{called} is not {state_in_words}")
+    earlier = last.get(decision.key)
+    value: Any = KINDS[kind].value
+    value_before: Any = False if earlier is None else earlier.value
+    if value is None or value != value_before or kind == "renew":
+        return
+    name, _ = decision.key
+    if name == "probabilities":
+        raise StudyError(f"the p of {called} is {P_IN_WORDS[value]} already")
+    state = _STATE_IN_WORDS.get(name, name)
+    if value:
+        raise StudyError(f"{called} is {state} already")
+    raise StudyError(f"{called} is not {state}")

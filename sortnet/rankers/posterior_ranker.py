@@ -10,7 +10,7 @@ are not linear in the scaled features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,8 +20,10 @@ from sortnet.config import Settings
 from sortnet.core import F32, F64, I64, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
-from sortnet.preference.laplace import fit as fit_scores
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.answers import Answers, choices_of_two
+from sortnet.preference.hyperparameters import choose
+from sortnet.preference.many_items import fit_weights, sampled
+from sortnet.preference.model import Annotators, Columns, Prior
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Array, Saved
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
+_SAMPLE = 300  # documents whose judged pairs decide the hyperparameters
+_LEAST_SHARE = 0.3  # of the variance that features explain
 _LEAST_DEVIATION = 1e-12  # lower limit of the standard deviation of a difference of two scores
 _LEAST_VARIANCE = 1e-24  # the same limit for the variance
 
@@ -132,15 +136,22 @@ class PosteriorSettings(Settings):
         Raises:
             DataError: if `train` has grades and no judged pairs.
 
-        Cost: see `sortnet.preference.laplace.fit`; the fit has an unknown for each document.
+        Cost: the choice of hyperparameters from answers about at most 300 documents, and a fit with
+        an unknown for each document, see `fit_many`.
         """
         if train.judged is None:
             raise DataError(f"{train.source}: a posterior is learned from judged pairs, not grades")
         progress("fitting the posterior")
-        features = train.features.astype(np.float64)
-        votes = _votes_of_one_annotator(train.judged)
-        weights = fit_scores(features, votes, n_annotators=1, seed=self.seed).weights
-        scores = Scores(weights.mean, weights.draws, weights.residual)
+        answers = _answers_of_one_annotator(train.judged)
+        prior = Prior(Columns(train.features.astype(np.float64)))
+        average = Annotators.average(1)
+        sample, prior_of_sample, _ = sampled(answers, prior, self.seed, most=_SAMPLE)
+        chosen, annotators, _ = choose(sample, prior_of_sample, None, average, seed=self.seed)
+        # A ranker of new documents has features only, so some of the variance is theirs.
+        share = max(chosen.share, _LEAST_SHARE)
+        prior = replace(chosen, columns=prior.columns, share=share)
+        weights = fit_weights(answers, prior, annotators, seed=self.seed)
+        scores = Scores(weights.mean, weights.draws, prior.variance * (1 - share))
         return scores, {"answers": len(train.judged)}
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
@@ -156,26 +167,16 @@ class PosteriorSettings(Settings):
         return Scores(mean, draws, max(float(residual[0]), 0.0))
 
 
-def _votes_of_one_annotator(pairs: Pairs) -> Votes:
-    """Convert judged pairs to votes, as if a single annotator had judged all of them.
+def _answers_of_one_annotator(pairs: Pairs) -> Answers:
+    """Convert judged pairs to answers, as if a single annotator had judged all of them.
 
-    A target p, the probability that the winner is better, becomes a vote for the winner with the
-    weight p and a vote for the loser with the weight 1 - p, or a tie if p is ½.
+    The document with the lower number is shown first. If all winners were first, the fit would find
+    that the annotator prefers the first place.
     """
-    # The document with the lower number is shown on the left. If all winners were on the left, the
-    # fit would find that the annotator prefers the document on the left.
     left, right = unpacked(unordered(pairs.winner, pairs.loser))
-    is_tie = pairs.target == 0.5
     p_winner = pairs.target.astype(np.float64)
     p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)
-    # Each pair has three votes: a tie, a vote for the left and a vote for the right document. Votes
-    # with the weight 0 are then left out.
-    answers = np.repeat([0.5, 1.0, 0.0], len(pairs))
-    weight_of_tie = np.where(is_tie, 1, 0)
-    weight_of_left = np.where(is_tie, 0, p_left)
-    weight_of_right = np.where(is_tie, 0, 1 - p_left)
-    shares = np.stack([weight_of_tie, weight_of_left, weight_of_right])  # (3, m)
-    weights = (shares * pairs.weight.astype(np.float64)).ravel()
-    annotators = np.zeros(len(weights), np.int64)
-    votes = Votes(np.tile(left, 3), np.tile(right, 3), answers, annotators, weights)
-    return votes.where(weights > 0)
+    m = len(pairs)
+    items = np.column_stack((left, right))
+    answers = choices_of_two(items, p_left, np.zeros(m, np.int64), np.arange(m))
+    return replace(answers, weight=pairs.weight.astype(np.float64))

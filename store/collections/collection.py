@@ -232,9 +232,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """Make a frame with one row per judgement, in the order of their numbers.
 
         The columns `undone` and `excluded` tell whether the judgement was undone later, and whether
-        the annotator is excluded. Undos are rows too, with the items of the undone judgement. If
-        there are judgements about more than two items, their rows have `items`, `best` and `worst`
-        in place of left and right.
+        the annotator is excluded. Undos are rows too, with the items of the undone judgement.
         """
         from store.frames import judgements_frame
 
@@ -367,7 +365,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         answer = replace(judgement, **vars(live_lease.question), at=now)
         # The study is read only for an answer that may lack the worst item, which is rare. The
         # requests of a batch say themselves what they ask for.
-        if answer.best is not None and answer.worst is None and live_lease.batch is None:
+        if answer.lacks_worst and live_lease.batch is None:
             self.study().check_answer(answer)
         keys = self._annotator_keys([annotator])
         self._close_answered(lease)

@@ -9,7 +9,14 @@ from typing import Any
 from sqlalchemy import Executable, bindparam, insert, or_, select
 
 from sortnet.errors import StudyError
-from sortnet.preference.study import Decision, Study, check_decision, study_of
+from sortnet.preference.study import (
+    Decision,
+    LastDecisions,
+    Study,
+    check_decision,
+    last_decisions,
+    study_of,
+)
 from store.collections.annotator_rows import AnnotatorRows
 from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
@@ -82,20 +89,23 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             StudyError: if a decision changes nothing, or contradicts a gold pair.
         """
         earlier = self.decisions()
-        study = study_of(earlier)
+        last = last_decisions(earlier)
         is_about_items = any(decision.item is not None for decision in decisions)
         # Reading the ids of all items takes time, so they are read only for decisions about items.
         ids = list(self._item_groups()) if is_about_items else []
-        next_number = len(earlier) + 1
         numbered: list[Decision] = []
         for decision in decisions:
-            if _is_known_gold(decision, study):
-                continue
-            _check_decision(decision, study, ids)
-            numbered_decision = replace(decision, number=next_number)
-            next_number += 1
-            study = study_of([numbered_decision], study)
-            numbered.append(numbered_decision)
+            before = last.get(decision.key)
+            if decision.kind == "gold" and before is not None and before.value:
+                is_same_answer = before.item == decision.item
+                if is_same_answer:
+                    continue
+            check_decision(last, decision, _subject(decision, ids))
+            if decision.kind == "retire":
+                _check_enough_items(last, len(ids))
+            number = len(earlier) + len(numbered) + 1
+            numbered.append(replace(decision, number=number))
+            last[decision.key] = decision
         return numbered
 
     def _is_excluded_or_paused(self, annotator: int) -> bool:
@@ -148,26 +158,11 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             self._close_leases()  # the leases of all annotators
 
 
-def _check_decision(decision: Decision, study: Study, ids: Sequence[str]) -> None:
-    """Raise a StudyError if a decision changes nothing, or cannot be made.
-
-    Args:
-        decision: the decision.
-        study: the state after all earlier decisions.
-        ids: the ids of all items; may be empty if the decision is about no item.
-    """
-    check_decision(study, decision, _subject(decision, ids))
-    n_items = len(ids) - len(study.retired)
-    if decision.kind == "retire" and n_items <= 2:
+def _check_enough_items(last: LastDecisions, n_items: int) -> None:
+    """Raise a StudyError if no item may be retired, because two must stay."""
+    n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
+    if n_items - n_retired <= 2:
         raise StudyError("two items must stay to compare: restore another one first")
-
-
-def _is_known_gold(decision: Decision, study: Study) -> bool:
-    """Whether a decision adds a gold pair that the study already has, with the same answer."""
-    if decision.kind != "gold":
-        return False
-    earlier = study.gold.get(decision.subject)
-    return earlier is not None and earlier.item == decision.item  # `item` is the better item
 
 
 def _subject(decision: Decision, ids: Sequence[str]) -> str:

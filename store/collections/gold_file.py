@@ -27,14 +27,12 @@ def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[D
     decisions: dict[tuple[int, int], Decision] = {}
     for line in read_lines(Path(path), items, annotator="gold"):
         judgement = line.judgement
-        if judgement.answer not in ("left", "right"):
+        if judgement.word not in ("left", "right"):
             raise DataError(
-                f"{line.where}: the answer of a gold pair is left or right, not "
-                f"{judgement.answer!r}"
+                f"{line.where}: the answer of a gold pair is left or right, not {judgement.word!r}"
             )
-        better, worse = judgement.left, judgement.right
-        if judgement.answer == "right":
-            better, worse = worse, better
+        better = judgement.best
+        worse = judgement.right if better == judgement.left else judgement.left
         decision = Decision(kind, item=better, other=worse)
         first_decision = decisions.setdefault(judgement.pair, decision)
         if first_decision.item != better:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Subquery, bindparam, func, select, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import bindparam, func, select, update
 
 from sortnet.core import F32, F64, I64
 from sortnet.errors import DataError, StoreError
@@ -19,9 +18,7 @@ from store.database.schema import (
     AllowedPairRow,
     CollectionRow,
     ItemRow,
-    JudgementItemRow,
     JudgementRow,
-    LeaseItemRow,
     LeaseRow,
     upsert,
 )
@@ -154,30 +151,35 @@ class ItemRows(CollectionRows):
             self._take_back_separated_questions()
 
     def _refuse_separated_pairs(self, source: str) -> None:
-        """Refuse groups that separate two items of a judged pair or of an allowed pair."""
-        pairs_by_adjective = (
-            ("judged", _judged_pairs(self.number)),
-            ("judged", _pairs_of_judged_sets(self.number)),
-            ("listed", _allowed_pairs(self.number)),
-        )
+        """Refuse groups that separate two items of a judged question or of an allowed pair."""
+        is_searched = JudgementRow.collection.in_(with_criteria(self.number))
+        ids, groups = zip(*self._item_groups().items(), strict=True)
         with self.locked() as connection:
-            for adjective, pairs in pairs_by_adjective:
-                separated = _separated_items(pairs, self.number)
-                ids = connection.execute(separated.limit(1)).first()
-                if ids is not None:
-                    first_id, second_id = ids
-                    pair = f"{str(first_id)!r} and {str(second_id)!r} are a {adjective} pair"
-                    fault = f"{pair}, so they stay in one group"
-                    raise StoreError(f"collection {self.name!r}: {source}: {fault}")
+            judged = connection.execute(select(JudgementRow.items).where(is_searched)).scalars()
+            allowed = self.allowed_pairs()
+            listed = [] if allowed is None else allowed.tolist()
+            for adjective, questions in (("judged", judged), ("listed", listed)):
+                for first, *others in questions:
+                    for other in others:
+                        if groups[first] != groups[other]:
+                            pair = f"{ids[first]!r} and {ids[other]!r} are a {adjective} pair"
+                            raise StoreError(
+                                f"collection {self.name!r}: {source}: {pair}, "
+                                "so they stay in one group"
+                            )
 
     def _take_back_separated_questions(self) -> None:
         """Close the leases of open questions about items that are in different groups."""
+        is_searched = LeaseRow.collection.in_(with_criteria(self.number)) & LeaseRow.open
+        groups = [*self._item_groups().values()]
+        take_back = update(LeaseRow).where(LeaseRow.number == bindparam("lease"))
         with self.locked() as connection:
-            for pairs in (_leased_pairs(self.number), _pairs_of_leased_sets(self.number)):
-                separated = _separated_items(pairs, self.number)
-                leases = separated.with_only_columns(pairs.c.lease)
-                take_back = update(LeaseRow).where(LeaseRow.number.in_(leases))
-                connection.execute(take_back.values(open=False))
+            rows = connection.execute(select(LeaseRow.number, LeaseRow.items).where(is_searched))
+            separated = [
+                {"lease": row.number} for row in rows if len({groups[k] for k in row.items}) > 1
+            ]
+            if separated:
+                connection.execute(take_back.values(open=False), separated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,73 +252,6 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
         groups=all_grouped([row.group_name for row in rows], collection.source),
         contexts=contexts if any(contexts) else None,
         shown=shown if any(shown) else None,
-    )
-
-
-def _judged_pairs(collection: int) -> Subquery:
-    """Build a query for the pairs in the judgements of a collection and its criteria."""
-    is_searched = JudgementRow.collection.in_(with_criteria(collection))
-    return select(JudgementRow.left, JudgementRow.right).where(is_searched).subquery()
-
-
-def _pairs_of_judged_sets(collection: int) -> Subquery:
-    """Build a query for all pairs of items in judgements about more than two items."""
-    left, right = aliased(JudgementItemRow), aliased(JudgementItemRow)
-    is_one_judgement = (left.collection == right.collection) & (left.number == right.number)
-    return (
-        select(left.item.label("left"), right.item.label("right"))
-        .join(right, is_one_judgement & (left.place < right.place))
-        .where(left.collection.in_(with_criteria(collection)))
-        .subquery()
-    )
-
-
-def _allowed_pairs(collection: int) -> Subquery:
-    """Build a query for the pairs that annotators may be asked about."""
-    is_searched = AllowedPairRow.collection.in_(with_criteria(collection))
-    pairs = select(AllowedPairRow.low.label("left"), AllowedPairRow.high.label("right"))
-    return pairs.where(is_searched).subquery()
-
-
-def _leased_pairs(collection: int) -> Subquery:
-    """Build a query for the pairs in leased questions, with the key of each pair's `lease`."""
-    is_searched = LeaseRow.collection.in_(with_criteria(collection))
-    pairs = select(LeaseRow.number.label("lease"), LeaseRow.left, LeaseRow.right)
-    return pairs.where(is_searched).subquery()
-
-
-def _pairs_of_leased_sets(collection: int) -> Subquery:
-    """Build a query for all pairs of items in open questions about more than two items.
-
-    The column `lease` is the key of the pair's lease.
-    """
-    left, right = aliased(LeaseItemRow), aliased(LeaseItemRow)
-    is_of_collection = LeaseRow.collection.in_(with_criteria(collection))
-    open_leases = select(LeaseRow.number).where(is_of_collection, LeaseRow.open)
-    return (
-        select(left.lease, left.item.label("left"), right.item.label("right"))
-        .join(right, (left.lease == right.lease) & (left.place < right.place))
-        .where(left.lease.in_(open_leases))
-        .subquery()
-    )
-
-
-def _separated_items(pairs: Subquery, collection: int) -> Any:
-    """Build a query for pairs of items in different groups; a row has the ids of both items.
-
-    Args:
-        pairs: a query for pairs; its columns `left` and `right` are the numbers of the items.
-        collection: the key of the collection that has the items.
-    """
-    left, right = aliased(ItemRow), aliased(ItemRow)
-    is_left = (left.collection == collection) & (left.number == pairs.c.left)
-    is_right = (right.collection == collection) & (right.number == pairs.c.right)
-    return (
-        select(left.id, right.id)
-        .select_from(pairs)
-        .join(left, is_left)
-        .join(right, is_right)
-        .where(left.group_name != right.group_name)
     )
 
 

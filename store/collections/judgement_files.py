@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -13,20 +13,18 @@ from sortnet.errors import DataError, JudgementError
 from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.base import SET_FIELDS, Probabilities
+from sortnet.preference.base import Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
 from store.collections.formats.chosen import preference_records
-from store.collections.judgement_lines import Form, Line, read_lines
+from store.collections.judgement_lines import PLACE_COLUMNS, Form, Line, read_lines
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
-_JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
-FIELDS = ("id", "number", *(name for name in _JUDGEMENT_FIELDS if name != "number"))
-_EXPORTED_COLUMNS = (*FIELDS, "excluded")
+_JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name != "number"]
+FIELDS = ("id", "number", *_JUDGEMENT_FIELDS)
 # Columns that an export has only in the case named beside them. An import ignores the columns of
 # groups and questions.
-_SET_COLUMNS = ("items", "best", "worst")  # if a question is about more than two items
 _GROUP_COLUMNS = ("group", "context")  # if items have groups
 _QUESTION_COLUMNS = ("criterion", "question")  # if an administrator has set a question
 
@@ -57,9 +55,9 @@ def export_judgements(
 
     The formats `jsonl` and `csv` have everything, including undos, comments and flags, and
     `import_judgements` reads them. The column `at` is in seconds since 1970, `excluded` tells
-    whether the annotator is excluded. An answer about more than two items has no left and right. It
-    has the `items` in the order in which they were shown (in CSV a JSON list in one cell), the
-    `best` and the `worst`. If items have groups, each line has the group and its context. If a
+    whether the annotator is excluded. Each line has the `items` in the order in which they were
+    shown (in CSV the columns `item1`, `item2`, ...), the `answer`, the `best` and the `worst`
+    item. If items have groups, each line has the group and its context. If a
     question was set, each line has the criterion, and the question at the time of the answer.
 
     The formats `chosen` and `conversational` are JSON lines of `preference_records`, for preference
@@ -82,7 +80,6 @@ def export_judgements(
         SortNetError: if the file cannot be written.
         StoreError: if the collection has criteria.
     """
-    names: list[str] = []  # JSON lines need no list of columns
     with collection.transaction():
         collection.check_one_question()
         items = collection.items()
@@ -90,21 +87,17 @@ def export_judgements(
             is_conversational = form == "conversational"
             lines = _preference_lines(collection, items, prompt, weights, is_conversational)
         else:
-            names, lines = _judgement_lines(collection, items)
-    if form == "csv" and for_spreadsheets and _have_formulas(lines):
-        names.append(ESCAPED_COLUMN)
-        lines = [{**line, ESCAPED_COLUMN: True} for line in lines]
-    if isinstance(to, str | Path):
-        write = partial(_write_file, lines=lines, form=form, names=names, raw=not for_spreadsheets)
-        write_atomically(Path(to).resolve(), write)
+            lines = _judgement_lines(collection, items)
+            names = _columns(collection, items, lines)
+    if form == "csv":
+        write = partial(_write_csv, names=names, lines=lines, raw=not for_spreadsheets)
     else:
-        _write_lines(to, lines, form, names, raw=not for_spreadsheets)
+        write = partial(_write_json, lines=lines)
+    if isinstance(to, str | Path):
+        write_atomically(Path(to).resolve(), partial(_write_file, write=write))
+    else:
+        write(to)
     return len(lines)
-
-
-def _have_formulas(lines: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a cell of the lines {column: cell} has a text that a spreadsheet runs as formula."""
-    return any(is_formula(value) for line in lines for value in line.values())
 
 
 def _preference_lines(
@@ -133,14 +126,8 @@ def _preference_lines(
     return lines
 
 
-def _judgement_lines(
-    collection: Collection, items: Items
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of the columns, and a line {column: cell} for each judgement.
-
-    Some columns exist only if there are groups, questions about more than two items, or a text of
-    the question.
-    """
+def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any]]:
+    """Return a line {column: cell} for each judgement."""
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
@@ -149,70 +136,70 @@ def _judgement_lines(
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
         for judgement, id in zip(judgements, ids, strict=True)
     ]
-    names = list(_EXPORTED_COLUMNS)
-    if items.groups is not None:
-        names += _GROUP_COLUMNS
-    if judgements.is_set.any():  # some judgements are about more than two items
-        names += _SET_COLUMNS
     if any(decision.kind == "question" for decision in decisions):
-        names += _QUESTION_COLUMNS
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
         for line, question in zip(lines, questions, strict=True):
             line["criterion"] = collection.criterion
             line["question"] = question
-    return names, lines
+    return lines
 
 
 def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     """Return {column: cell} for a judgement, with ids in place of the items' numbers."""
     fields_and_id = {**vars(judgement), "id": id}
     cells = {name: fields_and_id[name] for name in FIELDS}
-    if judgement.further:
-        del cells["left"], cells["right"]
-        cells["items"] = [items.ids[item] for item in judgement.items]
-        cells["best"] = None if judgement.best is None else items.ids[judgement.best]
-        cells["worst"] = None if judgement.worst is None else items.ids[judgement.worst]
-    else:
-        cells["left"] = items.ids[judgement.left]
-        cells["right"] = items.ids[judgement.right]
+    cells["items"] = [items.ids[item] for item in judgement.items]
+    for name in ("best", "worst"):
+        cells[name] = None if cells[name] is None else items.ids[cells[name]]
     if items.groups is not None:
         cells["group"] = items.groups[judgement.left]
         cells["context"] = items.context(judgement.left)
     return cells
 
 
-def _write_file(
-    path: Path,
-    lines: Sequence[dict[str, Any]],
-    form: ExportForm,
-    names: Sequence[str],
-    *,
-    raw: bool,
-) -> None:
-    """Write lines to a new file, as CSV or as JSON lines."""
+def _columns(collection: Collection, items: Items, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the columns of a CSV file; the items have as many columns as the largest question."""
+    n_places = max((len(line["items"]) for line in lines), default=2)
+    at_items = FIELDS.index("items")
+    names = [*FIELDS[:at_items], *PLACE_COLUMNS[:n_places], *FIELDS[at_items + 1 :], "excluded"]
+    if items.groups is not None:
+        names += _GROUP_COLUMNS
+    if any(decision.kind == "question" for decision in collection.decisions()):
+        names += _QUESTION_COLUMNS
+    return names
+
+
+def _write_file(path: Path, write: Callable[[IO[str]], None]) -> None:
+    """Write a new file."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        _write_lines(file, lines, form, names, raw=raw)
+        write(file)
 
 
-def _write_lines(
-    file: IO[str],
-    lines: Sequence[dict[str, Any]],
-    form: ExportForm,
-    names: Sequence[str],
-    *,
-    raw: bool,
-) -> None:
-    """Write lines as CSV with the columns `names`, or in any other format as JSON lines."""
-    if form != "csv":
-        for line in lines:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        return
-    rows: list[list[Any]] = []
+def _write_json(file: IO[str], lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write lines as JSON."""
     for line in lines:
-        cells = dict(line)
-        if "items" in line:
-            cells["items"] = json.dumps(line["items"], ensure_ascii=False)
-        rows.append([cells.get(name) for name in names])
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _write_csv(
+    file: IO[str], names: Sequence[str], lines: Sequence[Mapping[str, Any]], *, raw: bool
+) -> None:
+    """Write lines as CSV, with a column for each place of an item.
+
+    Args:
+        file: the file.
+        names: the names of the columns.
+        lines: the lines {column: cell}.
+        raw: whether texts that a spreadsheet would run as formulas get no apostrophe.
+    """
+    cells_of_lines = [
+        {**line, **dict(zip(PLACE_COLUMNS, line["items"], strict=False))} for line in lines
+    ]
+    rows = [[cells.get(name) for name in names] for cells in cells_of_lines]
+    has_formulas = any(is_formula(value) for row in rows for value in row)
+    if has_formulas and not raw:
+        names = [*names, ESCAPED_COLUMN]
+        rows = [[*row, True] for row in rows]
     write_csv(file, names, rows, raw=raw)
 
 
@@ -227,11 +214,11 @@ def import_judgements(
 ) -> Imported:
     """Add all judgements of a file to a collection of the same items, or none after an error.
 
-    Each line needs an annotator, and left, right and answer, or winner and loser. Items are named
-    by their ids. A line about more than two items has `items`, a list of three to six ids, with
-    `best` and perhaps `worst`, or with the answer same, skip or cant-say. Columns may also be
-    called arg1, arg2, value, ...; an answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0,
-    ..., skip, cant-say, or an item's id.
+    Each line needs an annotator, and items and best, or left, right and answer, or winner and
+    loser. Items are named by their ids. `items` is a list of two to six ids; CSV may have columns
+    item1, item2, ... instead. `best` and perhaps `worst` are ids, or else `answer` is same, skip or
+    cant-say. Columns of two items may also be called left, arg1, right, arg2, value, ...; an answer
+    about two is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., or an item's id.
 
     Judgements get new numbers after the existing judgements, and undos are adjusted. A judgement is
     recognised by its `id`. A line without `id` is recognised by its content and the number of equal
@@ -276,8 +263,7 @@ def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None
 
     A collection that asks about pairs takes answers that name the best item only.
     """
-    answers = [line.judgement for line in lines]
-    if all(answer.best is None or answer.worst is not None for answer in answers):
+    if not any(line.judgement.lacks_worst for line in lines):
         return
     study = collection.study()
     if study.set_size == 2:

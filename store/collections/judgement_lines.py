@@ -7,20 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.files import TABLES, shown, suffix_of
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.preference import ANSWERS, Answer, Judgement
-from sortnet.preference.base import (
-    MOST_ITEMS,
-    SET_ANSWERS,
-    check_choice,
-    check_items,
-    check_undo,
-)
+from sortnet.preference import ANSWERS, Judgement
+from sortnet.preference.base import MOST_ITEMS, SIDES, Word, check_undo
 from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection_rows import checked_name
 from store.collections.formats.faults import refuse
@@ -31,23 +25,21 @@ from store.csv_file import without_escapes
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 
 _EXPORTED_ALWAYS = {"id", "number"}  # columns that the exports of all versions have
-_ANSWER_COLUMNS = {"left", "right", "answer"}
 _WINNER_COLUMNS = {"winner", "loser"}
-_SET_COLUMNS = ({"items", "answer"}, {"items", "best"})
-_COLUMNS_OF_ANSWERS = (_WINNER_COLUMNS, _ANSWER_COLUMNS, *_SET_COLUMNS)  # a row needs one of these
+# The columns of the items in their places; files of votes have other names for the first two.
+PLACE_COLUMNS = tuple(f"item{place}" for place in range(1, MOST_ITEMS + 1))
+_PLACES = ("left", "right", *PLACE_COLUMNS[2:])
 # The names that files of votes use for our columns, in lower case.
 _COLUMN_ALIASES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
     "right": ("right", "arg2", "item2", "item_2", "second", "a2", "b"),
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
 }
-# The words that files of votes use for our answers, in lower case.
-_ANSWER_OF_WORD: dict[str, Answer] = {
+# The words that files of votes use for answers about two items, in lower case.
+_WORD_OF_VOTE: dict[str, Word] = {
     **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1", "model_a"), "left"),
     **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2", "model_b"), "right"),
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
-    "skip": "skip",
-    "cant-say": "cant-say",
 }
 
 
@@ -66,23 +58,6 @@ class Line:
     id: str
     judgement: Judgement
     row: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _AnswerCells:
-    """The answer in a row of a file.
-
-    Attributes:
-        items: the numbers of the items in the order in which they were shown.
-        answer: the answer.
-        best: the number of the item chosen as the best of more than two.
-        worst: the number of the item chosen as the worst of more than two.
-    """
-
-    items: tuple[int, ...]
-    answer: Answer
-    best: int | None = None
-    worst: int | None = None
 
 
 def read_lines(
@@ -283,10 +258,8 @@ def _read_line(
         # The annotator is set first, because an id is made of all cells of the line.
         cells.setdefault("annotator", annotator)
     id = read_id(place, cells["id"]) if "id" in cells else earlier.make_id(cells)
-    answer_cells = _read_answer(place, cells, number_of_id, id)
-    is_undo = answer_cells.answer == "undo"
-    has_undone_number = "undoes" in cells
-    if is_undo != has_undone_number:
+    items, word = _read_answer(place, cells, number_of_id, id)
+    if (word == "undo") != ("undoes" in cells):
         refuse(place, '`undoes` must be set if and only if answer is "undo"')
     # All further columns, such as comments and times, are fields of the judgement.
     facts = {
@@ -294,17 +267,15 @@ def _read_line(
         for column, cell in cells.items()
         if column in CELL_READERS
     }
-    left, right, *further = answer_cells.items
-    judgement = Judgement(
-        _read_annotator(place, cells),
-        left,
-        right,
-        answer_cells.answer,
-        **facts,
-        further=tuple(further),
-        best=answer_cells.best,
-        worst=answer_cells.worst,
-    )
+    for column in ("best", "worst"):
+        if column in cells:
+            facts[column] = _read_item(place, cells[column], number_of_id)
+            if facts[column] not in items:
+                refuse(place, f"{column} {shown(cells[column])} is none of the items in question")
+    try:
+        judgement = Judgement.of(_read_annotator(place, cells), items, word, **facts)
+    except JudgementError as error:
+        refuse(place, str(error))
     return Line(place, id, judgement, record)
 
 
@@ -315,7 +286,9 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
         DataError: if the row lacks a cell that every answer needs.
     """
     cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
-    if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
+    has_items = "items" in cells or cells.keys() >= {"left", "right"}
+    has_answer = "answer" in cells or "best" in cells
+    if not (has_items and has_answer) and not cells.keys() >= _WINNER_COLUMNS:
         columns_of_row = listed(map(str, record)) or "nothing"
         needed = "left, right and answer, or winner and loser, or items and best"
         refuse(place, f"needs {needed}; there is {columns_of_row}")
@@ -324,131 +297,62 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_answer(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
-) -> _AnswerCells:
-    """Read the answer of a row.
+) -> tuple[tuple[int, ...], Word]:
+    """Read the items of a row in their places, and the answer in words.
 
-    The row has winner and loser, or left, right and answer. A row about more than two items has
-    items instead.
+    If the row names winner and loser, the last character of the id decides whether the winner is in
+    the first place. If it was always there, annotators would seem to prefer this place.
     """
-    if cells.keys() >= _WINNER_COLUMNS:
-        return _read_winner(place, cells, number_of_id, id)
-    if cells.keys() >= _ANSWER_COLUMNS:
-        return _read_sides(place, cells, number_of_id)
-    return _read_set(place, cells, number_of_id)
-
-
-def _read_winner(
-    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
-) -> _AnswerCells:
-    """Read the answer of a row that names winner and loser.
-
-    The last character of the id decides whether the winner is left or right. If the winner was
-    always left, annotators would seem to prefer the left side.
-    """
+    if not cells.keys() >= _WINNER_COLUMNS:
+        items = _read_items(place, _ids_of_items(cells), number_of_id)
+        return items, _read_word(place, cells.get("answer", "best"), items, number_of_id)
     if "answer" in cells:
         refuse(place, "has both answer and winner, loser: leave out one or the other")
+    winner, loser = _read_items(place, [cells["winner"], cells["loser"]], number_of_id)
     last_digit = int(id[-1:], base=36)  # an id has letters and digits
-    is_winner_left = last_digit % 2 == 1
-    if is_winner_left:
-        items = _read_pair(place, cells, number_of_id, ("winner", "loser"))
-        return _AnswerCells(items, "left")
-    items = _read_pair(place, cells, number_of_id, ("loser", "winner"))
-    return _AnswerCells(items, "right")
+    if last_digit % 2 == 1:
+        return (winner, loser), "left"
+    return (loser, winner), "right"
 
 
-def _read_sides(
-    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int]
-) -> _AnswerCells:
-    """Read the answer of a row that names left, right and answer."""
-    left, right = _read_pair(place, cells, number_of_id, ("left", "right"))
-    answer = cells["answer"]
-    if answer not in ANSWERS:
-        word = str(answer).strip()
+def _read_word(
+    place: str, answer: Any, items: tuple[int, ...], number_of_id: Mapping[str, int]
+) -> Word:
+    """Read the cell of an answer, which about two items may also be an id or a word of votes."""
+    if answer in (*SIDES, *ANSWERS):
+        return cast(Word, answer)
+    text = str(answer).strip()
+    if len(items) == 2:
         # A word that is the id of an item means this item, even if the id is 1 or 2.
-        named_item = number_of_id.get(word)
-        if named_item == left:
-            answer = "left"
-        elif named_item == right:
-            answer = "right"
-        else:
-            answer = _ANSWER_OF_WORD.get(word.lower())  # None if the word is unknown
-    if answer is None:
-        _refuse_unknown_answer(place, cells["answer"])
-    if answer in SET_ANSWERS:
-        refuse(place, f"{answer!r} is no answer about two items")
-    return _AnswerCells((left, right), answer)
+        side_of_item: dict[int | None, Word] = {items[0]: "left", items[1]: "right"}
+        word = side_of_item.get(number_of_id.get(text)) or _WORD_OF_VOTE.get(text.lower())
+        if word is not None:
+            return word
+    known = ", ".join((*SIDES, *ANSWERS))
+    refuse(place, f"unknown answer {shown(answer)}; known are {known}")
 
 
-def _refuse_unknown_answer(place: str, answer: Any) -> NoReturn:
-    """Refuse a cell that names no answer, and list the known answers."""
-    answers = ", ".join(ANSWERS)
-    refuse(place, f"unknown answer {shown(answer)}; known are {answers}")
-
-
-def _read_set(
-    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int]
-) -> _AnswerCells:
-    """Read the answer of a row about more than two items."""
-    items = _read_items(place, cells["items"], number_of_id)
-    if "p" in cells:
-        refuse(place, f"a p is for two items, and there are {len(items)}")
-    best = _read_chosen(place, cells, "best", number_of_id)
-    worst = _read_chosen(place, cells, "worst", number_of_id)
-    answer: Answer = cells.get("answer", "best")
-    if answer not in ANSWERS:
-        _refuse_unknown_answer(place, answer)
-    for column, item in (("best", best), ("worst", worst)):
-        if item is not None and item not in items:
-            refuse(place, f"{column} {shown(cells[column])} is none of the items in question")
-    if best is not None and best == worst:
-        refuse(place, f"item {shown(cells['best'])} cannot be the best and the worst")
+def _ids_of_items(cells: Mapping[str, Any]) -> Any:
+    """List the ids of a row's items in their places: a list in one cell, or a cell for each."""
+    if "items" not in cells:
+        return [cells[column] for column in _PLACES if column in cells]
+    if not isinstance(cells["items"], str):
+        return cells["items"]
     try:
-        check_items(items, answer)
-        check_choice(items, answer, best, worst)
-    except JudgementError as error:
-        refuse(place, str(error))
-    return _AnswerCells(items, answer, best, worst)
-
-
-def _read_chosen(
-    place: str, cells: Mapping[str, Any], column: str, number_of_id: Mapping[str, int]
-) -> int | None:
-    """Read the number of the item in the column `best` or `worst`; None if the cell is empty."""
-    if column not in cells:
+        return json.loads(cells["items"])
+    except (ValueError, RecursionError):
         return None
-    return _read_item(place, cells[column], number_of_id)
 
 
-def _read_items(place: str, value: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:
-    """Read the numbers of three to six items from a list of ids, or from the list as JSON text."""
-    ids = value
-    if isinstance(value, str):
-        try:
-            ids = json.loads(value)
-        except (ValueError, RecursionError):
-            ids = None
-    if not isinstance(ids, list) or not 2 < len(ids) <= MOST_ITEMS:
-        refuse(place, f"items {shown(value)} is no list of 3 to {MOST_ITEMS} ids")
+def _read_items(place: str, ids: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:
+    """Read the numbers of two to six different items from a list of ids."""
+    if not isinstance(ids, list) or not 2 <= len(ids) <= MOST_ITEMS:
+        refuse(place, f"items {shown(ids)} is no list of 2 to {MOST_ITEMS} ids")
     items = tuple(_read_item(place, id, number_of_id) for id in ids)
     for id in ids:
         if ids.count(id) > 1:
             refuse(place, f"item {shown(id)} cannot be compared with itself")
     return items
-
-
-def _read_pair(
-    place: str,
-    cells: Mapping[str, Any],
-    number_of_id: Mapping[str, int],
-    columns: tuple[str, str],
-) -> tuple[int, int]:
-    """Read the numbers of the items that two columns of a row name; the items must differ."""
-    first_column, second_column = columns
-    first = _read_item(place, cells[first_column], number_of_id)
-    second = _read_item(place, cells[second_column], number_of_id)
-    if first == second:
-        refuse(place, f"item {shown(cells[first_column])} cannot be compared with itself")
-    return first, second
 
 
 def _read_item(place: str, value: Any, number_of_id: Mapping[str, int]) -> int:

@@ -6,17 +6,17 @@ No two open questions share a pair, even if the questions are about more than tw
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
 from store.collections.collection_rows import CollectionRows
 from store.database.process import Process
-from store.database.schema import AnnotatorRow, LeaseItemRow, LeaseRow
+from store.database.schema import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
 
@@ -57,8 +57,10 @@ class Lease:
         return is_process_unknown or self.process == new_process or self.process.has_ended()
 
 
-_LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
-    AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
+_LEASES = (
+    select(LeaseRow.__table__, AnnotatorRow.name)
+    .join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
+    .order_by(LeaseRow.number)
 )
 # Statements that run at every answer are built once, because building a statement takes longer than
 # running it.
@@ -68,34 +70,8 @@ _IN_COLLECTION = LeaseRow.collection == bindparam("of")
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
-class _StoredLease(NamedTuple):
-    """A lease in the database, and whether it is open: neither answered nor taken back."""
-
-    lease: Lease
-    is_open: bool
-
-
-class _Queries(NamedTuple):
-    """Two queries: of rows of leases, and of the items of leases about more than two items."""
-
-    leases: Executable
-    items: Executable
-
-    @classmethod
-    def where(cls, *conditions: ColumnElement[bool] | Any) -> _Queries:
-        """Build queries for the leases that meet all conditions, in the order of creation."""
-        leases = _LEASES.where(*conditions).order_by(LeaseRow.number)
-        numbers_of_leases = select(LeaseRow.number).where(*conditions)
-        items = (
-            select(LeaseItemRow.lease, LeaseItemRow.item)
-            .where(LeaseItemRow.lease.in_(numbers_of_leases))
-            .order_by(LeaseItemRow.lease, LeaseItemRow.place)
-        )
-        return cls(leases, items)
-
-
-_ALL_LIVE = _Queries.where(*_LIVE)
-_BY_ID = _Queries.where(_IN_COLLECTION, LeaseRow.id == bindparam("lease"))
+_ALL_LIVE = _LEASES.where(*_LIVE)
+_BY_ID = _LEASES.where(_IN_COLLECTION, LeaseRow.id == bindparam("lease"))
 _CLOSE = update(LeaseRow).where(_IN_COLLECTION, LeaseRow.open).values(open=False)
 _CLOSE_EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
 _CLOSE_BY_ID = _CLOSE.where(LeaseRow.id == bindparam("lease"))
@@ -115,11 +91,12 @@ class LeaseRows(CollectionRows):
 
     def question(self, lease: str) -> Question:
         """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
-        return self._stored_lease(lease).lease.question
+        stored_lease, _ = self._stored_lease(lease)
+        return stored_lease.question
 
     def question_of_batch(self, batch: str, lease: str) -> Question:
         """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
-        stored_lease = self._stored_lease(lease).lease
+        stored_lease, _ = self._stored_lease(lease)
         if stored_lease.batch != batch:
             raise LeaseError(f"lease {str(lease)!r} is not of batch {batch}")
         return stored_lease.question
@@ -128,7 +105,7 @@ class LeaseRows(CollectionRows):
         """List all live leases, in the order of creation."""
         parameters = {"of": self.number, "now": now}
         with self.transaction() as connection:
-            return [stored.lease for stored in _read_leases(connection, _ALL_LIVE, parameters)]
+            return [_lease_of_row(row) for row in connection.execute(_ALL_LIVE, parameters)]
 
     def _take_leases(
         self,
@@ -195,20 +172,30 @@ class LeaseRows(CollectionRows):
         return renewed
 
     def _insert_leases(self, leases: Sequence[Lease], annotator: int, now: float) -> None:
-        """Store new leases of an annotator, with the items of questions about more than two items.
+        """Store new leases of an annotator.
 
         Args:
             leases: the leases.
             annotator: key of the annotator.
             now: the present time, in seconds since 1970.
         """
-        if not leases:
-            return
-        common = {"collection": self.number, "annotator": annotator, "created": now}
-        rows = [{**_columns_of_lease(lease), **common} for lease in leases]
-        with self.locked() as connection:
-            connection.execute(insert(LeaseRow), rows)
-            _insert_items(connection, [lease for lease in leases if lease.question.further])
+        rows = [
+            {
+                **vars(lease.question),
+                **lease.process._asdict(),
+                "id": lease.id,
+                "collection": self.number,
+                "annotator": annotator,
+                "created": now,
+                "expires": lease.expires,
+                "open": True,
+                "batch": lease.batch,
+            }
+            for lease in leases
+        ]
+        if rows:
+            with self.locked() as connection:
+                connection.execute(insert(LeaseRow), rows)
 
     def _close_leases(self, *conditions: ColumnElement[bool]) -> None:
         """Close the open leases for which all conditions hold."""
@@ -217,27 +204,30 @@ class LeaseRows(CollectionRows):
 
     def _close_leases_about(self, item: int) -> None:
         """Close the open leases whose questions are about an item."""
-        has_item_in_set = LeaseRow.number.in_(
-            select(LeaseItemRow.lease).where(LeaseItemRow.item == item)
-        )
-        self._close_leases(or_(LeaseRow.low == item, LeaseRow.high == item, has_item_in_set))
+        with self.locked() as connection:
+            query = select(LeaseRow.number, LeaseRow.items).where(_IN_COLLECTION, LeaseRow.open)
+            rows = connection.execute(query, {"of": self.number})
+            numbers = [row.number for row in rows if item in row.items]
+        self._close_leases(LeaseRow.number.in_(numbers))
 
     def _close_answered(self, id: str) -> None:
         """Close a lease, because its question is answered."""
         with self.locked() as connection:
             connection.execute(_CLOSE_BY_ID, {"of": self.number, "lease": id})
 
-    def _stored_lease(self, id: str) -> _StoredLease:
-        """Read the lease with an id, which may be closed or expired.
+    def _stored_lease(self, id: str) -> tuple[Lease, bool]:
+        """Read the lease with an id, which may be expired, and whether it is open.
+
+        A lease is closed when its question is answered or taken back.
 
         Raises:
             LeaseError: if there is no such lease.
         """
         if may_be_lease_id(id):
             with self.transaction() as connection:
-                leases = _read_leases(connection, _BY_ID, {"of": self.number, "lease": id})
-            if leases:
-                return leases[0]
+                row = connection.execute(_BY_ID, {"of": self.number, "lease": id}).first()
+            if row is not None:
+                return _lease_of_row(row), row.open
         raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
 
     def _live_lease_of(self, id: str, annotator: str, now: float) -> Lease:
@@ -270,81 +260,10 @@ def _without_leased(questions: Sequence[Question], live: Sequence[Lease]) -> lis
     return free_questions
 
 
-def _read_leases(
-    connection: Connection, queries: _Queries, parameters: Mapping[str, Any]
-) -> list[_StoredLease]:
-    """Run the queries of leases, and return the leases.
-
-    Args:
-        connection: an open transaction.
-        queries: the queries of the leases.
-        parameters: {name: value} of the parameters of the queries.
-    """
-    rows = connection.execute(queries.leases, parameters).all()
-    items_of_lease: dict[int, list[int]] = {}
-    for row in rows:
-        items_of_lease[row.number] = [] if _is_about_set(row) else [row.left, row.right]
-    if any(map(_is_about_set, rows)):
-        for lease_number, item in connection.execute(queries.items, parameters):
-            items_of_lease[lease_number].append(item)
-    return [_StoredLease(_lease_of_row(row, items_of_lease[row.number]), row.open) for row in rows]
-
-
-def _is_about_set(row: Any) -> bool:
-    """Whether a lease is about more than two items, which are not in its row.
-
-    The items are in the table `LeaseItemRow`.
-    """
-    return row.low is None
-
-
-def _lease_of_row(row: Any, items: Sequence[int]) -> Lease:
-    """Make a lease from its row and the numbers of its items, in the order of showing."""
-    left, right, *further = items
-    question = Question(left, right, row.strategy, row.probability, row.model, tuple(further))
+def _lease_of_row(row: Any) -> Lease:
+    """Make a lease from its row."""
+    question = Question(row.items, row.strategy, row.probability, row.model)
     return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
-
-
-def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
-    """Store the items of new leases, whose questions are about more than two items."""
-    if not leases:
-        return
-    ids = [lease.id for lease in leases]
-    query = select(LeaseRow.id, LeaseRow.number).where(LeaseRow.id.in_(ids))
-    number_of_id = {row.id: row.number for row in connection.execute(query)}
-    rows = [
-        {"lease": number_of_id[lease.id], "place": place, "item": item}
-        for lease in leases
-        for place, item in enumerate(lease.question.items)
-    ]
-    connection.execute(insert(LeaseItemRow), rows)
-
-
-def _columns_of_lease(lease: Lease) -> dict[str, Any]:
-    """Return {column: value} of a new lease, without collection, annotator and time of creation.
-
-    The items of a question about more than two items are in rows of their own.
-    """
-    question = lease.question
-    columns: dict[str, Any] = {
-        "id": lease.id,
-        "expires": lease.expires,
-        "open": True,
-        "batch": lease.batch,
-        "low": None,
-        "high": None,
-        "left": None,
-        "right": None,
-        "strategy": question.strategy,
-        "probability": question.probability,
-        "model": question.model,
-        **lease.process._asdict(),
-    }
-    if not question.further:
-        columns["low"], columns["high"] = question.pair
-        columns["left"] = question.left
-        columns["right"] = question.right
-    return columns
 
 
 def may_be_lease_id(id: str) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from sqlalchemy import URL, Connection, MetaData, Table, func, insert, select
+from sqlalchemy import URL, Connection, MetaData, RowMapping, func, insert, select
 
 from sortnet.errors import StoreError
 from sortnet.files import shown
@@ -22,9 +23,18 @@ from store.database.schema import Base
 _REVISION_OF_0_4 = "m0015"
 # Tables of version 0.4 that are copied. A table is named after the tables that it refers to.
 _COPIED = (
-    *("collections", "items", "allowed_pairs", "annotators", "judgements", "judgement_items"),
-    *("decisions", "batches", "leases", "lease_items"),
+    *("collections", "items", "allowed_pairs", "annotators", "judgements"),
+    *("decisions", "batches", "leases"),
 )
+# Tables whose rows about more than two items have the items in another table, and their keys there.
+_TABLES_OF_ITEMS = {
+    "judgements": ("judgement_items", ("collection", "number")),
+    "leases": ("lease_items", ("lease",)),
+}
+_ANSWER_OF_WORD = {"left": "best", "right": "best", "tie": "same"}
+_COLUMNS_OF_PAIRS = ("left_item", "right_item", "low", "high")
+# {the key of a judgement or lease: the rows of its items, in the order of their places}
+_ItemsOfSets: TypeAlias = dict[tuple[int, ...], list[RowMapping]]
 _ROWS = 5_000  # rows that are copied at a time
 
 
@@ -118,8 +128,10 @@ def _convert_tables(reading: Connection, writing: Connection, old: str, new: str
         raise StoreError(f"{new} has a store already: give an empty database")
     make_newest(writing, name=new)
     tables = MetaData()
-    tables.reflect(reading, only=[*_COPIED, "runs"], resolve_fks=False)
-    rows = {name: _copy(reading, writing, tables.tables[name]) for name in _COPIED}
+    tables.reflect(
+        reading, only=[*_COPIED, "judgement_items", "lease_items", "runs"], resolve_fks=False
+    )
+    rows = {name: _copy(reading, writing, name, tables) for name in _COPIED}
     criteria = tables.tables["collections"].c.items_of.is_not(None)
     n_criteria = select(func.count()).where(criteria)
     n_runs = select(func.count()).select_from(tables.tables["runs"])
@@ -132,14 +144,26 @@ def _convert_tables(reading: Connection, writing: Connection, old: str, new: str
     )
 
 
-def _copy(reading: Connection, writing: Connection, old_table: Table) -> int:
-    """Copy all rows of a table to the table of the same name; return the number of rows."""
-    new_table = Base.metadata.tables[old_table.name]
-    key_of_column = {column.name: column.key for column in new_table.columns}
+def _copy(reading: Connection, writing: Connection, name: str, tables: MetaData) -> int:
+    """Copy all rows of a table to the table of the same name; return the number of rows.
+
+    Args:
+        reading: an open transaction of the old store.
+        writing: an open transaction of the new store.
+        name: the name of the table.
+        tables: the tables of the old store.
+    """
+    old_table = tables.tables[name]
+    new_table = Base.metadata.tables[name]
+    items_of_sets = _read_items_of_sets(reading, name, tables)
     query = select(old_table).execution_options(yield_per=_ROWS)
     n_rows = 0
     for part in reading.execute(query).mappings().partitions():
-        rows = [{key_of_column[name]: value for name, value in row.items()} for row in part]
+        rows = [dict(row) for row in part]
+        if name in _TABLES_OF_ITEMS:
+            rows = [_with_items(row, items_of_sets) for row in rows]
+        if name == "collections":
+            rows = [_with_known_strategy(row) for row in rows]
         writing.execute(insert(new_table), rows)
         n_rows += len(rows)
     number = new_table.autoincrement_column
@@ -148,3 +172,46 @@ def _copy(reading: Connection, writing: Connection, old_table: Table) -> int:
         sequence = func.pg_get_serial_sequence(new_table.name, number.name)
         writing.execute(select(func.setval(sequence, select(func.max(number)).scalar_subquery())))
     return n_rows
+
+
+def _with_known_strategy(row: dict[str, Any]) -> dict[str, Any]:
+    """Let a collection that names a strategy of version 0.4 other than `random` ask by the rule."""
+    settings = row["settings"]
+    if settings.get("strategy") in (None, "random"):
+        return row
+    return row | {"settings": settings | {"strategy": "default"}}
+
+
+def _read_items_of_sets(reading: Connection, name: str, tables: MetaData) -> _ItemsOfSets:
+    """Read the items of the rows about more than two items; none if the table has no such rows."""
+    items_of_sets: _ItemsOfSets = {}
+    if name in _TABLES_OF_ITEMS:
+        name_of_items, key = _TABLES_OF_ITEMS[name]
+        table = tables.tables[name_of_items]
+        for row in reading.execute(select(table).order_by(table.c.place)).mappings():
+            items_of_sets.setdefault(tuple(row[column] for column in key), []).append(row)
+    return items_of_sets
+
+
+def _with_items(row: dict[str, Any], items_of_sets: _ItemsOfSets) -> dict[str, Any]:
+    """Convert a judgement or a lease of version 0.4, which had a left and a right item.
+
+    Args:
+        row: the row {column: value}.
+        items_of_sets: the items of rows about more than two items.
+    """
+    columns = {name: value for name, value in row.items() if name not in _COLUMNS_OF_PAIRS}
+    left, right = row["left_item"], row["right_item"]
+    columns["items"] = left, right
+    best = {"left": left, "right": right}.get(row.get("answer", ""))
+    worst = None
+    if left is None:
+        is_judgement = "answer" in row
+        key = (row["collection"], row["number"]) if is_judgement else (row["number"],)
+        columns["items"] = tuple(item["item"] for item in items_of_sets[key])
+        item_of_choice = {item.get("choice"): item["item"] for item in items_of_sets[key]}
+        best, worst = item_of_choice.get("best"), item_of_choice.get("worst")
+    if "answer" in row:
+        answer = _ANSWER_OF_WORD.get(row["answer"], row["answer"])
+        columns |= {"answer": answer, "best": best, "worst": worst}
+    return columns

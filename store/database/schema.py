@@ -7,11 +7,30 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from sortnet.preference.base import SET_FIELDS
+
+class Places(TypeDecorator[tuple[int, ...]]):
+    """The numbers of items in their places, as a list in JSON."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> tuple[int, ...]:
+        """Make a tuple of the list."""
+        return tuple(value)
 
 
 class Base(DeclarativeBase):
@@ -19,6 +38,7 @@ class Base(DeclarativeBase):
 
     # `float` is listed because SQLAlchemy 2.0 and 2.1 map it to different types.
     type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
+    type_annotation_map |= {tuple[int, ...]: Places}
 
 
 _TO_RUN = ForeignKey("runs.number", ondelete="CASCADE")
@@ -238,8 +258,7 @@ class JudgementRow(Base):
 
     Rows are never changed: an undo is a row that names the undone judgement in `undoes`. `number`
     counts the judgements of the collection from 1 without gaps. Imports recognise a judgement by
-    its `id`. `at` is in seconds since 1970. More than two items are in `JudgementItemRow`, and
-    `left` and `right` are NULL, so that no reader takes the answer for an answer about a pair.
+    its `id`. `at` is in seconds since 1970.
     """
 
     __tablename__ = "judgements"
@@ -252,9 +271,10 @@ class JudgementRow(Base):
     number: Mapped[Part]
     id: Mapped[str]
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
-    left: Mapped[int | None] = mapped_column("left_item", key="left")
-    right: Mapped[int | None] = mapped_column("right_item", key="right")
+    items: Mapped[tuple[int, ...]]
     answer: Mapped[str]
+    best: Mapped[int | None]
+    worst: Mapped[int | None]
     milliseconds: Mapped[Big | None]
     strategy: Mapped[str]
     probability: Mapped[float]
@@ -269,23 +289,10 @@ class JudgementRow(Base):
     meta: Mapped[str | None]
 
 
-class JudgementItemRow(Base):
-    """An item of a judgement about more than two items; `choice` is `best`, `worst` or NULL."""
-
-    __tablename__ = "judgement_items"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-
-    collection: Mapped[CollectionKey]
-    number: Mapped[Part]
-    place: Mapped[Part]
-    item: Mapped[int]
-    choice: Mapped[str | None]
-
-
 class DecisionRow(Base):
     """A decision of an administrator, such as to exclude an annotator or to retire an item.
 
-    No row is ever changed: another decision takes a decision back.
+    No row is ever changed: the last row about the same subject counts.
 
     `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
     1970.
@@ -307,9 +314,6 @@ class DecisionRow(Base):
 class LeaseRow(Base):
     """A leased question; a pair has at most one open lease. Times are in seconds since 1970.
 
-    `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
-    are then in `LeaseItemRow`.
-
     `host`, `pid` and `process_start` describe the process that asks the question, see
     `store.database.process`. `batch` is the name
     of the batch with which the question was written to a file, else NULL.
@@ -318,9 +322,8 @@ class LeaseRow(Base):
     __tablename__ = "leases"
     __table_args__ = (
         Index(
-            "leases_open_pair",
-            *("collection", "low", "high"),
-            unique=True,
+            "leases_open",
+            "collection",
             sqlite_where=text("open = 1"),
             postgresql_where=text("open"),
         ),
@@ -331,10 +334,7 @@ class LeaseRow(Base):
     id: Mapped[str] = mapped_column(unique=True)
     collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
-    low: Mapped[int | None]
-    high: Mapped[int | None]
-    left: Mapped[int | None] = mapped_column("left_item", key="left")
-    right: Mapped[int | None] = mapped_column("right_item", key="right")
+    items: Mapped[tuple[int, ...]]
     strategy: Mapped[str]
     probability: Mapped[float]
     model: Mapped[int]
@@ -363,19 +363,6 @@ class BatchRow(Base):
     created: Mapped[float]
     cancelled: Mapped[float | None]
     about: Mapped[dict[str, Any]]
-
-
-class LeaseItemRow(Base):
-    """An item of a leased question about more than two items."""
-
-    __tablename__ = "lease_items"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-
-    lease: Mapped[int] = mapped_column(
-        ForeignKey("leases.number", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
-    place: Mapped[Part]
-    item: Mapped[int]
 
 
 class ServerRow(Base):
@@ -416,9 +403,9 @@ def columns_of(record: Any, row: type[Base]) -> list[Any]:
     """List the columns of a table with the same names as the fields of a dataclass.
 
     The field `annotator` is the annotator's name, from the table of annotators, which the query
-    must join. Fields about more than two items have no columns.
+    must join.
     """
-    names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
+    names = [field.name for field in fields(record)]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 

@@ -6,6 +6,7 @@ meaning of colours. A function raises a DataError if the frame has no rows, or l
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -151,4 +152,22 @@ def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) ->
     draw.name_bars(axes, names)
     longest_bar = max(max(counts), 1)
     axes.set(xlabel="answers", xlim=(0, 1.15 * longest_bar))  # leaves space for the labels
+    return figure
+
+
+def calibration_curves(points: pd.DataFrame) -> Figure:
+    """Plot how often judges are right, by the probability that they state.
+
+    Args:
+        points: a row for each judge and range of the probability, with the columns `judge`, `said`
+            and `right`.
+    """
+    check(points, ("judge", "said", "right"), LABEL_FIRST)
+    remark = "share of the preferred items that are right, by the stated probability"
+    figure, axes = draw.one_panel(5.6, 3.7, "Stated probabilities", remark)
+    axes.plot([0.5, 1], [0.5, 1], color=FAINT, linestyle=":", linewidth=1.4, label="as stated")
+    for marker, (judge, curve) in zip(cycle("osD^v"), points.groupby("judge", sort=False)):
+        axes.plot(curve["said"], curve["right"], marker=marker, label=draw.brief(str(judge)))
+    axes.set(xlabel="stated", ylabel="right", xlim=(0.48, 1.02), ylim=(-0.02, 1.02))
+    draw.legend(figure, axes)
     return figure

@@ -14,26 +14,23 @@ from sortnet.core import Progress
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
-from sortnet.messages import count, cut
+from sortnet.messages import cut
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
-from sortnet.preference.base import Pair
+from sortnet.preference.annotator_agreement import Dispute, agreement, most_disputed
 from sortnet.preference.calibration import calibration
-from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.costs import CALL_COUNTS, cost_facts, sum_up_costs
 from store.service.labelling import LabellingService
+from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
 _FOR_THE_PAGE = ("rows", "pictures")  # facts that programs do not get
-SIGNIFICANT = 0.05  # p-value below which cycles are more than noise
 _LONGEST_TEXT = 200  # characters of an item's text
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
@@ -99,7 +96,7 @@ def _facts_of(
             has the number of top items in the goal, or 10; and `rows` has all items.
         pictures: whether to draw pictures.
 
-    Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
+    Cost: a fit to all judgements.
     """
     collection = service.collection
     service.settle()
@@ -110,12 +107,8 @@ def _facts_of(
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
     costs_of_rows = partial(sum_up_costs, all_judgements)
-    remaining = plain(asdict(service.remaining))
-    del remaining["groups"]
-    cycles = cycle_test(
-        session.posterior, counted_judgements, models=study.models, seed=session.seed
-    )
-    doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
+    remaining = remaining_facts(service.remaining)
+    _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
         "collection": collection.name,
         "criterion": collection.criterion,
@@ -129,10 +122,9 @@ def _facts_of(
         "sizes": facts_of_sizes(all_judgements, study, costs_of_rows),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
-        "cycles": _cycle_facts(cycles),
         **_ranking_facts(service, top),
         "pictures": draw_pictures(service, judges) if pictures else [],
-        "in_doubt": [_doubt_facts(doubt, items) for doubt in doubts],
+        "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
 
 
@@ -141,32 +133,6 @@ def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
     sums = {name: sum(judge[name] for judge in judges) for name in CALL_COUNTS}
     costs = _sum_by_currency(judge["costs"] for judge in judges)
     return {**sums, **cost_facts(costs)}
-
-
-def _cycle_facts(test: CycleTest) -> dict[str, Any]:
-    """Return the result of the test of cycles as plain values, and in a sentence."""
-    return {**plain(asdict(test)), "share": test.share, "said": cycles_in_words(test)}
-
-
-def cycles_in_words(test: CycleTest) -> str:
-    """Describe the result of the test of cycles in a sentence.
-
-    >>> cycles_in_words(CycleTest(0, 0))
-    'No three items have all their pairs judged, so nothing can be said of cycles.'
-    """
-    if test.p is None or test.share is None:
-        return "No three items have all their pairs judged, so nothing can be said of cycles."
-    counts = (
-        f"{test.cyclic:,} of {count(test.triples, 'triple')} of items are cyclic ({test.share:.1%})"
-        f", where noise alone would give {test.expected:.1%} (90 % of the simulations: "
-        f"{test.low:.1%} to {test.high:.1%}; p = {test.p:.3f})"
-    )
-    if test.p < SIGNIFICANT:
-        return (
-            f"{counts}: more than noise explains. No one order fits these answers; what is better "
-            "seems to depend on what it is compared with."
-        )
-    return f"{counts}: no sign that the answers contradict an order in any way but by noise."
 
 
 def _judge_reports(
@@ -179,13 +145,13 @@ def _judge_reports(
     judges = []
     for report in service.reports(names):
         rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
-        ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
+        found = calibration(all_judgements, report.name, gold) if report.probabilities else None
         judges.append(
             {
                 **plain(asdict(report)),
                 "kind": "model" if report.model else "person",
                 **sum_up_costs(all_judgements, rows_of_judge),
-                "calibration": [plain(asdict(p_range)) for p_range in ranges],
+                "calibration": None if found is None else plain(asdict(found)),
             }
         )
     return judges
@@ -233,32 +199,25 @@ def _first_of_each_group(rows: list[dict[str, Any]], n: int) -> list[dict[str, A
     return first_rows
 
 
-def _doubt_facts(doubt: Doubt, items: Items) -> dict[str, Any]:
+def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
-    first, second = doubt.pair
+    first, second = dispute.pair
+    preferred = {1.0: items.ids[first], 0.0: items.ids[second]}
     return {
         "first": _id_and_text(items, first),
         "second": _id_and_text(items, second),
-        "p": doubt.p,
-        "disputed": doubt.disputed,
+        "p": dispute.p,
+        "disputed": dispute.contradiction > 0,
         "answers": [
             {
                 "annotator": answer.annotator,
-                "prefers": _preferred_item(answer, doubt.pair, items),
+                "prefers": preferred.get(for_first),
                 "p_first": _p_of_item(answer, first),
                 "reason": answer.comment,
             }
-            for answer in doubt.answers
+            for answer, for_first in dispute.answers
         ],
     }
-
-
-def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
-    """Return the id of the item that an answer prefers in a pair; None if it prefers neither."""
-    for better, worse in answer.comparisons():
-        if {better, worse} == {*pair}:
-            return items.ids[better]
-    return None
 
 
 def _p_of_item(answer: Judgement, item: int) -> float | None:

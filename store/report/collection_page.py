@@ -117,9 +117,7 @@ def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
         "reliability": [*_reliability(facts)],
         "instructions_html": instructions_html(facts["instructions"]),
         "judge_rows": [_judge_row(judge) for judge in judges],
-        "calibration_rows": [
-            _calibration_row(judge, p_range) for judge in judges for p_range in judge["calibration"]
-        ],
+        "calibration": [_calibration_line(judge) for judge in judges if judge["calibration"]],
         "size_rows": [_size_row(size) for size in sizes],
         "has_sets": any(size["items"] > 2 for size in sizes),
         "ranking_title": _ranking_title(facts),
@@ -208,22 +206,15 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
     ]
 
 
-def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str]:
-    """Make the cells of a row about a judge's answers whose probabilities are in one range."""
-    return [
-        judge["name"],
-        _USE_OF_PROBABILITIES[judge["probabilities"]],
-        f"{p_range['low']:g} to {p_range['high']:g}",
-        f"{p_range['answers']:,}",
-        f"{p_range['said']:.2f}",
-        _share_cell(p_range["others"], p_range["n_others"]),
-        _share_cell(p_range["gold"], p_range["n_gold"]),
-    ]
-
-
-def _share_cell(share: float | None, total: int) -> str:
-    """Format a share of a total; "-" if the share is unknown."""
-    return "-" if share is None else _WITH_SMALL_PRINT.format(f"{share:.2f}", f"of {total:,}")
+def _calibration_line(judge: dict[str, Any]) -> str:
+    """Write how sure a judge is, beside how often the known answers or others agree."""
+    found = judge["calibration"]
+    use = _USE_OF_PROBABILITIES[judge["probabilities"]]
+    return (
+        f"{judge['name']}, whose probabilities count as {use}: "
+        f"{found['said']:.2f} sure on average, right in {found['right']:.2f} of "
+        f"{count(found['answers'], 'answer')}; Brier score {found['brier']:.3f}."
+    )
 
 
 def _figure_cell(figure: Figure) -> str:
@@ -247,7 +238,6 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
         if sentence:
             yield _sentence(sentence)
     yield _holdout_sentence(remaining)
-    yield facts["cycles"]["said"]
     yield from _agreement_sentences(facts["agreement"])
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "

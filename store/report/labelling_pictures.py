@@ -19,6 +19,7 @@ from sortnet.preference.stopping import Remaining
 from store.plots.labelling import (
     NAMED,
     answers_by_annotator,
+    calibration_curves,
     certainty_growth,
     ranking_intervals,
 )
@@ -40,6 +41,7 @@ def draw_pictures(service: LabellingService, judges: Sequence[dict[str, Any]]) -
         partial(_intervals_picture, service),
         partial(_growth_picture, service),
         partial(_annotators_picture, judges),
+        partial(_calibration_picture, judges),
     ]
     pictures = []
     for draw in drawings:
@@ -174,7 +176,7 @@ def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
 
     The share of the hold-out is None if the hold-out has few answers.
     """
-    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    holdout = remaining.check.right if remaining.check.n >= FEW else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
@@ -196,3 +198,23 @@ def _annotators_picture(judges: Sequence[dict[str, Any]]) -> Picture:
         f"gave the most, {busiest['answers']}; see the judges."
     )
     return picture("Who answered how many", "Answers that were not undone.", alt, figure)
+
+
+def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture:
+    """Draw how often judges are right who are as sure as that.
+
+    Raises:
+        DataError: if nothing is known about stated probabilities.
+    """
+    points = [
+        {"judge": judge["name"], "said": said, "right": right}
+        for judge in judges
+        if judge["calibration"]
+        for said, right, _ in judge["calibration"]["curve"]
+    ]
+    figure = calibration_curves(pd.DataFrame(points, columns=["judge", "said", "right"]))
+    title = "Stated probabilities"
+    n_judges = len({point["judge"] for point in points})
+    alt = f"{title}. Lines of {count(n_judges, 'judge')}; their mean is told at the judges."
+    caption = "On the dotted line a judge is right as often as stated; below it, too sure."
+    return picture(title, caption, alt, figure)

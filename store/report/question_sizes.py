@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import F64, I64, Bool
-from sortnet.preference.base import HOLDOUT
+from sortnet.core import I64, Bool
+from sortnet.preference.comparisons import ByPair, Comparisons, gold_targets
 from sortnet.preference.judgement_table import UNDO, Judgements
-from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 
 _PER_COMPARISON = ("calls", "tokens_in", "tokens_out", "cost")
@@ -35,9 +34,9 @@ def facts_of_sizes(
     Cost: a sort of the judgements.
     """
     # A row is a judgement. A vote is a comparison of two items, and a row may have several votes.
-    size_of_row = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
-    votes = SharedVotes.of(judgements, sets=True)
-    size_of_vote = size_of_row[votes.rows]
+    size_of_row = judgements.n_items
+    votes = ByPair(Comparisons.of_table(judgements))
+    size_of_vote = size_of_row[votes.comparisons.row]
     is_right, is_checked = _check_votes(votes, judgements, study)
     is_undo = judgements.answer == UNDO
     facts: list[dict[str, Any]] = []
@@ -96,7 +95,7 @@ def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, floa
     return figures
 
 
-def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
+def _check_votes(votes: ByPair, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
     """Compare each vote about a pair with the known order of the pair.
 
     The order is known from gold pairs, or from the majority of the other annotators' hold-out
@@ -106,50 +105,12 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
         Whether each vote is right, and whether the order is known so that the vote is checked.
     """
     # A side is 1 for the item with the lower number, -1 for the other item, 0 for neither.
-    side = np.sign(votes.better - 0.5)
-    holdout_number = judgements.strategies.get(HOLDOUT, -1)  # -1 if there is no hold-out
-    is_holdout = judgements.strategy[votes.rows] == holdout_number
-    holdout_side = np.where(is_holdout, side, 0.0)  # all other votes do not count
-    correct_side = np.sign(_sums_of_others(votes, holdout_side))
-    _set_gold_sides(correct_side, votes, study)
-    has_preference = side != 0
-    is_order_known = correct_side != 0
-    is_checked = ~is_holdout & has_preference & is_order_known
+    side = np.sign(votes.for_low - 0.5)
+    is_holdout = judgements.is_holdout[votes.comparisons.row]
+    sum_of_group = np.zeros(len(votes.first))
+    np.add.at(sum_of_group, votes.group, side * is_holdout)
+    majority = votes.others(sum_of_group[:, None])[votes.group, 0]
+    of_gold = gold_targets(votes, study.gold_pairs())[votes.pair]
+    correct_side = np.sign(np.where(np.isnan(of_gold), majority, of_gold - 0.5))
+    is_checked = ~is_holdout & (side != 0) & (correct_side != 0)
     return side == correct_side, is_checked
-
-
-def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
-    """Sum up, for each vote, the votes of all other annotators about the same pair.
-
-    A vote counts 1 for the item with the lower number, -1 for the other item. All votes of the same
-    annotator are left out, because an annotator may answer a pair several times.
-
-    Args:
-        votes: the votes, sorted by pair and annotator.
-        side: the side of each vote; 0 for a vote that does not count.
-    """
-    # A group is all votes of one annotator about one pair. `first` marks the first vote of each
-    # group, so the cumulative sum numbers the groups.
-    group = np.cumsum(votes.first) - 1
-    sum_of_pair = np.bincount(votes.pair, side, minlength=1)
-    sum_of_group = np.bincount(group, side, minlength=1)
-    sums_of_others: F64 = sum_of_pair[votes.pair] - sum_of_group[group]
-    return sums_of_others
-
-
-def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:
-    """Set the correct side of each vote about a gold pair to the known answer of the pair.
-
-    Args:
-        correct_side: the correct side of each vote, changed in place: 1 for the item with the lower
-            number, -1 for the other item.
-        votes: the votes.
-        study: the study, which has the gold pairs.
-    """
-    better_of_pair = {pair: decision.item for pair, decision in study.gold.items()}
-    if not better_of_pair:
-        return
-    pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)
-    for vote, (low, high) in enumerate(pairs):
-        if (low, high) in better_of_pair:
-            correct_side[vote] = 1.0 if better_of_pair[low, high] == low else -1.0

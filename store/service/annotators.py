@@ -19,8 +19,7 @@ class AnnotatorReports:
     Attributes:
         collection: name of the collection.
         reports: a report for each annotator.
-        harmful: names of annotators who have a fault, and without whose answers the model predicts
-            the other annotators' held-out answers better.
+        harmful: names of annotators whose verdict names a fault, and who are not excluded.
     """
 
     collection: str
@@ -31,8 +30,7 @@ class AnnotatorReports:
 def report_annotators(collection: Collection) -> AnnotatorReports:
     """Report on all annotators of a collection.
 
-    Cost: a fit to all judgements, and for each annotator with a fault one more fit without the
-    annotator's answers.
+    Cost: a fit to all judgements.
     """
     from sortnet.preference.annotator_reports import FINE
     from store.service.labelling import LabellingService
@@ -43,12 +41,11 @@ def report_annotators(collection: Collection) -> AnnotatorReports:
     service.settle()
     reports = service.reports(names)
     # FINE has the verdicts that report no fault. An excluded annotator does no harm.
-    suspects = [
+    harmful = [
         report.name
         for report in reports
         if report.verdict not in FINE and report.state != "excluded"
     ]
-    harmful = [name for name in suspects if service.session.better_without(name)]
     return AnnotatorReports(collection.name, reports, harmful)
 
 

@@ -594,7 +594,7 @@ def _copy_of_session(service: LabellingService) -> Session:
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())
-    copy.refit(keep_net=True)
+    copy.refit()
     return copy
 
 

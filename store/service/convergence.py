@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 import sortnet
 from sortnet.errors import StoreError
-from sortnet.preference.fitted_model import milestone
+from sortnet.preference.fitting import milestone
 from sortnet.preference.goal import Goal
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
@@ -47,16 +47,13 @@ class Convergence:
         self._run: Run | None = None
         self._is_closed = False
 
-    def add(
-        self, number: int, answers: int, remaining: Remaining, goal: Goal, seconds: float
-    ) -> None:
+    def add(self, number: int, answers: int, remaining: Remaining, seconds: float) -> None:
         """Note a refit, and record it if a record is due.
 
         Args:
             number: number of the last judgement that was fitted.
             answers: number of answers that were fitted.
             remaining: the distance from the goal after the refit.
-            goal: the goal of the labelling.
             seconds: duration of the refit.
 
         Cost: two short transactions if the refit is recorded; four the first time in a process.
@@ -65,13 +62,13 @@ class Convergence:
             return
         # The training measure is the share of pairs or top items that are expected to be right. The
         # validation measure is the share of held-out answers that the model predicts.
-        measures = {"train": {_measure_of(goal): 1 - remaining.wrong}}
-        if remaining.holdout_n:
-            measures["vali"] = {QUALITY: remaining.holdout_right}
+        measures = {"train": {_measure_of(remaining.goal): 1 - remaining.wrong}}
+        if remaining.check.n:
+            measures["vali"] = {QUALITY: remaining.check.right}
         self._last_iteration = {
             "iteration": number,
             "comparisons_train": answers,
-            "comparisons_vali": remaining.holdout_n,
+            "comparisons_vali": remaining.check.n,
             "measures": measures,
             "seconds_train": seconds,
         }

@@ -16,11 +16,11 @@ CALL_COUNTS = ("calls", "tokens_in", "tokens_out")
 
 def sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
     """Sum up the calls, tokens and cost of the judgements in the given rows."""
-    meta_of_row = all_judgements.texts["meta"]  # JSON, of the rows that have it
     counts = dict.fromkeys(CALL_COUNTS, 0)
     costs: dict[str, float] = {}
     for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
-        meta = _parse_meta(meta_of_row[row]) if row in meta_of_row else {}
+        text = all_judgements.meta[row]
+        meta = _parse_meta(text) if text is not None else {}
         if "model" in meta:  # people and programs make no calls
             for name, number in _call_counts(meta).items():
                 counts[name] += number

@@ -26,6 +26,7 @@ from store.collections.collection import Stored
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
+from store.service.sentences import answers_left, why
 
 CHECKS = (HOLDOUT, "repeat")  # strategies of the questions that check the model or the judge
 _MOST_NAMED = 3  # items that a text names
@@ -99,7 +100,7 @@ def asked_question_of(
         question=study.question,
         instructions=study.instructions,
         criterion=service.collection.criterion,
-        further=question.further,
+        further=question.items[2:],
         worst=study.worst,
     )
 
@@ -209,7 +210,7 @@ class Judging(WorkerPool[Lease]):
         """Return the ids of the items that the annotator has put in an order with others."""
         judgements = self.service.judgements()
         is_order = judgements.is_answer & judgements.by(self.annotator)
-        items = judgements.items(np.flatnonzero(is_order))
+        items = judgements.items[is_order]
         ids = self.service.items.ids
         return {ids[item] for item in np.unique(items).tolist() if item >= 0}
 
@@ -245,7 +246,7 @@ class Judging(WorkerPool[Lease]):
 
     def _after_answers(self) -> None:
         """Fit the model to the new answers."""
-        self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
+        self.service.keep_fitted(wait=True)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question; a second verdict is about the items in reverse order."""
@@ -331,12 +332,9 @@ class Judging(WorkerPool[Lease]):
         """Return the number of answers and the number of questions left, in words."""
         answered_text = f"{self.answered} answered"
         if self.number is None:
-            n_left = self.service.remaining.range_left
-        else:
-            n_left = str(self.number - self.answered)
-        if n_left in ("", "0"):  # the number is not known, or no question is left
-            return answered_text, ""
-        return answered_text, f"{n_left} left"
+            return answered_text, answers_left(self.service.remaining)
+        n_left = self.number - self.answered
+        return answered_text, f"{n_left} left" if n_left else ""
 
     def _reason(self) -> tuple[EndReason, str]:
         """Return the reason why the labelling ended, and a text about it with numbers.
@@ -349,22 +347,22 @@ class Judging(WorkerPool[Lease]):
         if self.fault:
             return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT, self.fault
         if self.answered == self.number:
-            return EndReason.NUMBER, remaining.why
+            return EndReason.NUMBER, why(remaining)
         why_no_more = self.judge.why_no_more()
         if why_no_more:
             return EndReason.BUDGET, why_no_more
         if remaining.stop:
-            return EndReason.GOAL, remaining.why
+            return EndReason.GOAL, why(remaining)
         self._release()  # so that only the leases of other annotators are reported
-        why = self._patience.retry_while_away(
+        why_none = self._patience.retry_while_away(
             partial(self.service.why_nothing_left, self.annotator)
         )
         if self.failed:
-            why = f"{why}, but for {self.failed} that failed"
+            why_none = f"{why_none}, but for {self.failed} that failed"
         left_out = self.judge.record.left_out
         if left_out:
-            why = f"{why}, but for those about {_names(left_out)}"
-        return EndReason.NOTHING_LEFT, why
+            why_none = f"{why_none}, but for those about {_names(left_out)}"
+        return EndReason.NOTHING_LEFT, why_none
 
 
 def _names(items: Collection[str]) -> str:
@@ -438,6 +436,5 @@ def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Gene
 
 def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:
     """Make a question about the given items, left to right, as a judge reads it."""
-    left, right, *further = items
-    question = Question(left, right, "random", 1.0, further=tuple(further))
+    question = Question(tuple(items), "random", 1.0)
     return asked_question_of(service, Lease("example", question, "", 0.0))

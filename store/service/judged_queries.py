@@ -15,8 +15,8 @@ from sortnet.core import Progress, Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.vote_arrays import Votes
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 
@@ -149,12 +149,10 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     return weights
 
 
-def _hash_facts(items: Items, votes: Votes) -> str:
+def _hash_facts(items: Items, votes: Comparisons) -> str:
     """Hash the stored items, and the votes of the annotators who are not excluded."""
     columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
-    answers = [votes.left, votes.right, votes.target, votes.annotator]
-    if votes.weight is not None:
-        answers.append(votes.weight)
+    answers = [votes.left, votes.right, votes.target, votes.annotator, votes.weight]
     return _hash(*columns, items.features, *answers)
 
 
@@ -171,7 +169,7 @@ def _hash(*values: Any) -> str:
 
 def _queries(
     items: Items,
-    votes: Votes,
+    votes: Comparisons,
     weights: Mapping[str, float],
     source: Source,
     dates: Sequence[str],
@@ -205,7 +203,5 @@ def _queries(
     # The weight of each vote's annotator; it is negative if the annotator mostly says the opposite.
     signed_weight = np.array([*weights.values()])[votes.annotator]
     target = np.where(signed_weight < 0, 1 - votes.target, votes.target)
-    weight = np.abs(signed_weight)
-    if votes.weight is not None:
-        weight = weight * votes.weight
+    weight = np.abs(signed_weight) * votes.weight
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=weight)

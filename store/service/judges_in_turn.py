@@ -11,6 +11,7 @@ from sortnet.judges.connection import JudgeConnection
 from sortnet.messages import count
 from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd
 from store.service.labelling import LabellingService
+from store.service.sentences import why
 
 _ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
 
@@ -103,7 +104,7 @@ def ask_in_turn(
     waiting = [participant for participant in participants if participant.has_calls_left]
     if not waiting and not service.remaining.stop:
         return LabellingEnd(
-            EndReason.BUDGET, service.remaining.why, answered=0, n_preferences=0, failed=0
+            EndReason.BUDGET, why(service.remaining), answered=0, n_preferences=0, failed=0
         )
     end: LabellingEnd | None = None
     while waiting and not service.remaining.stop:
@@ -171,8 +172,8 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     if annotator not in judgements.annotators:
         return 0
     n_calls = 0
-    for row in judgements.by(annotator).nonzero()[0].tolist():
-        n_calls += _calls_of_answer(judgements.texts["meta"].get(row))
+    for meta in judgements.meta[judgements.by(annotator)]:
+        n_calls += _calls_of_answer(meta)
     return n_calls
 
 

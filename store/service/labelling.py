@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import operator
+import math
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sortnet.data import default_cache_dir
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
-from sortnet.preference.fit_process import Call
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
@@ -34,6 +31,7 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE_FACTOR = 2.0
+_LONGEST_WAIT = 2.0  # seconds that an annotator waits for a fit to few items
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -57,13 +55,11 @@ def new_session(
         if name in collection.settings:
             settings[name] = collection.settings[name]
     settings.update(overrides)
-    cache = default_cache_dir()
     return Session(
         items.features,
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=None if cache is None else cache / "fits",
         study=study,
         **settings,
     )
@@ -87,7 +83,6 @@ class LabellingService:
         lease_seconds: duration of a lease.
         goal: the goal at which the asking stops; None: the goal of the study.
         record: whether `Convergence` records refits as iterations of a run, until `close`.
-        call: calls each expensive function of a fit, for example in another process.
 
     Raises:
         StoreError: if the collection has fewer than two items.
@@ -112,7 +107,6 @@ class LabellingService:
         lease_seconds: float = 600,
         goal: Goal | None = None,
         record: bool = False,
-        call: Call = operator.call,
     ) -> None:
         """Replay the stored judgements, and rank the items by features alone until the first fit.
 
@@ -121,16 +115,13 @@ class LabellingService:
         self.collection = collection
         self.lease_seconds = lease_seconds
         self._goal = goal
-        self._call = call
         self._lock = threading.RLock()
         # {annotator: {id: lease}} for the leases that this service made or took over.
         self._own_leases: dict[str, dict[str, Lease]] = {}
         self._last_fit: _FitState | None = None
         self._fitting: threading.Thread | None = None
-        self._forecasting: threading.Thread | None = None
         self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
-        self._is_net_kept = False  # whether the last fit trained no net, even if one was due
         self.fault = ""
         self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
@@ -330,110 +321,79 @@ class LabellingService:
             return self.last_number - number_before
 
     @property
+    def questions_expected(self) -> int | None:
+        """The number of questions that are left; None if it is not known.
+
+        Before any answer it is the number of questions that ask about every item once.
+        """
+        if self.remaining.stop:
+            return 0
+        if self.session.n_votes:
+            return self.remaining.questions
+        n_asked_about = len(self.items) - len(self.study.retired)
+        return math.ceil(n_asked_about / self.session.set_size)
+
+    @property
     def is_fitted(self) -> bool:
         """Whether the model has been fitted."""
         return self._last_fit is not None
 
     @property
-    def stale(self) -> bool:
-        """Whether the last fit lacks some of the answers that were read."""
-        return self._last_fit != _FitState(self.session, self.session.events)
+    def _n_unfitted(self) -> int:
+        """The number of events that the last fit lacks; 1 at least without a fit of the session."""
+        if self._last_fit is None or self._last_fit.session is not self.session:
+            return max(self.session.events, 1)
+        return self.session.events - self._last_fit.n_events
 
-    def update(self, *, keep_net: bool = False, pause: bool = True) -> None:
-        """Fit the model to the new answers: at once if a fit is quick, else in a thread.
+    @property
+    def likely_range(self) -> tuple[int, int] | None:
+        """A range of the number of questions that are left; None if it is not known."""
+        remaining = self.remaining
+        if remaining.fewest is None or remaining.most is None:
+            return None
+        return remaining.fewest, remaining.most
+
+    def keep_fitted(self, *, wait: bool = False) -> None:
+        """Start a thread that fits the model to the new answers, unless a thread is fitting.
+
+        For some time after a fit no further fit starts, so that answers have the processor.
 
         Args:
-            keep_net: whether to keep the neural net of the features, unless the answers have
-                doubled since the net was trained.
-            pause: whether no fit starts for some time after a fit in a thread, so that answers
-                have the processor.
+            wait: whether to wait a moment for the fit, if it is to few items, or lacks many
+                answers. So somebody who answers in a terminal sees the distance from the goal with
+                the answer just given, and a fast machine is not asked by an old model.
         """
-        if not self.stale:
+        n_unfitted = self._n_unfitted
+        if not n_unfitted:
             return
-        if self.session.quick:
-            self._try_fit()
-            if self.session.forecast_due:
-                # A forecast takes longer than a small fit, and nobody waits for it.
-                self._start_forecast()
-        else:
-            self._start_fit(keep_net=keep_net, pause=pause)
-
-    def _start_forecast(self) -> None:
-        """Start a thread that renews the forecast of questions, unless such a thread is running."""
-        is_running = self._forecasting is not None and self._forecasting.is_alive()
-        if not is_running:
-            self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
-            self._forecasting.start()
-
-    def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
-        """Start a thread that fits the model, unless one is running or the pause is not over."""
+        session = self.session
+        is_behind = session.quick or n_unfitted > _most_unfitted(session)
+        is_awaited = wait and is_behind
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
-            is_pausing = pause and time.monotonic() < self._pause_until
+            is_pausing = not is_awaited and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
                 # The thread is a daemon: a process that ends need not wait for an unfinished fit.
-                fit = partial(self._try_fit, keep_net=keep_net)
-                self._fitting = threading.Thread(target=fit, daemon=True)
+                self._fitting = threading.Thread(target=self._try_fit, daemon=True)
                 self._fitting.start()
-
-    def keep_up(self, *, side_by_side: bool = False) -> None:
-        """Fit the model while a machine answers, and wait for the fit if it falls behind.
-
-        Without this wait, a fast program would get questions from a model that knows few of its
-        answers. The neural net of the features is trained only when the answers have doubled, and
-        not here.
-
-        Args:
-            side_by_side: whether other threads answer meanwhile. Then this thread waits only after
-                twice as many unfitted answers.
-        """
-        session = self.session
-        most_unfitted = _most_unfitted(session)
-        most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        # Pauses between fits leave the processor to the answers. Several threads answer so fast
-        # that fits with pauses fall behind.
-        may_pause = not side_by_side or session.behind <= most_unfitted
-        self.update(keep_net=True, pause=may_pause)
-        if session.behind <= most_before_waiting:
-            return
-        if self._fitting is not None:
-            self._fitting.join()
-        # The finished fit may lack the latest answers, which came after it began.
-        if session.behind > most_unfitted:
-            self._fit(keep_net=True)
+        if is_awaited and self._fitting is not None:
+            self._fitting.join(_LONGEST_WAIT)
 
     def settle(self) -> None:
         """Fit the model until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
-        if self.stale or self._is_net_kept:
-            self._fit()  # also trains the net that the last fit kept
-        if self.session.forecast_due:
-            self._renew_forecast()
-
-    def _try_forecast(self) -> None:
-        """Renew the forecast of questions, and store an error as `fault` instead of raising it."""
-        try:
-            with short_turns():
-                self._renew_forecast()
-        except Exception as error:  # no error may stop the storing of answers
-            self.fault = f"{type(error).__name__}: {error}"
-
-    def _renew_forecast(self) -> None:
-        """Forecast the number of questions to the goal, and renew `remaining` with the forecast."""
-        session = self.session
-        session.renew_forecast()
-        self._renew_remaining(session)
+        if self._n_unfitted:
+            self._fit()
 
     def _renew_remaining(self, session: Session) -> None:
         """Set `remaining` from the session's last fit, unless a new session has started."""
-        # The fitting and the forecasting thread both come here: without the lock, the older result
-        # could replace the newer result.
+        # Two threads may fit: without the lock, the older result could replace the newer result.
         with self._remaining_lock:
             if session is self.session:
                 self.remaining = session.remaining(fresh=False)
 
-    def _fit(self, *, keep_net: bool = False) -> None:
+    def _fit(self) -> None:
         """Fit the model to all answers so far, renew the results, and record the fit."""
         with self._lock:
             session = self.session
@@ -441,28 +401,22 @@ class LabellingService:
             last_number = self.last_number
         started = time.monotonic()
         with short_turns():
-            session.refit(keep_net=keep_net)
+            session.refit()
             self.ranking = session.ranking(fresh=False)
             self._renew_remaining(session)
         self._last_fit = _FitState(session, n_events)
-        self._is_net_kept = keep_net
         if self._convergence is not None:
             seconds = time.monotonic() - started
-            self._convergence.add(
-                last_number, session.n_votes, self.remaining, session.goal, seconds
-            )
+            self._convergence.add(last_number, session.n_votes, self.remaining, seconds)
 
-    def _try_fit(self, *, keep_net: bool = False) -> None:
+    def _try_fit(self) -> None:
         """Fit the model, and store an error as `fault` instead of raising it.
 
-        If fits are slow, this thread also renews the forecast; else `update` does so in a thread.
         The next fit in a thread starts after a pause, which is twice as long as this fit.
         """
         started = time.monotonic()
         try:
-            self._fit(keep_net=keep_net)
-            if not self.session.quick and self.session.forecast_due:
-                self._renew_forecast()
+            self._fit()
             self.fault = ""
         except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
@@ -485,9 +439,7 @@ class LabellingService:
                 "there must be two to compare"
             )
         goal = self._goal or self.study.wanted()
-        self.session = new_session(
-            self.collection, self.items, self.study, goal=goal, call=self._call
-        )
+        self.session = new_session(self.collection, self.items, self.study, goal=goal)
         self.last_number = 0
         self._excluded_judgements = Judgements()
         for judgements in self.collection.blocks():
@@ -640,8 +592,7 @@ class LabellingService:
 
 def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
     """Whether a judgement of an annotator is about an item."""
-    is_about_item = (judgements.left == item) | (judgements.right == item)
-    is_about_item |= (judgements.further == item).any(axis=1)
+    is_about_item = (judgements.items == item).any(axis=1)
     return bool((is_about_item & judgements.by(annotator)).any())
 
 

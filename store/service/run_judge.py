@@ -413,5 +413,5 @@ class RunJudge:
     def _question(self, split: Split, low: int, high: int) -> Question:
         """Make the question about a pair; the seed decides which document is shown left."""
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
-        question = Question(low, high, STRATEGY, 1.0)
+        question = Question((low, high), STRATEGY, 1.0)
         return question if rng.random() < 0.5 else question.turned

@@ -45,6 +45,7 @@ from store.service.judge_as_annotator import EndReason, check_takes_sets, exampl
 from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
+from store.service.sentences import why
 from store.service.sort_collection import collection_to_sort, copy_collection, name_by_content
 from store.service.sort_turns import turn_to_sort
 from store.service.sorted_items import SortedItems, ranking_frame
@@ -212,7 +213,7 @@ def _ask_and_rank(
         name=service.collection.name,
         store=service.collection.database.url,
         reason=EndReason.GOAL if end is None else end.reason,
-        status=service.remaining.why,
+        status=why(service.remaining),
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
@@ -273,7 +274,8 @@ class SortEstimate:
     """The questions, calls and cost that `sort` would take; making the estimate asks nothing.
 
     Attributes:
-        questions: expected number of questions until the goal or `max_calls` is reached.
+        questions: expected number of questions until the goal or `max_calls` is reached; before
+            any answer, the number of questions that ask about every item once.
         calls: {name of a language model: its estimated calls, with tokens and cost}.
         prompt: an example of a prompt to the first language model; None without a language model.
     """
@@ -315,10 +317,12 @@ def estimate(
     Raises:
         SortNetError: if the items or a judge cannot be used.
 
-    Cost: one simulated session.
+    Before any answer these are the questions that ask about every item once.
+
+    Cost: a fit to the answers in the store.
 
     >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
-    about 3 questions
+    about 2 questions
     """
     check_whole_number("max_calls", max_calls)
     _check_texts(question=question, instructions=instructions)
@@ -340,8 +344,8 @@ def estimate(
             copies, name, given_items, question, instructions, seed, show
         )
         _decide_set_size(collection, set_size)
-        show("simulating the questions")
-        expected_questions, examples, n_calls = _forecast(collection, goal, judges)
+        show("estimating the questions")
+        expected_questions, examples, n_calls = _expected_questions(collection, goal, judges)
     n_questions = _limit_questions(expected_questions, given_items, max_calls, n_calls)
     return _estimate_models(judges, n_questions, examples)
 
@@ -358,19 +362,18 @@ def _check_programs_take_sets(judges: Mapping[str, MachineJudge], set_size: int 
             check_takes_sets(judge.connect(f"judge {annotator}"), set_size)
 
 
-def _forecast(
+def _expected_questions(
     collection: Collection, goal: Goal, annotators: Iterable[str]
 ) -> tuple[int | None, list[AskedQuestion], list[int]]:
-    """Simulate how many questions a collection needs to reach the goal.
+    """Estimate how many questions a collection needs to reach the goal.
 
     Returns:
         The expected number of questions, None if it is unknown; examples of questions; and the
         number of calls that the answers of each annotator took.
     """
     with closing(LabellingService(collection, goal=goal)) as service:
-        service.settle()  # fits the model and simulates the questions
-        remaining = service.remaining
-        n_questions = 0 if remaining.stop else remaining.questions
+        service.settle()
+        n_questions = service.questions_expected
         n_calls = [calls_so_far(service, annotator) for annotator in annotators]
         return n_questions, example_questions(service, _N_EXAMPLES), n_calls
 

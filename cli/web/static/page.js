@@ -145,7 +145,7 @@ function drawProgress() {
   const done = state.answered + pending();
   const parts = [`${done} answered`];
   if (left === 0) parts.push("the goal is reached");
-  else if (left !== null) parts.push(`${state.range} left`);
+  else if (left !== null) parts.push(state.range);
   if (outbox.length > 1) parts.push(`${outbox.length} to be sent`);
   $("progress").textContent = parts.join(" · ");
   $("done").hidden = left === null || done + left === 0;

@@ -9,7 +9,7 @@ from typing import Any
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.base import Pair, unordered_pair
+from sortnet.preference.base import Pair
 from store.collections.formats.item_finder import ItemFinder, Record, text_of
 
 COLUMNS = ("chosen", "rejected")
@@ -101,9 +101,11 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
     for judgement in judgements:
         if judgement.number in undone:
             continue
-        for better, worse in judgement.comparisons():
-            balance = balances.setdefault(unordered_pair(better, worse), Counter())
-            balance[judgement.annotator] += 1 if better < worse else -1
+        for low, high in judgement.pairs:
+            better = judgement.better_of(low, high)
+            if better is not None:
+                balance = balances.setdefault((low, high), Counter())
+                balance[judgement.annotator] += 1 if better == low else -1
     return {
         pair: {annotator: _sign(difference) for annotator, difference in balance.items()}
         for pair, balance in balances.items()
