@@ -158,7 +158,7 @@ def _columns(
     names: dict[str, int] = {}
     rows = []
     for p, said in answers:
-        first = target[said.answer] if said.left == of.pairs[p, 0] else 1 - target[said.answer]
+        first = target[said.word] if said.left == of.pairs[p, 0] else 1 - target[said.word]
         rows.append((p, first, names.setdefault(said.annotator, len(names))))
     pair, first, who = zip(*rows, strict=True)
     return np.array(pair), np.array(first), np.array(who)
@@ -253,7 +253,7 @@ def _of_pandalm(budgets: Sequence[int], seeds: int) -> Rows:
 
 
 def _as_of_one(judgements: Sequence[Judgement]) -> list[Judgement]:
-    return [Judgement.of("all", (j.left, j.right), j.answer) for j in judgements]
+    return [Judgement.of("all", (j.left, j.right), j.word) for j in judgements]
 
 
 def _rows_of(budget: int, seeds: int, names: list[str], found: F64, coverages: F64) -> Rows:

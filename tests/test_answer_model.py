@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_expit, ndtri
 
-from sortnet.preference.answers import Answers
+from sortnet.preference.answers import Answers, joined
 from sortnet.preference.base import Judgement
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.judgement_table import Judgements
@@ -20,6 +20,7 @@ from sortnet.preference.model import (
     Annotators,
     Columns,
     Prior,
+    bias_curve,
     find_mode,
     fit,
     laplacian,
@@ -121,6 +122,42 @@ def test_probabilities_of_all_answers_about_a_set_add_up_to_one(n):
     assert total == pytest.approx(1.0)
 
 
+def test_only_the_choice_of_the_better_of_two_may_be_a_tie():
+    """Ties of pairs do not make the worst of three, chosen from the two that are left, a tie."""
+    ties = [Judgement.of("a", (0, 1), "tie")] * 3
+    of_three = Judgement("a", (0, 1, 2), "best", best=0, worst=2)
+    answers = answers_of(*ties, of_three)
+    s = np.array([0.3, -0.2, 0.5])
+    nu = 2.0
+    at = likelihood(answers, s, Annotators.average(1), nu)
+    z = np.exp(SHARPNESS * s)
+    p_tie = nu * np.sqrt(z[0] * z[1]) / (z[0] + z[1] + nu * np.sqrt(z[0] * z[1]))
+    p_best = z[0] / z.sum()
+    p_worst = (1 / z[2]) / (1 / z[1] + 1 / z[2])
+    assert at.value == pytest.approx(3 * np.log(p_tie) + np.log(p_best) + np.log(p_worst))
+    assert at.ties.slope == pytest.approx(3 * (1 - p_tie))
+
+
+def test_a_row_that_counts_twice_is_two_rows():
+    judgements = [
+        Judgement.of("a", (0, 1), "tie"),
+        Judgement.of("a", (1, 2), "left"),
+        Judgement.of("a", (2, 0), "left", p=0.8),
+    ]
+    table = Judgements.of(judgements)
+    once = Answers.of_table(table, np.arange(3), probabilities={"a": "measurement"})
+    twice = joined([once, once])
+    doubled = replace(once, weight=np.full(3, 2.0))
+    s, one = np.array([0.3, -0.2, 0.5]), Annotators.average(1)
+    of_both, of_doubled = (likelihood(answers, s, one, 0.7) for answers in (twice, doubled))
+    assert of_both.value == pytest.approx(of_doubled.value)
+    assert np.allclose(of_both.slope, of_doubled.slope)
+    assert of_both.ties == pytest.approx(of_doubled.ties)
+    weights = [laplacian(a, at.weight, 3) for a, at in ((twice, of_both), (doubled, of_doubled))]
+    assert np.allclose(*weights)
+    assert np.allclose(bias_curve(twice, of_both, 1), bias_curve(doubled, of_doubled, 1))
+
+
 def test_words_alone_are_bradley_terry_as_scipy_fits_it():
     rng = np.random.default_rng(3)
     n, m = 8, 60
@@ -155,7 +192,7 @@ def test_the_posterior_of_three_items_is_near_the_exact_one():
     axis = np.linspace(-4, 4, 61)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     log_p = -0.5 * (grid**2).sum(axis=1)
-    nu = posterior.prior.tie
+    nu = posterior.prior.tie_odds
     for row in range(len(answers)):
         z = SHARPNESS * grid[:, answers.items[row]]
         total = np.exp(z).sum(axis=1) + nu * np.exp(z.mean(axis=1))

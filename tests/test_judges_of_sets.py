@@ -19,11 +19,9 @@ from result_helpers import value_of
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.answer_cache import AnswerCache, answer_key
-from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
-from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
+from sortnet.judges.verdicts import Fault, Refused, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
 from store.service.judge_as_annotator import EndReason
@@ -217,49 +215,6 @@ def test_the_prompt_and_the_estimate_are_of_sets():
     two = value_of(done("label", "c", "--estimate", "--number", 10, "--json"), "estimate")
     assert four["calls"] == two["calls"] == 10
     assert four["tokens_in"] > two["tokens_in"] and four["tokens_out"] == 100
-
-
-def test_a_cache_answers_the_same_places_only():
-    Path("any.jinja").write_text("Best of {{ items | map(attribute='text') | sort | join(' ')}}?")
-    asked = model()
-    options = ("--answer-cache", "answers.jsonl", "--number", 12)
-    with serving(asked) as url:
-        label(url, "--as", "first", *options)
-        done("items", "add", "d", "t.csv")
-        done("ask", "d", "--set-size", 4)
-        n_calls = len(asked.prompts)
-        common = ("label", "d", "--model", "judge", "--server", url, "--as", "first", "--json")
-        (facts,) = value_of(done(*common, *options), "labelled")
-    first, second = judgements(), judgements(name="d")
-    assert_right(second)
-    keys = {(one.items, one.word, one.best, one.worst) for one in first}
-    cached = [one for one in second if json.loads(one.meta).get("cached")]
-    assert facts["cached"] == len(cached) == 12 - (len(asked.prompts) - n_calls)
-    assert any(len(one.items) > 2 for one in cached)
-    assert {(one.items, one.word, one.best, one.worst) for one in cached} <= keys
-
-
-def test_a_cache_keeps_choices_and_leaves_out_lines_that_cannot_be_one():
-    cache = AnswerCache("answers.jsonl")
-    messages = [{"role": "user", "content": "Which?"}]
-    forms = [AnswerForm(), AnswerForm(4), AnswerForm(4, worst=True), AnswerForm(3, worst=True)]
-    keys = [answer_key("m", messages, {}, structured=False, form=form) for form in forms]
-    assert len({*keys}) == 4
-    assert keys[0] == answer_key("m", messages, {}, structured=False)  # as before there were sets
-    verdict = Verdict("best", best=3, worst=0, comment="D > B > C > A")
-    cache.add(keys[2], verdict)
-    cache.add(keys[3], Verdict("same"))
-    cache.add(keys[1], Verdict("skip"))
-    with Path("answers.jsonl").open("a") as file:
-        for k, (best, worst) in enumerate(
-            [(3, 3), (None, 1), (6, 1), ("B", "C"), (1, -1), (1.0, 2)]
-        ):
-            line = {"key": f"bad{k}", "answer": "best", "p": None, "best": best, "worst": worst}
-            file.write(json.dumps(line) + "\n")
-        file.write(json.dumps({"key": "bad9", "answer": "left", "best": 1}) + "\n")
-    again = AnswerCache("answers.jsonl")
-    assert again.get(keys[2]) == verdict and again.get(keys[3]) == Verdict("same")
-    assert len(again) == 2
 
 
 def test_a_batch_has_questions_about_sets_and_takes_their_answers():

@@ -211,54 +211,6 @@ def test_a_limit_that_allows_no_question_leases_nothing():
         assert store.collection("t").batches() == []
 
 
-def test_answers_in_the_cache_are_stored_and_need_no_line():
-    add("u")
-    asked, cached = model(), ("--answer-cache", "cache.jsonl")
-    with serving(asked) as url:
-        common = ("label", "u", "--model", "judge", "--server", url, *cached)
-        done(*common, "--number", 30, "--until", 1e-9)
-    batch = write("--batch-size", 30, *cached)
-    assert batch["cached"] > 0 and batch["cached"] + batch["questions"] == 30
-    lines = requests()
-    assert len(lines) == batch["questions"] == len(leases())
-    stored = judgements()
-    assert len(stored) == batch["cached"]
-    prompts = {*asked.prompts}
-    for judgement in stored:
-        assert json.loads(judgement.meta)["cached"] and judgement.annotator == "judge"
-        expected = 1 / (1 + math.exp(judgement.right - judgement.left))
-        assert judgement.p == pytest.approx(expected, abs=1e-5)
-        assert judgement.strategy not in ("random", "repeat")
-    strategies = {lease.id: lease.question.strategy for lease in leases()}
-    for line in lines:
-        is_known = line["body"]["messages"][0]["content"] in prompts
-        lease = line["custom_id"][9:-2]
-        assert not is_known or strategies[lease] in ("random", "repeat")
-    # A warm model is asked again.
-    assert write("--batch-size", 5, *cached, "--request", "temperature=1", file="w")["cached"] == 0
-    give([answered(line) for line in lines])
-    assert read()["stored"] == batch["questions"]
-
-
-def test_no_file_is_written_where_the_cache_answers_all():
-    for name in ("u", "v"):
-        add(name, 4)
-        with open_store("s.db") as store:
-            for setting in ("holdout", "repeats"):
-                store.collection(name).setting(setting, 0.0)
-    cached = ("--answer-cache", "cache.jsonl", "--both-orders")
-    with serving(model()) as url:
-        done("label", "u", "--model", "judge", "--server", url, *cached, "--until", 1e-9)
-    common = ("label", "v", "--model", "judge", "--write-batch", "v.jsonl")
-    result = invoke(*common, *cached, "--batch-size", 3)
-    assert result.exit_code == 0, result.stderr
-    assert "no question is left to write" in result.stdout
-    assert "3 questions were answered from the cache" in result.stdout + result.stderr
-    assert not Path("v.jsonl").exists() and leases("v") == []
-    assert len(judgements("v")) == 6
-    assert "open are none" in fault("label", "v", "--cancel-batch", "0a0a0a0a")
-
-
 def test_without_logprobs_the_requests_ask_for_none():
     write("--batch-size", 1, "--no-logprobs")
     (line,) = requests()
@@ -524,7 +476,6 @@ def test_a_file_that_exists_or_cannot_be_written_leases_nothing():
             ("--write-batch", "a", "--model", "m", "--server", "http://x"),
             "--server is for a server",
         ),
-        (("--read-batch", "b", "--answer-cache", "c"), "--read-batch needs no --answer-cache"),
         (("--cancel-batch", "b", "--max-calls", "3"), "--cancel-batch needs no --max-calls"),
     ],
 )

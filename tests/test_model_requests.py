@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import stat
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,8 @@ from starlette.responses import JSONResponse
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.prices import price_in_table
 from sortnet.judges.request import check_request, parse_request
-from sortnet.judges.verdicts import Verdict
 from store import open_store
 
 N = 8
@@ -313,113 +309,17 @@ def test_prices_of_another_currency_or_model_are_not_taken():
     assert (own.price_in, own.currency) == (7.0, "USD")
 
 
-def test_two_collections_share_a_cache_and_pay_once():
-    done("items", "add", "u", "t.csv")
-    for name in ("t", "u"):
-        set_shares(name, holdout=0.0, repeats=0.0)
-    model = Recording(said=lambda letter: f"Answer: {letter}. It has the larger number.")
-    with serving(model) as url:
-        cached = ("--answer-cache", "answers.jsonl", "--number", 12, "--price-in", 1000)
-        first = label(url, *cached)
-        n_calls = len(model.prompts)
-        assert (first["calls"], first["cached"]) == (12, 0) and n_calls == 12
-        second = label(url, *cached, name="u")
-    # Both sessions have the same items and seed: they begin with the same questions.
-    assert second["cached"] > 0 and second["calls"] + second["cached"] == 12
-    assert len(model.prompts) == n_calls + second["calls"]
-    by_prompt = {}
-    for judgement in judgements("t"):
-        by_prompt[judgement.left, judgement.right] = judgement
-    for judgement, meta in zip(judgements("u"), metas("u"), strict=True):
-        before = by_prompt.get((judgement.left, judgement.right))
-        assert meta.get("cached", False) == (before is not None)
-        if before is not None:
-            assert (judgement.cost, meta["calls"], meta["tokens"]) == (0, 0, [0, 0])
-            kept = (before.word, before.p, before.comment)
-            assert (judgement.word, judgement.p, judgement.comment) == kept
-    assert stat.S_IMODE(Path("answers.jsonl").stat().st_mode) == 0o600
-    assert "text number" not in Path("answers.jsonl").read_text()
-    report = value_of(done("report", "u", "--json"))
-    assert report["judges"][0]["calls"] == second["calls"]
-
-
-@pytest.mark.slow
-def test_a_cached_answer_answers_no_repeat_no_holdout_and_no_warm_model():
-    done("items", "add", "u", "t.csv")
-    set_shares("t", holdout=0.0, repeats=0.0)
-    set_shares("u", holdout=0.5, repeats=0.4)
-    model = Recording()
-    with serving(model) as url:
-        cached = ("--answer-cache", "answers.jsonl", "--until", 1e-9)
-        label(url, *cached, "--number", 28)
-        label(url, *cached, "--both-orders", "--number", 28)  # so both orders are in the file
-        label(url, "--answer-cache", "answers.jsonl", "--number", 40, "--until", 1e-9, name="u")
-        strategies = {True: set(), False: set()}
-        for judgement, meta in zip(judgements("u"), metas("u"), strict=True):
-            strategies[bool(meta.get("cached"))].add(judgement.strategy)
-        assert {"random", "repeat"} <= strategies[False]
-        assert strategies[True] and not {"random", "repeat"} & strategies[True]
-        size = Path("answers.jsonl").stat().st_size
-        done("items", "add", "v", "t.csv")
-        warm = ("--request", "temperature=0.5", "--number", 5)
-        facts = label(url, "--answer-cache", "answers.jsonl", *warm, name="v")
-        assert (facts["cached"], facts["calls"]) == (0, 5)
-        assert Path("answers.jsonl").stat().st_size == size
-    with serving(Recording(refuses=("temperature",))) as url:  # its own is above 0
-        facts = label(url, "--answer-cache", "other.jsonl", "--number", 3, name="v")
-    assert len(AnswerCache("other.jsonl")) == 0 and facts["cached"] == 0
-
-
-def test_another_prompt_model_request_or_form_is_another_question():
-    messages = [{"role": "user", "content": "Which?"}]
-    keys = {
-        answer_key("a", messages, {}, structured=False),
-        answer_key("b", messages, {}, structured=False),
-        answer_key("a", [{"role": "user", "content": "Who?"}], {}, structured=False),
-        answer_key("a", messages, {"seed": 1}, structured=False),
-        answer_key("a", messages, {}, structured=True),
-        answer_key("a", messages, {}, structured=False, with_logprobs=False),
-    }
-    assert len(keys) == 6
-
-
-def test_a_cache_whose_last_line_is_cut_goes_on_and_a_foreign_file_stays():
-    cache = AnswerCache("c.jsonl")
-    for key in ("k0", "k1"):
-        cache.add(key, Verdict("left", 0.75, comment="so"))
-    cache.add("k2", Verdict("skip"))
-    cache.add("k0", Verdict("right"))
-    assert len(cache) == 2
-    whole = Path("c.jsonl").read_bytes()
-    Path("c.jsonl").write_bytes(whole[:-9])
-    cut = AnswerCache("c.jsonl")
-    assert cut.get("k0") == Verdict("left", 0.75, comment="so") and cut.get("k1") is None
-    cut.add("k3", Verdict("tie"))
-    assert AnswerCache("c.jsonl").get("k3") == Verdict("tie")
-    Path("empty.jsonl").touch()
-    AnswerCache("empty.jsonl").add("k", Verdict("left"))
-    assert AnswerCache("empty.jsonl").get("k") == Verdict("left")
-    for foreign in (b"id,text\n1,a\n", b'{"key": "k", "answer": "left"}\n', b"\xff\x00"):
-        Path("foreign").write_bytes(foreign)
-        common = ("label", "t", "--model", "judge", "--server", "http://localhost:1")
-        assert "not a cache of answers of SortNet" in fault(*common, "--answer-cache", "foreign")
-        assert Path("foreign").read_bytes() == foreign
-    assert "no folder" in fault(*common, "--answer-cache", "none/c.jsonl")
-    sqlite3.connect("other.db").execute("CREATE TABLE a (b)").connection.close()
-    assert "that is a database" in fault(*common, "--answer-cache", "other.db")
-
-
 def test_a_key_is_in_no_file_and_no_words_whatever_the_server_says(monkeypatch):
     key = "s3cret-of-a-server"
     monkeypatch.setenv("SORTNET_KEY", key)
     model = Recording(key=key, logprobs=False, said=lambda letter: f"Answer: {letter}, by {key}")
     with serving(model) as url:
-        options = ("--structured", "--answer-cache", "c.jsonl", "--request", "seed=1")
+        options = ("--structured", "--request", "seed=1")
         printed = invoke("label", "t", "--model", "judge", "--server", url, "--number", 4, *options)
-    assert printed.exit_code == 0 and len(AnswerCache("c.jsonl")) > 0
+    assert printed.exit_code == 0
     assert all("***" in judgement.comment for judgement in judgements())
     assert key not in printed.output + printed.stderr
     judge = sortnet.LanguageModel("judge", "http://localhost:1", key=lambda: key)
     assert key not in repr(judge)
     files = [path for path in Path().rglob("*") if path.is_file()]
-    assert Path("c.jsonl") in files and not any(key.encode() in f.read_bytes() for f in files)
+    assert files and not any(key.encode() in file.read_bytes() for file in files)

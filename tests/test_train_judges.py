@@ -503,7 +503,7 @@ def test_a_record_holds_all_of_a_judge_but_its_functions():
     model = sortnet.LanguageModel(
         "m", "http://s", key="MY_KEY", prompt="p.txt", request={"seed": 1}, structured=True,
         logprobs=False, both_orders=True, limits=sortnet.Limits(3, 4, 5.0),
-        price=sortnet.Price(1.0, 2.0, currency="EUR", table="t.toml"), answer_cache="c.jsonl",
+        price=sortnet.Price(1.0, 2.0, currency="EUR", table="t.toml"),
         workers=2, timeout=3.0, patience=4.0, insecure=True,
     )  # fmt: skip
     defaults = sortnet.LanguageModel("m", "http://s")

@@ -43,7 +43,7 @@ _SERVER_PARAMETERS = ("server", "key")
 # the batch was written.
 _JUDGE_PARAMETERS = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
-    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
+    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "no_logprobs"),
     *_SERVER_PARAMETERS,
 )
 

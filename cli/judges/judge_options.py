@@ -63,7 +63,6 @@ _LAST = (
         help="Parameter of each request, such as temperature=0.7; repeatable.",
     ),
     click.option("--structured", is_flag=True, help="Ask for answers that fit a JSON schema."),
-    click.option("--answer-cache", metavar="FILE", help="File of answers that collections share."),
     click.option("--show-prompt", is_flag=True, help="Show the prompt of a question; ask nothing."),
     click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing."),
     click.option(
@@ -105,13 +104,13 @@ _LAST = (
 NAMES = (
     *("judge", "timeout", "workers", "batch", "model", "server", "key", "prompt", "show_prompt"),
     *("estimate", "both_orders", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
-    *("request", "structured", "answer_cache", "prices", "currency"),
+    *("request", "structured", "prices", "currency"),
     *("store_patience", "insecure", "no_logprobs"),
 )
 # Parameters that only a language model has.
 _MODEL_PARAMETERS = (
     *("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),
-    *("request", "structured", "answer_cache", "prices", "currency", "no_logprobs"),
+    *("request", "structured", "prices", "currency", "no_logprobs"),
 )
 
 
@@ -219,7 +218,6 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
             max_cost=values["max_cost"],
         ),
         price=_price_from_options(values),
-        answer_cache=values["answer_cache"],
         workers=values["workers"],
         timeout=values["timeout"],
         patience=values["store_patience"],

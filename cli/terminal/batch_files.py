@@ -86,7 +86,7 @@ def _write(
 def _written_result(
     collection: Collection, batch: WrittenBatch, earlier_batches: Sequence[Batch]
 ) -> Result:
-    """Make the result of a written batch, which has no file if the cache had all answers.
+    """Make the result of a written batch.
 
     Args:
         collection: collection of the questions.
@@ -97,15 +97,9 @@ def _written_result(
         f"{count(earlier.n_open, 'question')} of batch {earlier.name} are open"
         for earlier in earlier_batches
     ]
-    if batch.cached:
-        verb = "was" if batch.cached == 1 else "were"
-        notes.append(f"{count(batch.cached, 'question')} {verb} answered from the cache")
     if batch.limit:
         notes.append(f"{batch.limit} ended the batch: fewer questions were written")
     annotator = printable(batch.annotator)
-    if batch.file is None:
-        text = f"{annotator}: no question is left to write"
-        return Result("batch", asdict(batch), text=[text], notes=notes)
     n_questions = count(batch.questions, "question")
     text = (
         f"{annotator}: {n_questions} of batch {batch.name} in {batch.file}: "

@@ -37,7 +37,6 @@ class Budget:
         limits: limits after which no call may be made.
         price: price of the tokens.
         calls: number of calls so far.
-        cached: number of answers that were in a cache and took no call.
         tokens_in: number of tokens in the prompts so far.
         tokens_out: number of tokens in the answers so far.
 
@@ -51,7 +50,6 @@ class Budget:
     limits: Limits = field(default_factory=Limits)
     price: Price = field(default_factory=Price)
     calls: int = 0
-    cached: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     _began: float = field(default_factory=time.monotonic)  # when the rate of calls began to count
@@ -74,11 +72,6 @@ class Budget:
             if reached_limit:
                 raise Enough(reached_limit)
             self.calls += 1
-
-    def take_from_cache(self) -> None:
-        """Count an answer that took no call."""
-        with self._lock:
-            self.cached += 1
 
     def add(self, tokens_in: int, tokens_out: int) -> None:
         """Count the tokens of a call."""
@@ -131,6 +124,4 @@ class Budget:
         parts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
         if self.cost is not None:
             parts.append(f"{amount(self.cost, self.currency)} spent")
-        if self.cached:
-            parts.append(f"{count(self.cached, 'answer')} from the cache")
         return ", ".join(parts)

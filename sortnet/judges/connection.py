@@ -54,9 +54,8 @@ class Judge(Protocol):
         ...
 
 
-def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
+def no_preparation(question: AskedQuestion) -> AskedQuestion:
     """Return the question unchanged: the default of `prepare`."""
-    del is_fresh
     return question
 
 
@@ -64,14 +63,6 @@ def takes_any_number(n_items: int) -> str:
     """Return an empty text, since a judge takes any number of items by default."""
     del n_items
     return ""
-
-
-class Preparation(Protocol):
-    """Function that adds facts to a question, such as the messages that a model reads."""
-
-    def __call__(self, question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
-        """Prepare a question; if `is_fresh`, it must not be answered from a cache."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -101,7 +92,7 @@ class JudgeConnection:
     both_orders: bool = False
     patience: float = 600.0
     in_caller_thread: bool = False
-    prepare: Preparation = no_preparation
+    prepare: Callable[[AskedQuestion], AskedQuestion] = no_preparation
     why_not_about: Callable[[int], str] = takes_any_number
     budget: Budget | None = None
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -135,5 +126,4 @@ class JudgeConnection:
             "tokens_out": budget.tokens_out,
             "cost": budget.cost,
             "currency": budget.currency,
-            "cached": budget.cached,
         }

@@ -12,7 +12,6 @@ from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
-from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
@@ -60,7 +59,6 @@ class LanguageModel:
         limits: calls, tokens and cost after which no call is made.
         price: price of the tokens, or the table that has the price; by default the user's table
             `~/.config/sortnet/prices.toml`, if it exists.
-        answer_cache: file of answers that several collections share; None: no cache.
 
         The calls:
 
@@ -88,7 +86,6 @@ class LanguageModel:
     both_orders: bool = False
     limits: Limits = field(default_factory=Limits)
     price: Price = field(default_factory=Price)
-    answer_cache: str | None = None
     workers: int = 1
     timeout: float = 60.0
     patience: float = 600.0
@@ -178,7 +175,6 @@ class LanguageModel:
             insecure=self.insecure,
             request=self.request,
             structured=self.structured,
-            cache=None if self.answer_cache is None else AnswerCache(self.answer_cache),
             tops=[*TOPS] if self.logprobs else [0],  # 0: no log-probabilities are asked for
         )
         facts = self.facts()
@@ -186,12 +182,8 @@ class LanguageModel:
         def make_workers() -> list[ModelWorker]:
             return [ModelWorker(server, seed) for seed in range(self.workers)]
 
-        def with_messages(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
-            return question | {
-                "messages": prompt.messages(question),
-                "meta": facts,
-                "is_fresh": is_fresh,
-            }
+        def with_messages(question: AskedQuestion) -> AskedQuestion:
+            return question | {"messages": prompt.messages(question), "meta": facts}
 
         return JudgeConnection(
             name or f"model {self.model}",

@@ -11,12 +11,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
-from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.http_client import Connections, HttpAnswer
-from sortnet.judges.request import is_random, request_body
+from sortnet.judges.request import request_body
 from sortnet.judges.verdicts import Refused
 from sortnet.messages import cut, note, printable
 
@@ -44,7 +42,6 @@ class Server:
     insecure: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
     structured: bool = False  # whether answers are asked for by JSON schema
-    cache: AnswerCache | None = None
     tops: list[int] = field(default_factory=lambda: [*TOPS])  # as TOPS, without refused numbers
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
@@ -114,22 +111,6 @@ class Server:
             response_format=response_format,
             n_tops=self.tops[0],
             without=self.without,
-        )
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the model may answer the same question differently the next time."""
-        return "temperature" in self.without or is_random(self.request)
-
-    def cache_key(self, question: AskedQuestion) -> str:
-        """Make the key under which the cache has the answer to a question."""
-        return answer_key(
-            self.model,
-            question["messages"],
-            self.request,
-            structured=self.structured,
-            with_logprobs=self.tops[0] > 0,
-            form=AnswerForm.of(question),
         )
 
     def note_waiting(self, why: str) -> None:

@@ -12,7 +12,6 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from sortnet.judges.answer_cache import answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.faults import Failure, Reason, Whose, failure_in
@@ -104,25 +103,6 @@ class ModelWorker:
         """Do nothing: the connections belong to the server."""
 
     def _verdict(self, question: AskedQuestion) -> Verdict:
-        """Take the verdict from the cache, or ask the server and add the verdict to the cache."""
-        server = self.server
-        if server.cache is None or server.is_random:
-            return self._answer_of_server(question)
-        key = server.cache_key(question)
-        cached = None if question.get("is_fresh") else server.cache.get(key)
-        if cached is not None:
-            server.budget.take_from_cache()
-            return answered_from_cache(
-                cached, server.model, question.get("meta", {}), server.budget.price
-            )
-        verdict = self._answer_of_server(question)
-        # The server may have just refused a parameter, which requests now lack. Without the
-        # temperature its answers are random. Without any other parameter the key has changed.
-        if not server.is_random:
-            server.cache.add(server.cache_key(question), verdict)
-        return verdict
-
-    def _answer_of_server(self, question: AskedQuestion) -> Verdict:
         """Ask the server, and ask a second time if the first answer cannot be read.
 
         The verdict is a skip if the second answer cannot be read either, or if the question is too

@@ -148,11 +148,6 @@ def request_body(
     return {name: value for name, value in body.items() if value is not None}
 
 
-def is_random(request: Mapping[str, Any]) -> bool:
-    """Whether a model may answer the same question differently: the temperature is not 0."""
-    return bool(request.get("temperature", 0) != 0)
-
-
 def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
     """Select the parameters that belong to the identity of a judge, in the order of their names.
 

@@ -120,10 +120,6 @@ class WorkerPool(ABC, Generic[Q]):
     def _asked_question(self, question: Q, *, turned: bool) -> AskedQuestion:
         """Convert a question to the form that a worker reads; `turned` reverses the items."""
 
-    def _is_fresh(self, question: Q) -> bool:
-        """Whether a question checks the judge, so that it may not be answered from a cache."""
-        return False
-
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
         """Store the verdicts on a question, one for each order; called by one thread at a time."""
@@ -259,9 +255,7 @@ class WorkerPool(ABC, Generic[Q]):
     def _prepared(self, questions: Sequence[Q]) -> list[AskedQuestion]:
         """Convert questions to the form that a worker reads, each in one order or in both."""
         return [
-            self.judge.prepare(
-                self._asked_question(question, turned=turned), is_fresh=self._is_fresh(question)
-            )
+            self.judge.prepare(self._asked_question(question, turned=turned))
             for question in questions
             for turned in self._orders
         ]

@@ -35,7 +35,7 @@ class Answers:
             probability is a measurement; NaN in other rows.
         tied: (m,) whether the row is a tie of two items.
         event: (m,) the row of the answer in the table of judgements; -1 for a gold pair.
-        weight: (m,) the number of answers that each row counts for.
+        weight: (m,) the number of answers that each row counts for; 1 for what annotators say.
     """
 
     items: I64
@@ -88,6 +88,13 @@ class Answers:
         """Let the measurements of these annotators count as words, best or worst."""
         is_theirs = np.isin(self.annotator, [*annotators])
         return replace(self, probit=np.where(is_theirs, np.nan, self.probit))
+
+    @property
+    def may_tie(self) -> Bool:
+        """Whether each row may be a tie: it is the choice of the better of two items, (m,)."""
+        n_items = np.count_nonzero(self.items >= 0, axis=1)
+        may_tie: Bool = (self.direction > 0) & (n_items == 2)
+        return may_tie
 
     @property
     def is_measured(self) -> Bool:

@@ -221,7 +221,9 @@ def _choose_reliabilities(
         draws = mode.drawn(_DRAWS, rng)
         own = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
         of_one = {name: column[[number]] for name, column in columns.items()}
-        for name, value in _reliability_by(own, draws, Annotators(**of_one), prior.tie).items():
+        for name, value in _reliability_by(
+            own, draws, Annotators(**of_one), prior.tie_odds
+        ).items():
             columns[name][number] = value[0]
     median = float(np.median(columns["reliability"]))
     if median > _LEAST_MEDIAN:  # the average annotator has reliability 1, by definition
@@ -291,7 +293,7 @@ def _log_p_of_rows(
     """Compute the log-probability of each row, its probability averaged over draws, (m,)."""
     direction = answers.direction[:, None]
     z = direction * (SHARPNESS * c * draws[:, answers.items] + bias * answers.place)
-    odds = choice_odds(z, answers.items < 0, nu)
+    odds = choice_odds(z, answers.items < 0, np.where(answers.may_tie, nu, 0.0))
     log_p = (answers.share * z).sum(axis=-1) - odds.log_total + answers.tied * np.log(nu or 1.0)
     rows = np.flatnonzero(answers.is_measured)
     if len(rows):
@@ -345,7 +347,7 @@ def _gain_of_words(
             prior_of_half, scaled = _choose_scale(others, prior, annotators)
         mode = find_mode(others, _choose_variance(others, prior_of_half, scaled), scaled)
         draws = mode.drawn(_DRAWS, np.random.default_rng(number))
-        log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie))
+        log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie_odds))
     return log_p[0] - log_p[1]
 
 
@@ -373,12 +375,12 @@ def measured_annotator(
     own = replace(answers, annotator=np.zeros(len(answers), np.int64))
     one = Annotators.average(1)
     if number is None:
-        columns = _reliability_by(own, posterior.draws[:_DRAWS], one, posterior.prior.tie)
+        columns = _reliability_by(own, posterior.draws[:_DRAWS], one, posterior.prior.tie_odds)
         one = Annotators(**(vars(one) | columns))
     else:
         one = Annotators(**{name: column[[number]] for name, column in
                             vars(posterior.annotators).items()})  # fmt: skip
-    at = likelihood(own, posterior.scores, one, posterior.prior.tie)
+    at = likelihood(own, posterior.scores, one, posterior.prior.tie_odds)
     slope, stiffness = bias_curve(own, at, 1)
     precision = float(stiffness[0]) + BIAS_SD**-2
     bias = float(one.bias[0]) + (float(slope[0]) - float(one.bias[0]) * BIAS_SD**-2) / precision

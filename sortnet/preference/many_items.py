@@ -105,7 +105,7 @@ def fit_many(answers: Answers, prior: Prior, annotators: Annotators, *, seed: in
         None,
         mode_and_draws[1:],
         unknowns.annotators,
-        replace(prior, tie=unknowns.nu),
+        replace(prior, tie_odds=unknowns.nu),
     )
 
 
@@ -148,7 +148,7 @@ def _find_mode(
     """Find the most probable unknowns, biases and weight of a tie, and the curvature there."""
     n, d = design.features.shape
     unknowns = np.zeros(d + n)
-    log_nu = float(np.log(prior.tie)) if prior.tie else 0.0
+    log_nu = float(np.log(prior.tie_odds)) if prior.tie_odds else 0.0
     may_tie = bool(answers.tied.any())
     for _ in range(_STEPS):
         nu = float(np.exp(log_nu)) if may_tie else 0.0

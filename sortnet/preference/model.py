@@ -5,10 +5,21 @@
     P(best is i)  = exp(z_i) / sum exp(z_k)      over all items in question
     P(worst is i) = exp(-z_i) / sum exp(-z_k)    over the items that are left
 
-c is an annotator's reliability, b the bias to the first place. A pair may be a tie, which has the
-weight nu exp((z_1 + z_2) / 2) beside the two choices (Davidson 1970). A probability that is a
-measurement says probit(p) = g (c (s_1 - s_2) + b / 1.7 + noise of variance 1). Newton's method
-finds the most probable scores, and Laplace's approximation around them is the posterior.
+c is an annotator's reliability, b the bias to the first place in log odds, N(0, 1) once the answers
+have earned it and 0 before. An answer about two items may be a tie, which has the odds
+nu exp((z_1 + z_2) / 2) beside the two choices (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A
+probability that is a measurement says
+
+    probit(p) = g (c (s_1 - s_2) + b / 1.7 + noise),     noise ~ N(0, 1)
+
+The known answer to a gold pair has c = 3 and b = 0. The unit of a score is the standard deviation
+of the noise that an average annotator, c = 1, has about the difference of two scores.
+
+Newton's method finds the most probable s, b and nu; Laplace's approximation around them, given b
+and nu, is the posterior of the scores. The hyperparameters t, share, c, g, and whether a bias is
+earned, are given here: `sortnet.preference.hyperparameters` chooses them.
+
+In shapes, m is the number of choices, k of places, e of edges, the pairs of items of all choices.
 """
 
 from __future__ import annotations
@@ -26,7 +37,7 @@ Draws: TypeAlias = F64 | F32  # drawn scores, in single precision for many items
 
 SHARPNESS = 1.7  # a logistic function as steep as the normal distribution function
 N_DRAWS = 200
-_GOLD_RELIABILITY = 3.0
+_GOLD_RELIABILITY = 3.0  # a gold pair whose scores differ by 1 is told right in .994
 _STEPS = 50
 _LONGEST_STEP = 3.0  # of a score
 _CLOSE = 1e-9  # the search for the mode ends after a step as short as this
@@ -42,11 +53,12 @@ class Annotators:
 
     Attributes:
         reliability: (a,) c, 1 for the average annotator.
-        low, high: (a,) the 90 % interval of c.
-        bias: (a,) b; 0 until the answers earn a bias.
+        low, high: (a,) the 90 % posterior interval of c, for reports.
+        bias: (a,) b, in log odds; 0 until the answers earn a bias.
         biased: (a,) whether the answers have earned a bias.
-        scale: (a,) g; it matters only for measurements.
-        in_words: (a,) whether measurements count as words, because words predict answers better.
+        scale: (a,) g, in probits per unit of a score; it matters only for measurements.
+        in_words: (a,) whether measurements count only as choices of the likelier item, because
+            these predict left-out answers better.
     """
 
     reliability: F64
@@ -107,15 +119,15 @@ class Prior:
 
     Attributes:
         columns: the features Phi.
-        variance: t, the variance of a score.
-        share: the share of the variance that the features explain.
-        tie: nu, the weight of a tie; 0 if nobody answers with a tie.
+        variance: t, the variance of a score, in the mean of all items.
+        share: the share of the variance that the features explain, below 1.
+        tie_odds: nu, the odds of a tie of equal items; 0 if nobody answers with a tie.
     """
 
     columns: Columns
     variance: float = 1.0
     share: float = 0.0
-    tie: float = 0.0
+    tie_odds: float = 0.0
 
     def precision(self) -> tuple[F64, float]:
         """Return the prior precision of the scores, and the logarithm of its determinant."""
@@ -130,7 +142,7 @@ class Prior:
 
 
 class Ties(NamedTuple):
-    """The derivatives of the log-likelihood in log nu, the logarithm of a tie's weight."""
+    """The first, and minus the second, derivative of the log-likelihood in log nu."""
 
     slope: float
     stiffness: float
@@ -161,27 +173,26 @@ class _Odds(NamedTuple):
     Attributes:
         log_total: (..., m) the logarithm of the sum of all odds.
         expected: (..., m, k) the expected share of each place; a tie gives each of two places 1/2.
-        tie: (..., m) the probability of a tie.
+        p_tie: (..., m) the probability of a tie.
     """
 
     log_total: F64
     expected: F64
-    tie: F64
+    p_tie: F64
 
 
-def choice_odds(z: F64, is_empty: Bool, nu: float) -> _Odds:
+def choice_odds(z: F64, is_empty: Bool, nu: F64 | float) -> _Odds:
     """Compute the probabilities of Luce's choices.
 
     Args:
         z: (..., m, k) the logarithm of the odds of each place; any value in an empty place.
         is_empty: (m, k) whether there is no item in a place.
-        nu: the weight of a tie of two items.
+        nu: (m,) the odds of a tie of equal items; 0 where the choice cannot be a tie.
     """
     highest = np.where(is_empty, _NO_ODDS, z).max(axis=-1)
     odds = np.where(is_empty, 0.0, np.exp(np.minimum(z - highest[..., None], 0.0)))
-    is_pair = (~is_empty).sum(axis=-1) == 2
     middle = np.where(is_empty, 0.0, z).sum(axis=-1) / 2 - highest
-    tie_odds = np.where(is_pair, nu * np.exp(np.minimum(middle, 0.0)), 0.0)
+    tie_odds = nu * np.exp(np.minimum(middle, 0.0))
     total = odds.sum(axis=-1) + tie_odds
     p_tie = tie_odds / total
     expected = (odds / total[..., None]) + np.where(is_empty, 0.0, p_tie[..., None] / 2)
@@ -203,38 +214,39 @@ def likelihood(answers: Answers, s: F64, annotators: Annotators, nu: float) -> L
     is_empty = answers.items < 0
     factor = SHARPNESS * c * answers.direction
     z = factor[:, None] * s[answers.items] + (b * answers.direction)[:, None] * answers.place
-    odds = choice_odds(z, is_empty, nu)
+    odds = choice_odds(z, is_empty, np.where(answers.may_tie, nu, 0.0))
     expected = odds.expected
     log_p = (answers.share * z).sum(axis=1) - odds.log_total + answers.tied * np.log(nu or 1.0)
     log_p *= answers.weight
     residual = answers.weight[:, None] * (answers.share - expected)
     slope_of_place = factor[:, None] * residual
     # The first item of a pair gets 1, 1/2 or 0 of a choice; with ties the variance is smaller.
-    weight = expected[edges.row, edges.a] * expected[edges.row, edges.b] - odds.tie[edges.row] / 4
+    weight = expected[edges.row, edges.a] * expected[edges.row, edges.b] - odds.p_tie[edges.row] / 4
     weight *= answers.weight[edges.row]
     place_gap = answers.place[edges.row, edges.a] - answers.place[edges.row, edges.b]
     stiffness = np.zeros(len(answers))
     np.add.at(stiffness, edges.row, weight * place_gap**2)
     push = answers.direction * (residual * answers.place).sum(axis=1)
     weight *= factor[edges.row] ** 2
-    p_tie = odds.tie.copy()
+    p_tie = odds.p_tie.copy()
     rows = np.flatnonzero(answers.is_measured)
     if len(rows):
         error = measurement_errors(answers, rows, s, c[rows], b[rows], annotators.scale)
         scale = annotators.scale[answers.annotator[rows]]
-        log_p[rows] = -0.5 * error**2 - np.log(scale * np.sqrt(2 * np.pi))
+        n_answers = answers.weight[rows]
+        log_p[rows] = n_answers * (-0.5 * error**2 - np.log(scale * np.sqrt(2 * np.pi)))
         slope_of_place[rows] = 0.0
-        slope_of_place[rows, 0] = c[rows] * error
-        slope_of_place[rows, 1] = -c[rows] * error
-        of_measurement = answers.is_measured[edges.row]
-        weight[of_measurement] = c[edges.row[of_measurement]] ** 2
-        push[rows] = error / SHARPNESS
-        stiffness[rows] = SHARPNESS**-2
+        slope_of_place[rows, 0] = n_answers * c[rows] * error
+        slope_of_place[rows, 1] = -slope_of_place[rows, 0]
+        edge = np.flatnonzero(answers.is_measured[edges.row])
+        weight[edge] = answers.weight[edges.row[edge]] * c[edges.row[edge]] ** 2
+        push[rows] = n_answers * error / SHARPNESS
+        stiffness[rows] = n_answers * SHARPNESS**-2
         p_tie[rows] = 0.0
     slope = np.zeros(len(s))
     np.add.at(slope, answers.items[~is_empty], slope_of_place[~is_empty])
-    n_excess_ties = float(answers.tied.sum() - p_tie.sum())
-    ties = Ties(n_excess_ties, float((p_tie * (1 - p_tie)).sum()))
+    n_excess_ties = float(answers.weight @ (answers.tied - p_tie))
+    ties = Ties(n_excess_ties, float(answers.weight @ (p_tie * (1 - p_tie))))
     return Likelihood(float(log_p.sum()), slope, weight, push, stiffness, ties)
 
 
@@ -263,10 +275,10 @@ class Mode:
     Attributes:
         scores: (n,) the scores.
         annotators: the annotators with their most probable biases.
-        prior: the prior with the most probable weight of a tie.
-        at: the likelihood at the scores.
+        prior: the prior with the most probable odds of a tie.
+        at: the likelihood, to the precision of the search, at the scores.
         factor: (n, n) the lower Cholesky factor of the precision of the scores.
-        evidence: the logarithm of the evidence.
+        evidence: the logarithm of the evidence, given the biases and the odds of a tie.
     """
 
     scores: F64
@@ -291,7 +303,7 @@ def find_mode(
     *,
     close: float = _CLOSE,
 ) -> Mode:
-    """Find the most probable scores, biases and weight of a tie by Newton's method.
+    """Find the most probable scores, biases and odds of a tie by Newton's method.
 
     Args:
         answers: the answers.
@@ -306,7 +318,7 @@ def find_mode(
     Q, log_det = prior.precision()
     s = np.zeros(n) if start is None else start.copy()
     may_tie = bool(answers.tied.any())
-    log_nu = np.log(prior.tie) if prior.tie else _LOG_TIE
+    log_nu = np.log(prior.tie_odds) if prior.tie_odds else _LOG_TIE
     for _ in range(_STEPS):
         nu = float(np.exp(log_nu)) if may_tie else 0.0
         at = likelihood(answers, s, annotators, nu)
@@ -323,7 +335,7 @@ def find_mode(
             break
     evidence = at.value - 0.5 * float(s @ Q @ s) + 0.5 * log_det
     evidence -= float(np.log(np.diag(factor)).sum())
-    return Mode(s, annotators, replace(prior, tie=nu), at, factor, evidence)
+    return Mode(s, annotators, replace(prior, tie_odds=nu), at, factor, evidence)
 
 
 def laplacian(answers: Answers, weight: F64, n: int) -> F64:
@@ -357,7 +369,7 @@ def bias_steps(answers: Answers, at: Likelihood, annotators: Annotators) -> F64:
 
 
 def tie_step(ties: Ties, log_nu: float) -> float:
-    """Compute the Newton step of the logarithm of a tie's weight."""
+    """Compute the Newton step of log nu."""
     prior_precision = _LOG_TIE_SD**-2
     slope = ties.slope - (log_nu - _LOG_TIE) * prior_precision
     return float(np.clip(slope / (ties.stiffness + prior_precision), -1.0, 1.0))
@@ -368,8 +380,8 @@ class Posterior:
     """The posterior of the scores, a Gaussian, and the parameters of the annotators.
 
     Attributes:
-        scores: (n,) the expected scores, in units of the noise of an average answer.
-        covariance: (n, n) the covariance of the scores; None for many items.
+        scores: (n,) the most probable scores, the mean of the Gaussian.
+        covariance: (n, n) the covariance of the scores; None from `many_items.fit_many`.
         draws: (k, n) draws of the scores.
         annotators: the annotators.
         prior: the prior, with its hyperparameters.
@@ -387,11 +399,11 @@ class Posterior:
         return len(self.scores)
 
     @property
-    def tie(self) -> float:
-        """The difference of two scores below which a tie is the most probable answer."""
-        if self.prior.tie <= 1:
+    def tie_threshold(self) -> float:
+        """The difference of scores below which a tie is the likeliest answer, if c is 1."""
+        if self.prior.tie_odds <= 1:
             return 0.0
-        return 2 * float(np.log(self.prior.tie)) / SHARPNESS
+        return 2 * float(np.log(self.prior.tie_odds)) / SHARPNESS
 
     def difference(self, i: I64, j: I64) -> tuple[F64, F64]:
         """Return the mean and the variance of the difference s_i - s_j of each pair of items."""
@@ -423,7 +435,7 @@ class Posterior:
 def fit(
     answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None = None, *, seed: int
 ) -> Posterior:
-    """Fit the scores to answers; the hyperparameters are given.
+    """Fit scores, biases and the odds of a tie to answers; the hyperparameters are given.
 
     Args:
         answers: the answers.

@@ -192,7 +192,7 @@ def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
     scores = posterior.draws[:, members]
     best_first = np.argsort(-posterior.scores[members], kind="stable")
     margins: Draws = above_edge(scores, goal.top)[:, best_first[: goal.top]]
-    n_wrong = wrong_of_top(margins, posterior.tie)
+    n_wrong = wrong_of_top(margins, posterior.tie_threshold)
     k = margins.shape[1]
     sure = float(np.mean(n_wrong <= goal.allowed(k)))
     return Distance(float(n_wrong.mean()) / max(k, 1), sure, sure >= SURE)
@@ -207,7 +207,7 @@ def _wrong_share(posterior: Posterior, i: I64, j: I64) -> float:
     uncertain itself.
     """
     mean, variance = posterior.difference(i, j)
-    return float(ndtr(-(np.abs(mean) + posterior.tie / 2) / np.sqrt(variance)).mean())
+    return float(ndtr(-(np.abs(mean) + posterior.tie_threshold / 2) / np.sqrt(variance)).mean())
 
 
 def group_standings(

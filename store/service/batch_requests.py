@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sortnet.judges import LanguageModel
-from sortnet.judges.answer_cache import AnswerCache, answer_key, answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.batch_lines import RequestId, request_line
@@ -17,10 +16,9 @@ from sortnet.judges.model_answers import CHARACTERS
 from sortnet.judges.model_server import TOPS
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
-from sortnet.judges.request import is_random, request_body
-from sortnet.judges.verdicts import Verdict
+from sortnet.judges.request import request_body
 from store.collections.leases import Lease
-from store.service.judge_as_annotator import CHECKS, asked_question_of
+from store.service.judge_as_annotator import asked_question_of
 from store.service.labelling import LabellingService
 
 
@@ -54,7 +52,7 @@ class RequestTotals:
 
 @dataclass
 class BatchRequests:
-    """Writes a line for each request of a batch, and collects the questions without a request.
+    """Writes a line for each request of a batch, and collects the questions beyond the limits.
 
     Attributes:
         service: the service that has leased the questions.
@@ -63,11 +61,8 @@ class BatchRequests:
         facts: facts that are stored with each answer of the model.
         prompt: prompt of the model.
         price: price of the tokens in a batch.
-        cache: earlier answers of models; None: every question needs a request.
         n_questions: number of questions that the lines ask.
         totals: totals of the lines' requests, one or two for each question.
-        cached: leases of the questions that the cache answers, with a verdict for each order of
-            the items.
         left_out: leases of the questions that would exceed a limit.
         limit: the first limit that a question exceeded, in words; empty if there was none.
     """
@@ -78,10 +73,8 @@ class BatchRequests:
     facts: Mapping[str, Any]
     prompt: Prompt
     price: Price
-    cache: AnswerCache | None
     n_questions: int = 0
     totals: RequestTotals = RequestTotals()
-    cached: list[tuple[Lease, list[Verdict]]] = field(default_factory=list)
     left_out: list[Lease] = field(default_factory=list)
     limit: str = ""
 
@@ -93,18 +86,13 @@ class BatchRequests:
     def lines(self, leases: Sequence[Lease]) -> Iterator[str]:
         """Yield the lines of the requests about leased questions.
 
-        Questions that the cache answers get no line, and are collected in `cached`. After the first
-        question that exceeds a limit no further line follows: the questions without an answer are
-        collected in `left_out`.
+        After the first question that exceeds a limit no further line follows: the questions from
+        there on are collected in `left_out`.
         """
         for lease in leases:
             questions = [
                 asked_question_of(self.service, lease, turned=turned) for turned in self.orders
             ]
-            verdicts = self._cached_verdicts(lease, questions)
-            if verdicts:
-                self.cached.append((lease, verdicts))
-                continue
             if not self._count(questions):
                 self.left_out.append(lease)
                 continue
@@ -149,30 +137,6 @@ class BatchRequests:
             cost=self.price.of(totals.tokens_in, totals.tokens_out),
             currency=self.price.currency,
         )
-
-    def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Return a cached verdict on a question in each order; empty if the cache lacks one."""
-        judge = self.judge
-        # A check needs a new answer of the model. If the model answers at random, a cached answer
-        # would count twice.
-        is_check = lease.question.strategy in CHECKS
-        if self.cache is None or is_check or is_random(judge.request):
-            return []
-        verdicts = []
-        for question in questions:
-            key = answer_key(
-                judge.model,
-                self.prompt.messages(question),
-                judge.request,
-                structured=judge.structured,
-                with_logprobs=judge.logprobs,
-                form=AnswerForm.of(question),
-            )
-            cached = self.cache.get(key)
-            if cached is None:
-                return []
-            verdicts.append(answered_from_cache(cached, judge.model, self.facts, self.price))
-        return verdicts
 
     def _line(self, id: RequestId, question: AskedQuestion) -> str:
         """Write the line of a request to the judge's model."""

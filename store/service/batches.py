@@ -25,7 +25,6 @@ import numpy as np
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
-from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
 from sortnet.judges.estimate import CallEstimate
@@ -70,9 +69,7 @@ class WrittenBatch:
         annotator: name under which the model's answers are stored.
         questions: number of questions in the file.
         estimate: calls, tokens and cost of the requests in the file.
-        file: path of the requests; None: no file was written, because the cache answered all
-            questions.
-        cached: number of questions that the cache answered.
+        file: path of the requests.
         limit: the limit that ended the batch, in words; empty if no limit ended it.
     """
 
@@ -80,8 +77,7 @@ class WrittenBatch:
     annotator: str
     questions: int
     estimate: CallEstimate
-    file: str | None
-    cached: int = 0
+    file: str
     limit: str = ""
 
 
@@ -95,7 +91,6 @@ def write_batch(
         annotator: name under which the model's answers are stored.
         n: most questions to write. Fewer are written if there are fewer questions, if a quota is
             smaller, or if more would exceed the limits of calls, tokens and cost by the estimate.
-            Questions that the cache answers are not written: their answers are stored at once.
         file: path of the new file, JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
@@ -110,7 +105,6 @@ def write_batch(
     collection = service.collection
     is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
     price = judge.price_of_tokens().in_batch()
-    cache = None if judge.answer_cache is None else AnswerCache(judge.answer_cache)
     about = _describe_batch(service, judge, price)
 
     # The ids of the leases identify the requests.
@@ -118,7 +112,7 @@ def write_batch(
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
 
-    requests = BatchRequests(service, judge, name, about["facts"], prompt, price, cache)
+    requests = BatchRequests(service, judge, name, about["facts"], prompt, price)
     try:
         write_file(file, partial(_write_requests, requests, leases))
     except BaseException:  # an interrupt must leave no batch, too
@@ -158,33 +152,24 @@ def _describe_batch(
 def _complete_batch(
     requests: BatchRequests, annotator: str, about: Mapping[str, Any], file: str
 ) -> WrittenBatch:
-    """Handle the questions that got no request, and store facts about the written requests.
-
-    While the requests were written, the limits and the cache decided which questions got a request.
+    """Release the questions beyond the limits, and store facts about the written requests.
 
     Args:
         requests: the requests, which were written to `file`.
         annotator: name under which the model's answers are stored.
         about: the description of the batch, see `_describe_batch`.
-        file: path of the requests; the file is removed if it has none.
+        file: path of the requests.
     """
     service = requests.service
     _release_left_out(service.collection, annotator, requests)
-    _store_cached(service, annotator, requests)
-    written_file: str | None = None
-    if requests.n_questions:
-        written_file = file
-        mean_tokens = requests.totals.tokens_in // requests.totals.n_requests
-        service.collection.set_batch(requests.batch, {**about, "tokens": mean_tokens})
-    else:
-        Path(file).unlink()
+    mean_tokens = requests.totals.tokens_in // requests.totals.n_requests
+    service.collection.set_batch(requests.batch, {**about, "tokens": mean_tokens})
     return WrittenBatch(
         requests.batch,
         annotator,
         requests.n_questions,
         requests.estimate(),
-        written_file,
-        cached=len(requests.cached),
+        file,
         limit=requests.limit,
     )
 
@@ -223,7 +208,7 @@ def _write_requests(requests: BatchRequests, leases: Sequence[Lease], path: Path
     """
     with path.open("w", encoding="utf-8", newline="") as lines:
         lines.writelines(requests.lines(leases))
-    if not requests.n_questions and not requests.cached:
+    if not requests.n_questions:
         raise SortNetError(f"{requests.limit} allows no question")
 
 
@@ -232,19 +217,6 @@ def _release_left_out(collection: Collection, annotator: str, requests: BatchReq
     ids = [lease.id for lease in requests.left_out]
     for start in range(0, len(ids), _RELEASED_TOGETHER):
         collection.release(annotator, ids[start : start + _RELEASED_TOGETHER])
-
-
-def _store_cached(service: LabellingService, annotator: str, requests: BatchRequests) -> None:
-    """Store the answers that the cache gave, each under the lease of its question."""
-    if not requests.cached:
-        return
-    with service.collection.locked():
-        for lease, verdicts in requests.cached:
-            # The first verdict is about the items as they were leased, the second in reverse order.
-            for order, verdict in enumerate(verdicts, 1):
-                id = RequestId(requests.batch, lease.id, order)
-                _store_verdict(service, annotator, id, lease.question, verdict)
-    service.sync()
 
 
 def _store_verdict(

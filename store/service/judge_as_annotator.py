@@ -19,7 +19,7 @@ from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED, count
 from sortnet.preference import Answer, Judgement, Question
-from sortnet.preference.base import HOLDOUT, ORDER_ANSWERS
+from sortnet.preference.base import ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.collections.collection import Stored
@@ -28,7 +28,6 @@ from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 from store.service.sentences import answers_left, why
 
-CHECKS = (HOLDOUT, "repeat")  # strategies of the questions that check the model or the judge
 _MOST_NAMED = 3  # items that a text names
 _LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's thread
 
@@ -230,10 +229,6 @@ class Judging(WorkerPool[Lease]):
         if n_items > 2:
             check_takes_sets(self.judge, n_items)
         return asked_question_of(self.service, question, turned=turned)
-
-    def _is_fresh(self, question: Lease) -> bool:
-        """Whether a question checks the model or the judge, so that no cache may answer it."""
-        return question.question.strategy in CHECKS
 
     @property
     def _idle_seconds(self) -> float:

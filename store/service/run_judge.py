@@ -149,10 +149,6 @@ class _Pool(WorkerPool[Question]):
         """Whether a program or a function may do better the next time."""
         return verdict.why is Reason.ERROR and not self.is_last_attempt
 
-    def _is_fresh(self, question: Question) -> bool:
-        """Whether a question is for validation, so that no cache may answer it."""
-        return self.split == "vali"
-
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a pair; a second verdict is about the documents in reverse order."""
         orders = [(question.left, question.right), (question.right, question.left)]
