@@ -229,7 +229,12 @@ class SessionFitting:
             answers, sample_prior, items = sampled(answers, prior, self._seed, most=_SAMPLE)
             squares = None if squares is None else Columns(squares.values[items])
         chosen, annotators, _ = choose(
-            answers, sample_prior, squares, average, seed=self._seed + n_events
+            answers,
+            sample_prior,
+            squares,
+            average,
+            models=self.models(),
+            seed=self._seed + n_events,
         )
         columns = self._linear
         if self._squares is not None and chosen.columns is squares:

@@ -6,13 +6,14 @@ a chain of unanimous answers has its greatest evidence at a variance near 0.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, Bool
-from sortnet.preference.answers import Answers
+from sortnet.preference.answers import GOLD, Answers
 from sortnet.preference.model import (
     BIAS_SD,
     SHARPNESS,
@@ -46,12 +47,19 @@ _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
 _P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
 _LEAST_MEDIAN = 0.5
+_ENOUGH_GOLD = 10  # answers to gold pairs by which a model is measured
 _DRAWS = 40
 _ENOUGH_MEASUREMENTS = 20
 
 
 def choose(
-    answers: Answers, prior: Prior, squares: Columns | None, annotators: Annotators, *, seed: int
+    answers: Answers,
+    prior: Prior,
+    squares: Columns | None,
+    annotators: Annotators,
+    *,
+    models: Collection[int] = (),
+    seed: int,
 ) -> tuple[Prior, Annotators, F64]:
     """Choose variance, share, scales, biases and reliabilities from answers.
 
@@ -60,6 +68,7 @@ def choose(
         prior: the prior to start from.
         squares: the features with their squares; None if there are no features.
         annotators: the annotators to start from.
+        models: the numbers of the annotators that are models.
         seed: the seed of the draws by which annotators are predicted.
 
     Returns:
@@ -82,7 +91,8 @@ def choose(
     mode = find_mode(answers, prior, no_bias, close=_CLOSE)
     annotators = replace(no_bias, biased=_earned_bias(answers, mode))
     if len(annotators) > 1:
-        annotators = _choose_reliabilities(answers, prior, annotators, mode.scores, rng)
+        is_model = np.isin(np.arange(len(annotators)), [*models])
+        annotators = _choose_reliabilities(answers, prior, annotators, is_model, mode.scores, rng)
     return prior, annotators, mode.scores
 
 
@@ -202,14 +212,27 @@ def _earned_bias(answers: Answers, mode: Mode) -> Bool:
 
 
 def _choose_reliabilities(
-    answers: Answers, prior: Prior, annotators: Annotators, start: F64, rng: np.random.Generator
+    answers: Answers,
+    prior: Prior,
+    annotators: Annotators,
+    is_model: Bool,
+    start: F64,
+    rng: np.random.Generator,
 ) -> Annotators:
     """Measure each annotator's reliability by the scores that the other answers give.
 
     An annotator who measures gets a scale in the same way. An annotator with the only answers stays
     average. Whoever has answered most is measured first, and is known when the others are measured:
     somebody who prefers the worse item, with more answers than each other, would turn their signs.
+
+    A model that has answered enough gold pairs is measured by gold pairs alone: models are wrong
+    together, and would outvote the right answers.
     """
+    is_gold = answers.annotator == GOLD
+    n_gold_answers = np.bincount(
+        answers.annotator[_is_about_gold(answers) & ~is_gold], minlength=len(annotators)
+    )
+    by_gold = is_model & (n_gold_answers >= _ENOUGH_GOLD)
     columns = {name: column.copy() for name, column in vars(annotators).items()}
     so_far = Annotators(**columns)  # shares its arrays with `columns`
     n_answers = [np.count_nonzero(answers.annotator == k) for k in range(len(annotators))]
@@ -217,13 +240,19 @@ def _choose_reliabilities(
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        mode = find_mode(answers.where(~is_own), prior, so_far, start, close=_CLOSE)
+        others = is_gold if by_gold[number] else ~is_own
+        mode = find_mode(answers.where(others), prior, so_far, start, close=_CLOSE)
         draws = mode.drawn(_DRAWS, rng)
         own = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
         of_one = {name: column[[number]] for name, column in columns.items()}
-        for name, value in _reliability_by(
-            own, draws, Annotators(**of_one), prior.tie_odds
-        ).items():
+        measured = _reliability_by(
+            own,
+            draws,
+            Annotators(**of_one),
+            prior.tie_odds,
+            p_different=1.0 if by_gold[number] else _P_DIFFERENT,
+        )
+        for name, value in measured.items():
             columns[name][number] = value[0]
     median = float(np.median(columns["reliability"]))
     if median > _LEAST_MEDIAN:  # the average annotator has reliability 1, by definition
@@ -232,7 +261,24 @@ def _choose_reliabilities(
     return Annotators(**columns)
 
 
-def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float) -> dict[str, F64]:
+def _is_about_gold(answers: Answers) -> Bool:
+    """Whether each row is about the two items of a gold pair, (m,)."""
+    pairs = np.sort(answers.items, axis=1)[:, -2:]
+    is_of_two = np.count_nonzero(answers.items >= 0, axis=1) == 2
+    codes = pairs[:, 0] * (answers.items.max(initial=0) + 1) + pairs[:, 1]
+    is_gold = answers.annotator == GOLD
+    about_gold: Bool = is_of_two & np.isin(codes, codes[is_gold])
+    return about_gold
+
+
+def _reliability_by(
+    own: Answers,
+    draws: Draws,
+    annotator: Annotators,
+    nu: float,
+    *,
+    p_different: float = _P_DIFFERENT,
+) -> dict[str, F64]:
     """Find the reliability of an annotator, and the scale of one who measures, by unseen answers.
 
     The reliability is that of the average annotator as far as the answers do not tell otherwise;
@@ -242,7 +288,8 @@ def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float
         own: the answers of the annotator, who has number 0.
         draws: draws of the scores, fitted without these answers.
         annotator: the parameters of the annotator.
-        nu: the weight of a tie.
+        nu: the odds of a tie of equal items.
+        p_different: the prior probability that the annotator is not as reliable as the average.
 
     Returns:
         `reliability`, `low`, `high` and `scale`, each an array of one value.
@@ -255,16 +302,16 @@ def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float
     prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
     best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
     p = np.exp(log_p[best_scale] - log_p[best_scale].max())
-    p_different = _P_DIFFERENT * (p @ prior) / prior.sum()
-    p_average = (1 - _P_DIFFERENT) * p[np.abs(_RELIABILITIES - 1).argmin()]
+    odds_of_average = (1 - p_different) * p[np.abs(_RELIABILITIES - 1).argmin()]
+    odds_of_different = p_different * (p @ prior) / prior.sum()
     weight = p * prior / (p @ prior)
     different = weight @ _RELIABILITIES
+    reliability = odds_of_average + odds_of_different * different
+    reliability /= odds_of_average + odds_of_different
     cumulated = np.cumsum(weight)
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(weight) - 1)
     return {
-        "reliability": np.array(
-            [(p_average + p_different * different) / (p_average + p_different)]
-        ),
+        "reliability": np.array([reliability]),
         "low": _RELIABILITIES[[low]],
         "high": _RELIABILITIES[[high]],
         "scale": np.array([scales[best_scale]]),

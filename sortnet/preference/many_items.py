@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from sortnet.core import F32, F64, I64
-from sortnet.preference.answers import Answers
+from sortnet.preference.answers import GOLD, Answers
 from sortnet.preference.model import (
     Annotators,
     Columns,
@@ -228,14 +228,15 @@ def sampled(
 ) -> tuple[Answers, Prior, I64]:
     """Select items and the answers among them, from which hyperparameters are chosen.
 
-    Answers are taken in a random order until they are about `most` items; then every answer about
-    these items is taken.
+    Gold pairs, then answers in a random order are taken until they are about `most` items; then
+    every answer about these items is taken.
 
     Returns:
         The answers with renumbered items, the prior of the items, and the numbers of the items.
     """
     order = np.random.default_rng(seed).permutation(len(answers))
-    in_order = answers.items[order]
+    gold_first = np.argsort(answers.annotator[order] != GOLD, kind="stable")
+    in_order = answers.items[order[gold_first]]
     flat = in_order[in_order >= 0]
     _, first = np.unique(flat, return_index=True)
     items = np.sort(flat[np.sort(first)[:most]])

@@ -14,6 +14,11 @@ of its item is that is among the top with probability q:
 Each of the two is better for its own goal: 40 items rank with a correlation of .90 after 120
 answers by the information and .89 by the variances; 100 items of which ten are wanted have .88
 after 400 answers by the variances and .84 by the information of pairs of open items.
+
+If the whole order is wanted, items without an answer come first: after 40 answers about 40 items
+the correlation is .70, and .67 otherwise. For a top they do not: the best ten of a hundred passages
+have after 50 and 100 answers an NDCG of .57 and .66, and .53 and .59 otherwise, by pairs; .83 and
+.95, and .76 and .92, by fours (8 queries of TREC DL 2019, a judge of whose pairs .87 are right).
 """
 
 from __future__ import annotations
@@ -71,8 +76,9 @@ class Beliefs:
         open: (m,) the openness of each item; 1 if the whole order is wanted.
         wants_order: whether the whole order is wanted.
         draws: (k, m) draws of the scores.
-        n_seen: (m,) the number of answers and open questions about each item, at least 1 if the
-            features tell about items without an answer.
+        n_seen: (m,) the number of answers and open questions about each item; at least 1 if no
+            item comes first for want of answers, which is so for a top, and where features tell
+            about items without an answer.
         scale: g if answers are measurements; 0 if they are words.
     """
 
@@ -98,7 +104,7 @@ class Beliefs:
     ) -> Beliefs:
         """Collect the beliefs about all items; of many items, about the 400 most open ones."""
         is_open = np.ones(posterior.n_items) if openness is None else openness
-        if posterior.prior.share:
+        if posterior.prior.share or openness is not None:
             n_seen = np.maximum(n_seen, 1)
         items = np.sort(np.concatenate(groups.members))
         C = posterior.covariance
@@ -167,8 +173,8 @@ class Beliefs:
     ) -> tuple[int, int] | None:
         """Return the pair of items whose answer is worth most; None if no pair is free.
 
-        A pair has an item without an answer as long as such a pair is free, unless features tell
-        about such items.
+        If the whole order is wanted, a pair has an item without an answer as long as such a pair is
+        free, unless features tell about such items.
         """
         every = np.arange(len(self.items))
         # All pairs of an item without an answer may be taken. Then the other items have their turn.
