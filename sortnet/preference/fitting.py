@@ -15,6 +15,7 @@ from sortnet.preference.history import History
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.many_items import DENSE, fit_many, sampled
 from sortnet.preference.model import Annotators, Columns, Posterior, Prior, fit
+from sortnet.preference.rule import SHARE_OF_HINTS
 from sortnet.preference.study import Study
 
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
@@ -51,6 +52,7 @@ class Fits(NamedTuple):
         at: the number of events of `choosing`.
         all_at: the number of events of `all`, which is fitted only when a ranking is wanted.
         milestone: the number of first events from which the hyperparameters were chosen.
+        prior: the prior with these hyperparameters.
     """
 
     choosing: Posterior
@@ -58,6 +60,7 @@ class Fits(NamedTuple):
     at: int
     all_at: int
     milestone: int
+    prior: Prior
 
 
 class SessionFitting:
@@ -191,18 +194,21 @@ class SessionFitting:
         last_milestone = milestone(at)
         start: F64 | None = None
         if before is not None and before.milestone == last_milestone:
-            prior = before.choosing.prior
+            prior = before.prior
             annotators = before.choosing.annotators.padded(n_annotators)
             start = before.choosing.scores
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
-        choosing = self._posterior(usable, prior, annotators, start, at)
-        if len(everything) == len(usable):
-            return Fits(choosing, choosing, at, at, last_milestone)
+        # Features that have earned nothing decide no order, but may say whom to ask about first.
+        hints = self.has_features and not prior.share
+        asking_prior = replace(prior, share=SHARE_OF_HINTS) if hints else prior
+        choosing = self._posterior(usable, asking_prior, annotators, start, at)
+        if len(everything) == len(usable) and not hints:
+            return Fits(choosing, choosing, at, at, last_milestone, prior)
         if before is not None and not ranking:
-            return Fits(choosing, before.all, at, before.all_at, last_milestone)
+            return Fits(choosing, before.all, at, before.all_at, last_milestone, prior)
         of_all = self._posterior(everything, prior, annotators, start, at)
-        return Fits(choosing, of_all, at, at, last_milestone)
+        return Fits(choosing, of_all, at, at, last_milestone, prior)
 
     def _posterior(
         self, answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None, at: int

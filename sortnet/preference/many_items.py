@@ -95,10 +95,9 @@ def fit_many(answers: Answers, prior: Prior, annotators: Annotators, *, seed: in
     rng = np.random.default_rng(seed)
     unknowns = _Unknowns(answers, prior, annotators, rng)
     weights = unknowns.weights()
-    noise = rng.standard_normal((_DRAWS, len(prior.columns)), np.float32)
-    noise *= unknowns.design.residual
     mode_and_draws: F32 = weights.T.astype(np.float32) @ prior.columns.values.T.astype(np.float32)
-    mode_and_draws[1:] += noise
+    for draw in mode_and_draws[1:]:  # one by one: all noise would be as large as the draws
+        draw += unknowns.design.residual * rng.standard_normal(len(draw), np.float32)
     mode_and_draws[:, unknowns.items] = unknowns.design.scores(unknowns.mode_and_draws).T
     return Posterior(
         mode_and_draws[0].astype(np.float64),
