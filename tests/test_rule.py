@@ -132,8 +132,9 @@ def test_an_open_question_counts_as_an_answer():
 
 
 @pytest.mark.parametrize("set_size", [2, 4])
-def test_items_without_an_answer_come_first_if_the_whole_order_is_wanted(set_size):
-    session = Session(None, 25, seed=2, set_size=set_size, holdout=0, repeats=0)
+@pytest.mark.parametrize("goal", [Goal(), Goal(top=3)])
+def test_items_without_an_answer_come_first(goal, set_size):
+    session = Session(None, 25, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
     seen: set[int] = set()
     while len(seen) < 25:
         (q,) = session.ask("ana")
@@ -145,7 +146,7 @@ def test_items_without_an_answer_come_first_if_the_whole_order_is_wanted(set_siz
         else:
             session.tell(q.answered("ana", "best", best=items[0], worst=items[-1]))
     # Questions that are open count as answers.
-    fresh = Session(None, 24, seed=2, set_size=set_size, holdout=0, repeats=0)
+    fresh = Session(None, 24, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
     asked = fresh.ask("ana", 24 // set_size * 2)
     assert {item for question in asked for item in question.items} == {*range(24)}
 

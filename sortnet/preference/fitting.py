@@ -15,7 +15,6 @@ from sortnet.preference.history import History
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.many_items import DENSE, fit_many, sampled
 from sortnet.preference.model import Annotators, Columns, Posterior, Prior, fit
-from sortnet.preference.rule import SHARE_OF_HINTS
 from sortnet.preference.study import Study
 
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
@@ -23,6 +22,7 @@ _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
 _MOST_UNFITTED = 5  # and after this number at least, if a fit takes longer
 _FIRST_MILESTONE = 8
+_SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 
 
@@ -69,6 +69,8 @@ class SessionFitting:
     Args:
         X: (n, d) the standardised features.
         study: has the gold pairs, and tells what the annotators' probabilities are.
+        takes_hints: whether features may tell whom to ask about before they have earned a share of
+            the variance, as is good if a top is wanted.
         seed: seed of all draws.
 
     Attributes:
@@ -77,7 +79,7 @@ class SessionFitting:
         fits: the last fits.
     """
 
-    def __init__(self, X: F64, study: Study, *, seed: int) -> None:
+    def __init__(self, X: F64, study: Study, *, takes_hints: bool, seed: int) -> None:
         """Fit without answers: the posterior is the prior."""
         self.history = History(len(X), study.probabilities)
         self.lock = threading.RLock()
@@ -85,6 +87,7 @@ class SessionFitting:
         self._seed = seed
         self._fitting = threading.Lock()  # held while a thread fits
         self.has_features = bool(X.shape[1])
+        self._takes_hints = takes_hints and self.has_features
         self._linear = Columns(X)
         self._squares = _with_squares(X) if self.has_features else None
         self.fits = self._fit(None)
@@ -199,9 +202,9 @@ class SessionFitting:
             start = before.choosing.scores
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
-        # Features that have earned nothing decide no order, but may say whom to ask about first.
-        hints = self.has_features and not prior.share
-        asking_prior = replace(prior, share=SHARE_OF_HINTS) if hints else prior
+        # Features that have earned nothing decide no order, but may tell whom to ask about first.
+        hints = self._takes_hints and not prior.share
+        asking_prior = replace(prior, share=_SHARE_OF_HINTS) if hints else prior
         choosing = self._posterior(usable, asking_prior, annotators, start, at)
         if len(everything) == len(usable) and not hints:
             return Fits(choosing, choosing, at, at, last_milestone, prior)
