@@ -18,9 +18,10 @@ after 400 answers by the variances and .84 by the information of pairs of open i
 Items without an answer come first: after 40 answers about 40 items the correlation is .70, and .67
 otherwise; of the best ten of a hundred, .64 are found by 300 answers, and .52 otherwise. They do
 not where features tell about such items. For a top, features that have earned no share of the
-variance yet hint at whom to ask about: they get a share of .05 where questions are chosen, and none in the
-ranking. The best ten of a hundred passages then have after 50 and 100 answers an NDCG of .66 and
-.77, and .53 and .59 without the hint (8 queries of TREC DL 2019, a judge right in .87 of pairs).
+variance yet hint at whom to ask about: they get a share of .05 where questions are
+chosen, and none in the ranking. The best ten of a hundred passages then have after 50 and 100
+answers an NDCG of .66 and .77, and .53 and .59 without the hint (8 queries of TREC DL 2019, a judge
+right in .87 of pairs).
 """
 
 from __future__ import annotations
