@@ -243,16 +243,15 @@ def _choose_reliabilities(
         others = is_gold if by_gold[number] else ~is_own
         mode = find_mode(answers.where(others), prior, so_far, start, close=_CLOSE)
         draws = mode.drawn(_DRAWS, rng)
-        own = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
-        of_one = {name: column[[number]] for name, column in columns.items()}
-        measured = _reliability_by(
-            own,
+        own_answers = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
+        parameters = _reliability_by(
+            own_answers,
             draws,
-            Annotators(**of_one),
+            so_far.only(number),
             prior.tie_odds,
             p_different=1.0 if by_gold[number] else _P_DIFFERENT,
         )
-        for name, value in measured.items():
+        for name, value in parameters.items():
             columns[name][number] = value[0]
     median = float(np.median(columns["reliability"]))
     if median > _LEAST_MEDIAN:  # the average annotator has reliability 1, by definition
@@ -419,18 +418,24 @@ def measured_annotator(
         number: the number of the annotator, if the posterior knows the annotator. If None, the
             posterior was fitted without these answers, and the reliability is found by them.
     """
-    own = replace(answers, annotator=np.zeros(len(answers), np.int64))
-    one = Annotators.average(1)
+    own_answers = replace(answers, annotator=np.zeros(len(answers), np.int64))
+    tie_odds = posterior.prior.tie_odds
     if number is None:
-        columns = _reliability_by(own, posterior.draws[:_DRAWS], one, posterior.prior.tie_odds)
-        one = Annotators(**(vars(one) | columns))
+        annotator = Annotators.average(1)
+        columns = _reliability_by(own_answers, posterior.draws[:_DRAWS], annotator, tie_odds)
+        annotator = Annotators(**(vars(annotator) | columns))
     else:
-        one = Annotators(**{name: column[[number]] for name, column in
-                            vars(posterior.annotators).items()})  # fmt: skip
-    at = likelihood(own, posterior.scores, one, posterior.prior.tie_odds)
-    slope, stiffness = bias_curve(own, at, 1)
-    precision = float(stiffness[0]) + BIAS_SD**-2
-    bias = float(one.bias[0]) + (float(slope[0]) - float(one.bias[0]) * BIAS_SD**-2) / precision
+        annotator = posterior.annotators.only(number)
+    at = likelihood(own_answers, posterior.scores, annotator, tie_odds)
+    slope, stiffness = bias_curve(own_answers, at, 1)
+    prior_precision = BIAS_SD**-2
+    precision = float(stiffness[0]) + prior_precision
+    fitted_bias = float(annotator.bias[0])
+    bias = fitted_bias + (float(slope[0]) - fitted_bias * prior_precision) / precision
     return MeasuredAnnotator(
-        float(one.reliability[0]), float(one.low[0]), float(one.high[0]), bias, precision**-0.5
+        float(annotator.reliability[0]),
+        float(annotator.low[0]),
+        float(annotator.high[0]),
+        bias,
+        precision**-0.5,
     )

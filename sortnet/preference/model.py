@@ -79,6 +79,10 @@ class Annotators:
         never = np.zeros(n, np.bool_)
         return cls(one, 0.5 * one, 1.5 * one, 0 * one, never, one, never)
 
+    def only(self, number: int) -> Annotators:
+        """Select one annotator, who then has number 0."""
+        return Annotators(**{name: column[[number]] for name, column in vars(self).items()})
+
     def padded(self, n: int) -> Annotators:
         """Add average annotators, so that there are n."""
         new = vars(Annotators.average(max(n - len(self), 0)))
