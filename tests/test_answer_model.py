@@ -366,27 +366,29 @@ def test_a_useless_feature_does_not_make_intervals_narrow():
     assert np.mean(ranking.high - ranking.low) > 200
 
 
-def test_a_model_is_measured_by_gold_pairs_where_other_models_are_wrong_together():
+@pytest.mark.parametrize("size", [2, 4])
+def test_gold_pairs_measure_models_that_are_wrong_together(size):
     """Three models give the same wrong answers, a fourth is right: gold pairs tell which."""
-    n_pairs, n_gold = 60, 12
+    n_groups, n_gold = 60, 12
     wrong, right = ("a", "b", "c"), "d"
-    is_swapped = np.random.default_rng(0).random(n_pairs) < 0.5
+    rng = np.random.default_rng(0)
     judgements = []
-    for k in range(n_pairs):
-        pair = (2 * k + 1, 2 * k) if is_swapped[k] else (2 * k, 2 * k + 1)
+    for k in range(n_groups):
+        best_first = [*range(size * k, size * (k + 1))]
         for name in (*wrong, right):
-            says_better = name == right or k % 3 == 0
-            side = "right" if says_better == is_swapped[k] else "left"
-            judgements.append(Judgement.of(name, pair, side))
+            order = best_first if name == right or k % 3 == 0 else best_first[::-1]
+            shown = tuple(rng.permutation(best_first).tolist())
+            worst = order[-1] if size > 2 else None
+            judgements.append(Judgement(name, shown, "best", best=order[0], worst=worst))
     models = [Decision("model", name) for name in (*wrong, right)]
-    gold = [Decision("gold", item=2 * k, other=2 * k + 1) for k in range(n_gold)]
-    groups = np.arange(2 * n_pairs) // 2
+    gold = [Decision("gold", item=size * k, other=size * k + size - 1) for k in range(n_gold)]
+    groups = np.arange(size * n_groups) // size
 
     def share_right(study):
-        session = Session(None, 2 * n_pairs, groups=groups, study=study)
+        session = Session(None, size * n_groups, groups=groups, study=study)
         session.replay(judgements)
         score = session.ranking().score
-        return np.mean((score[0::2] > score[1::2])[n_gold:])
+        return np.mean((score[0::size] > score[size - 1 :: size])[n_gold:])
 
     assert share_right(study_of([*models, *gold])) > 0.9
     assert share_right(study_of(models)) < 0.5

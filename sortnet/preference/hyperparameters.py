@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sortnet.core import F64, Bool
+from sortnet.core.pairs import unordered
 from sortnet.preference.answers import GOLD, Answers
 from sortnet.preference.model import (
     BIAS_SD,
@@ -261,13 +262,14 @@ def _choose_reliabilities(
 
 
 def _is_about_gold(answers: Answers) -> Bool:
-    """Whether each row is about the two items of a gold pair, (m,)."""
-    pairs = np.sort(answers.items, axis=1)[:, -2:]
-    is_of_two = np.count_nonzero(answers.items >= 0, axis=1) == 2
-    codes = pairs[:, 0] * (answers.items.max(initial=0) + 1) + pairs[:, 1]
+    """Whether each row is a choice of the best among items of a gold pair, (m,)."""
+    edges = answers.edges
+    pairs = unordered(edges.i, edges.j)
     is_gold = answers.annotator == GOLD
-    about_gold: Bool = is_of_two & np.isin(codes, codes[is_gold])
-    return about_gold
+    is_gold_pair = np.isin(pairs, pairs[is_gold[edges.row]])
+    about_gold: Bool = np.zeros(len(answers), np.bool_)
+    about_gold[edges.row[is_gold_pair]] = True
+    return about_gold & (answers.direction > 0)
 
 
 def _reliability_by(
