@@ -137,7 +137,7 @@ def test_pairs_drawn_are_all_those_within_groups(names, seed):
         return
     groups = Groups(names, len(names))
     assert groups.n_pairs == len(expected)
-    assert sorted(zip(*map(np.ndarray.tolist, groups.every()), strict=True)) == sorted(expected)
+    assert sorted(zip(*map(np.ndarray.tolist, groups.every), strict=True)) == sorted(expected)
     i, j = groups.draw(np.random.default_rng(seed), 50)
     drawn = {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
     assert drawn <= {*expected}

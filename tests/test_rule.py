@@ -286,7 +286,7 @@ def test_near_ties_that_no_question_left_can_tell_apart_are_found():
             p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
             session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
         session.refit()
-        i, j = Groups(None, n).every()
+        i, j = Groups(None, n).every
         few = i, j, np.full(len(i), 0.2)
         many = i, j, np.full(len(i), 1e4)
         found = near_ties(session.posterior, Groups(None, n), session.goal, few, seed=0)

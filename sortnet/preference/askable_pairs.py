@@ -55,7 +55,7 @@ class AskablePairs:
         self._listed_pairs: set[Pair] | None = None
         self.every: tuple[I64, I64] | None
         if among is None:
-            self.every = groups.every() if groups.n_pairs <= FEW else None
+            self.every = groups.every if groups.n_pairs <= FEW else None
             self.count = groups.n_pairs
         else:
             pairs = _checked_pairs(among, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -94,8 +95,9 @@ class Groups:
     def __len__(self) -> int:
         return len(self.members)
 
+    @cached_property
     def every(self) -> tuple[I64, I64]:
-        """Return all pairs within groups, as two arrays of items; not meant for many items."""
+        """All pairs within groups, as two arrays of items; not meant for many items."""
         pairs_of_groups = [
             members[np.array(np.triu_indices(len(members), 1))] for members in self.members
         ]

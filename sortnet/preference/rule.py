@@ -110,11 +110,12 @@ class Beliefs:
             n_seen = np.maximum(n_seen, 1)
         items = np.sort(np.concatenate(groups.members))
         C = posterior.covariance
-        if C is None:
-            variance = posterior.draws.var(axis=0)
+        if len(items) > MOST_OPEN:
+            variance = posterior.draws.var(axis=0) if C is None else np.diag(C)
             priority = np.lexsort((rng.random(len(items)), -(is_open * variance)[items]))
             unseen_first = priority[np.argsort(n_seen[items[priority]] > 0, kind="stable")]
             items = np.sort(items[unseen_first[:MOST_OPEN]])
+        if C is None:
             C_of_items = np.cov(posterior.draws[:, items].astype(np.float64), rowvar=False)
         else:
             C_of_items = C[np.ix_(items, items)]
@@ -132,12 +133,12 @@ class Beliefs:
 
     def worth(self, i: I64, j: I64) -> F64:
         """Compute the worth of an answer about each pair of indexes, (p,)."""
-        difference = self.covariance[:, i] - self.covariance[:, j]
-        variance = _variance(difference, i, j)
+        C = self.covariance
+        variance = np.maximum(C[i, i] + C[j, j] - 2 * C[i, j], _LEAST_VARIANCE)
         noise = self.noise(i, j, variance)
         if self.wants_order:
             return np.log1p(variance / noise)
-        fall: F64 = self.open @ difference**2 / (variance + noise)
+        fall: F64 = (C[i] - C[j]) ** 2 @ self.open / (variance + noise)
         return fall
 
     def noise(self, i: I64, j: I64, variance: F64) -> F64:
@@ -275,13 +276,6 @@ class Beliefs:
         expected_entropy = _entropy(p).mean(axis=0)
         information: F64 = _entropy(p.mean(axis=0)) - expected_entropy
         return information + _LEAST_VARIANCE
-
-
-def _variance(difference: F64, i: I64, j: I64) -> F64:
-    """Return the variance of s_i - s_j, from the columns C_.i - C_.j, (p,)."""
-    column = np.arange(len(i))
-    variance: F64 = difference[i, column] - difference[j, column]
-    return np.maximum(variance, _LEAST_VARIANCE)
 
 
 def _entropy(p: F64) -> F64:

@@ -180,7 +180,7 @@ def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         wrong, sure, reached = np.array(tops).T
         return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
     if groups.n_pairs <= _MANY_PAIRS:
-        pairs = groups.every()
+        pairs = groups.every
     else:
         pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
     wrong_share = _wrong_share(posterior, *pairs)
@@ -236,7 +236,7 @@ def group_standings(
             if len(members) > 1:
                 in_group = Groups(None, len(members))  # pairs of indexes in the array `members`
                 is_few = in_group.n_pairs <= most_pairs
-                i, j = in_group.every() if is_few else in_group.draw(rng, most_pairs)
+                i, j = in_group.every if is_few else in_group.draw(rng, most_pairs)
                 wrong = _wrong_share(posterior, members[i], members[j])
             reached = wrong <= goal.wrong
         # An answer about a pair counts for both of its items.
