@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
-    from store.service.sort_by_asking import estimate, sort
+    from store.asking.sort import estimate, sort
 
 __version__ = "0.4.0"
 
@@ -63,7 +63,7 @@ _NAMES_OF_MODULE = {
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.core": ("Pairs", "Queries"),
-    "store.service.sort_by_asking": ("estimate", "sort"),
+    "store.asking.sort": ("estimate", "sort"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 

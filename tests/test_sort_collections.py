@@ -24,8 +24,8 @@ from sortnet.judges.identity import identity_of
 from sortnet.judges.prices import amount
 from store import open_store
 from store.progress import shown_progress
-from store.service.sort_collection import name_by_content
-from store.service.sort_turns import turn_to_sort
+from store.asking.sort_collection import name_by_content
+from store.asking.sort_turns import turn_to_sort
 
 TEXTS = ["a", "bb", "ccc", "dddd"]
 
@@ -117,7 +117,7 @@ def test_other_sizes_and_other_content_are_other_collections():
 
 def name_of(judge) -> str:
     from sortnet.items.given_items import items_from
-    from store.service.sort_by_asking import judges_by_name
+    from store.asking.sort import judges_by_name
 
     return name_by_content(items_from(TEXTS), None, None, judges_by_name(judge), None)
 

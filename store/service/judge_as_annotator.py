@@ -240,8 +240,8 @@ class Judging(WorkerPool[Lease]):
         self._patience.retry_while_away(partial(self.service.held, self.annotator))
 
     def _after_answers(self) -> None:
-        """Fit the model to the new answers."""
-        self.service.keep_fitted(wait=True)
+        """Fit the model to the new answers, if there are many."""
+        self.service.fit_if_due()
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question; a second verdict is about the items in reverse order."""

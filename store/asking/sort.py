@@ -38,6 +38,9 @@ from sortnet.messages import count, note
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
+from store.asking.sort_collection import collection_to_sort, copy_collection, name_by_content
+from store.asking.sort_turns import turn_to_sort
+from store.asking.sorted_items import SortedItems, ranking_frame
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
@@ -46,9 +49,6 @@ from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
 from store.service.sentences import why
-from store.service.sort_collection import collection_to_sort, copy_collection, name_by_content
-from store.service.sort_turns import turn_to_sort
-from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
