@@ -24,7 +24,7 @@ from sortnet.judges.function import verdict_on_set
 from sortnet.judges.verdicts import Fault, Refused, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
-from store.service.judge_as_annotator import EndReason
+from store.asking.machine import EndReason
 
 N = 12
 TEXTS = [f"text number {k}" for k in range(N)]

@@ -31,7 +31,7 @@ from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Standing
 from store import Collection, open_store
-from store.service.judge_as_annotator import Judging
+from store.asking.machine import Judging
 from store.service.labelling import LabellingService
 
 N = 4
@@ -349,9 +349,10 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
         clock = Clock()
         service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
         judge = JudgeConnection("slow", lambda: [Slow()])
-        judging = Judging(judge=judge, service=service, annotator="robot", number=1)
-        judging.run()
-    assert (judging.end().answered, judging.end().failed) == (1, 0)
+        judging = Judging(judge=judge, service=service, annotator="robot")
+        with judging.opened():
+            end = judging.ask(1)
+    assert (end.answered, end.failed) == (1, 0)
     assert stored() == ["left"]
 
 

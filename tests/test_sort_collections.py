@@ -23,9 +23,9 @@ from sortnet.errors import SortNetError
 from sortnet.judges.identity import identity_of
 from sortnet.judges.prices import amount
 from store import open_store
-from store.progress import shown_progress
 from store.asking.sort_collection import name_by_content
 from store.asking.sort_turns import turn_to_sort
+from store.progress import shown_progress
 
 TEXTS = ["a", "bb", "ccc", "dddd"]
 

@@ -16,7 +16,7 @@ from language_model_server import Model, serving
 
 import sortnet
 from sortnet.errors import SortNetError
-from store.service.judge_as_annotator import EndReason
+from store.asking.machine import EndReason
 
 TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
 KEY = "sk-very-secret-0815"

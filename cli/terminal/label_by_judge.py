@@ -22,13 +22,13 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.costs import amounts, sum_up_costs
-from store.service.judge_as_annotator import (
+from store.asking.machine import (
     EndReason,
     Judging,
     LabellingEnd,
     example_questions,
 )
+from store.service.costs import amounts, sum_up_costs
 from store.service.labelling import LabellingService
 
 
@@ -84,12 +84,12 @@ def _run_judge(connection: JudgeConnection, asking: Asking, number: int | None) 
             judge=connection,
             service=asking.service,
             annotator=asking.annotator,
-            number=number,
             notify=say,
             on_progress=lambda text: status(connection.progress(text)),
         )
-        with ended_by_signals():
-            judging.run()
+        with ended_by_signals(), judging.opened():
+            judging.ask(number)
+            asking.service.settle()
     return judging.end()
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sortnet.judges.limits import Limits
 from sortnet.judges.prices import Price, amount
@@ -52,14 +51,13 @@ class Budget:
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    _began: float = field(default_factory=time.monotonic)  # when the rate of calls began to count
-    _calls_before: int = 0  # number of calls at `_began`
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def restart_clock(self) -> None:
-        """Measure the rate of calls from now on, for example after a pause without calls."""
-        self._began = time.monotonic()
-        self._calls_before = self.calls
+    def lower_limit(self, max_calls: int) -> None:
+        """Allow at most `max_calls` calls, if the limit is not lower yet."""
+        limit = self.limits.max_calls
+        lowest = max_calls if limit is None else min(limit, max_calls)
+        self.limits = replace(self.limits, max_calls=max(lowest, 0))
 
     def call(self) -> None:
         """Count a call that is about to be made.
@@ -112,12 +110,6 @@ class Budget:
             spent = amount(cost, self.currency)
             return f"the limit of the cost, {limit}, is reached: {spent} was spent"
         return ""
-
-    def progress(self) -> str:
-        """Describe the calls, tokens, cost and rate of calls so far."""
-        seconds = time.monotonic() - self._began
-        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
-        return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:
         """Describe the calls, tokens and cost so far."""

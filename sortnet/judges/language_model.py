@@ -193,6 +193,7 @@ class LanguageModel:
             prepare=with_messages,
             why_not_about=prompt.why_not_about,
             budget=budget,
+            counts_calls=True,
             open_connections=server.connected,
         )
 

@@ -266,6 +266,9 @@ class WorkerPool(ABC, Generic[Q]):
         """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
         if self.is_over:
             return
+        if not self.judge.counts_calls:
+            for _ in prepared:
+                self.judge.budget.call()
         worker = idle_workers.get()
         try:
             self._store_all(questions, worker.ask(prepared))

@@ -16,8 +16,8 @@ from sortnet.items.given_items import GivenItems
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
+from store.asking.machine import EndReason
 from store.service.costs import amounts
-from store.service.judge_as_annotator import EndReason
 from store.store import open_store
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from sortnet.judges.model_server import TOPS
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body
+from store.asking.machine import asked_question_of
 from store.collections.leases import Lease
-from store.service.judge_as_annotator import asked_question_of
 from store.service.labelling import LabellingService
 
 

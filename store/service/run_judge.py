@@ -355,7 +355,6 @@ class RunJudge:
             pool.is_last_attempt = attempt == ATTEMPTS
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:
-                self.judge.restart_clock()
                 pool.ask_all(self._workers)
         n_unanswered = sum(pair not in pool.targets for pair in pairs)
         self._end_round(n_unanswered, n_pairs=len(pairs))
