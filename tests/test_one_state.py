@@ -13,6 +13,7 @@ import pytest
 from collection_helpers import made_items
 from pair_tables import table
 from sqlalchemy import event
+from store.runs.judge_answers import JudgeAnswer
 
 from sortnet.core import Queries
 from sortnet.preference import Judgement, Question
@@ -20,7 +21,6 @@ from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
 from store.collections.judgement_files import export_judgements
 from store.report.run_facts import run_facts
-from store.runs.judge_answers import JudgeAnswer
 from store.service.annotators import report_annotators
 from store.service.batches import open_batches
 from store.service.exported_judgements import write_judgements

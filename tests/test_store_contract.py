@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pair_tables import table
 from sqlalchemy import Connection, text
+from store.runs.judge_answers import JudgeAnswer, judged_pairs, targets_of
 
 from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, ComparedPairs, Queries, Split
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
 from store import Run, Store, open_store
 from store.runs import postgresql_pairs
-from store.runs.judge_answers import JudgeAnswer, judged_pairs, targets_of
 from store.runs.postgresql_pairs import _update_stored as update_stored
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9

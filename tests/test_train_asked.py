@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor, quick_training
 from forked_processes import Forked
@@ -85,11 +86,15 @@ def weights(folder: str) -> bytes:
     return file.read_bytes()
 
 
+def answers() -> pd.DataFrame:
+    """The judgements in the collection of the newest run."""
+    with open_store("s.db") as store:
+        return store.collection(store.run("last").collection).judgements_frame()
+
+
 def stored() -> Counter[str]:
     """How many answers of each split the store has, of the newest run."""
-    with open_store("s.db") as store:
-        frame = store.run("last").answers_frame()
-    return Counter(frame["split"])
+    return Counter(items[0].split()[0] for items in answers()["items"])
 
 
 def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
@@ -148,8 +153,7 @@ for k, line in enumerate(sys.stdin):
     print(json.dumps({"answer": "cant-say"} if k % 5 == 4 else {"p": p}), flush=True)
 """
     facts = value_of(done(*command("--json", code=code)))
-    with open_store("s.db") as store:
-        frame = store.run(facts["run"]).answers_frame()
+    frame = answers()
     assert {*frame["p"].dropna()} == {0.9, 0.1} and (frame["answer"] == "cant-say").sum() == 12
     assert facts["quality"]["accuracy"] > 0.8
     n_asked = len(asked())
@@ -381,8 +385,7 @@ def test_a_model_is_shown_texts_and_its_probabilities_are_learned(workers):
     assert max(Counter(map(frozenset, model.pairs.elements())).values()) == 1
     assert all("Both belong to: why" in prompt for prompt in model.prompts)
     assert facts["quality"]["accuracy"] > 0.75
-    with open_store("s.db") as store:
-        frame = store.run(facts["run"]).answers_frame()
+    frame = answers()
     assert frame["p"].between(0, 1).all() and frame["meta"].str.contains('"prompt"').all()
 
 
