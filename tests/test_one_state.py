@@ -13,7 +13,6 @@ import pytest
 from collection_helpers import made_items
 from pair_tables import table
 from sqlalchemy import event
-from store.runs.judge_answers import JudgeAnswer
 
 from sortnet.core import Queries
 from sortnet.preference import Judgement, Question
@@ -168,7 +167,6 @@ READS_OF_RUN: dict[str, Callable[[Any], Any]] = {
     "parts of pairs": lambda run: [*run.iter_pairs(5)],
     "pairs to learn from": lambda run: len(run.pairs("train")),
     "iterations": lambda run: run.iterations_frame(),
-    "answers": lambda run: run.answers_frame(),
     "facts": lambda run: [*run_facts(run).items()],
 }
 
@@ -183,7 +181,6 @@ def test_a_read_of_a_run_sees_one_state(store: Store, url: str, name: str) -> No
         winner = np.arange(20)
         for split in ("train", "vali"):
             to.add(split, iteration, table(winner, winner + 1 + iteration % 9))
-            to.add_answers(split, [JudgeAnswer(iteration % 29, iteration % 29 + 1, "left")])
         to.record({"iteration": iteration, "tp": iteration, "vp": 2, "best": True})
 
     add(run, 0)

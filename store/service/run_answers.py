@@ -20,7 +20,7 @@ from sortnet.items import Items
 from sortnet.messages import cut, printable
 from sortnet.preference import Judgement
 from sortnet.preference.base import Pair
-from sortnet.preference.judgement_table import SAME, Judgements
+from sortnet.preference.judgement_table import SAME, UNDO, Judgements
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.collections.collection_rows import make_collection
@@ -104,8 +104,8 @@ class RunAnswers:
         """Return the result of `targets_of` for the answers about the documents of a part."""
         documents = self._documents_of(split)
         is_of_part = (documents[self.judgements.items[:, :2]] >= 0).all(axis=1)
-        is_learned = self.judgements.is_pair & self.judgements.live
-        is_learned &= self.judgements.strategy == STRATEGY
+        is_learned = self.judgements.is_pair & (self.judgements.strategy == STRATEGY)
+        is_learned &= self.judgements.live & (self.judgements.answer != UNDO)
         return targets_of(self.judgements.where(is_learned & is_of_part), documents)
 
     def pairs(self, split: Split) -> Pairs:

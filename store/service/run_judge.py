@@ -320,7 +320,7 @@ class RunJudge:
             phrases.append(spent)
         costs = self._costs_in_all()
         if costs:
-            phrases.append(f"{amounts(costs)} in all")
+            phrases.append(f"all answers cost {amounts(costs)}")
         return ", ".join(phrases)
 
     def _costs_in_all(self) -> dict[str, float]:
