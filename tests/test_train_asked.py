@@ -125,6 +125,30 @@ def test_commands_that_read_runs_and_models_take_one_that_was_asked():
     assert measures["map"] > 0.8
 
 
+def test_the_answers_of_a_run_are_read_as_those_of_any_annotator():
+    costly = GOOD.replace("better(asked(line))}", "better(asked(line)), 'cost': 0.5}")
+    result = invoke(*command(judgements=20, code=costly))
+    assert result.exit_code == 0 and "all answers cost 10" in result.stdout
+    (row,) = value_of(done("items", "list", "--json"))
+    name = row["name"]
+    assert name == f"run:{row['run_id']}" and row["judgements"] == 20
+    documents = {(question["group"], id) for _, question in asked() for id in pair(question)}
+    with open_store("s.db") as store:
+        items = store.collection(name).items()
+    assert {(group, id.split()[2]) for group, id in zip(items.groups, items.ids, strict=True)} == (
+        documents
+    )
+    (annotator,) = value_of(done("annotators", "list", name, "--json"))
+    assert annotator["name"] == program(costly) and annotator["answers"] == 20
+    done("report", name, "--output", "r.html")
+    assert "judge.py" in Path("r.html").read_text()
+    assert len(done("judgements", "export", name).splitlines()) == 20
+    assert value_of(done("show", row["run_id"], "--json"))["collection"] == name
+    assert f"answers  {name}" in done("show", row["run_id"])
+    facts = value_of(done("train", "--resume", "--out", "model", "--json"))
+    assert facts["judge"]["collection"] == name and facts["judge"]["costs_in_all"] == {"": 10}
+
+
 def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
     done(*command("--question", "Which is larger?", judgements=10))
     rows = [line.split(",") for line in Path("products.csv").read_text().splitlines()[1:]]
