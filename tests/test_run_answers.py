@@ -27,7 +27,7 @@ from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
 from store import Collection, Run, Store, open_store
 from store.database.schema import RunRow
-from store.service.run_answers import RunAnswers, item_ids, targets_of
+from store.service.run_answers import AskedDocuments, RunAnswers, item_ids, targets_of
 from store.service.run_judge import RunJudge
 from store.training.documents import asked_documents
 
@@ -76,8 +76,7 @@ def judge_of(run: Run, judge: Callable[..., Any] | Function, **options: Any) -> 
         described.connect("", value_of_id),
         described.annotator,
         run,
-        shown=items,
-        items=items,
+        AskedDocuments(items, items),
         closed=False,
         progress=lambda text: None,
         **{**facts, **options},

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -26,6 +27,7 @@ from store.collections.collection import Collection
 from store.collections.collection_rows import make_collection
 from store.database.schema import CollectionRow
 from store.runs.run import Run
+from store.service.costs import sum_up_costs
 
 # The strategy of the questions that the learning loop chose. Only answers to these are learned
 # from, so that people may answer other questions in the collection.
@@ -44,6 +46,22 @@ def item_ids(split: Split, docids: Sequence[str]) -> tuple[str, ...]:
         f"{split} {number} {cut(printable(docid), _LONGEST_DOCID)}"
         for number, docid in enumerate(docids)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class AskedDocuments:
+    """The documents of a run that a judge is asked about, in the order of their numbers.
+
+    Attributes:
+        shown: {part: the documents as the judge is shown them}. Empty without a judge.
+        items: {part: the same documents as items of the run's collection, under unique ids}.
+        value_of_id: {id of an item: the row that a judge gets}, if the judge is a function. Empty
+            for all other judges.
+    """
+
+    shown: Mapping[Split, Items] = field(default_factory=dict)
+    items: Mapping[Split, Items] = field(default_factory=dict)
+    value_of_id: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RunAnswers:
@@ -69,19 +87,15 @@ class RunAnswers:
 
     def begin(self, annotator: str, question: str) -> None:
         """Store the question, and that the annotator is a model, before the first answer."""
-        if annotator in self.judgements.annotators:
+        is_known = annotator in self.judgements.annotators
+        if is_known or annotator in self.collection.study().models:
             return
         self.collection.annotator(annotator)
-        with self.collection.locked():
-            study = self.collection.study()
-            decisions = []
-            if question != study.question:
-                decisions.append(Decision("question", reason=question))
-            if annotator not in study.models:
-                decisions.append(Decision("model", annotator))
-            if annotator not in study.probabilities:
-                decisions.append(Decision("p-measurement", annotator))
-            self.collection.decide(*decisions)
+        self.collection.decide(
+            Decision("question", reason=question),
+            Decision("model", annotator),
+            Decision("p-measurement", annotator),
+        )
 
     def add_items(self, items: Items) -> None:
         """Add documents as items, under ids of `item_ids`; adding them again changes nothing."""
@@ -107,6 +121,16 @@ class RunAnswers:
         is_learned = self.judgements.is_pair & (self.judgements.strategy == STRATEGY)
         is_learned &= self.judgements.live & (self.judgements.answer != UNDO)
         return targets_of(self.judgements.where(is_learned & is_of_part), documents)
+
+    def counts(self) -> dict[Split, int]:
+        """Return {part: number of pairs that have an answer}."""
+        return {split: len(self.targets(split)) for split in SPLITS}
+
+    def costs(self) -> dict[str, float]:
+        """Return {currency: cost of all stored answers}."""
+        all_rows = np.arange(len(self.judgements))
+        costs: dict[str, float] = sum_up_costs(self.judgements, all_rows)["costs"]
+        return costs
 
     def pairs(self, split: Split) -> Pairs:
         """Make training pairs of a part's answers, without pairs that the judge did not decide."""

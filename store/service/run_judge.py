@@ -16,7 +16,6 @@ from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError, UnansweredError
-from sortnet.items import Items
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.faults import Reason
@@ -29,9 +28,9 @@ from sortnet.preference import Question
 from sortnet.preference.base import Pair
 from store.collections.collection_rows import LONGEST_NAME
 from store.runs.run import Run
-from store.service.costs import amounts, sum_up_costs
+from store.service.costs import amounts
 from store.service.patience import StorePatience
-from store.service.run_answers import STRATEGY, RunAnswers
+from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
 _ADDED_TOGETHER = 100  # further questions whose documents become items in one transaction
 ATTEMPTS = 2  # times that a judge is asked about a pair if it fails
@@ -70,8 +69,7 @@ class _Pool(WorkerPool[Question]):
 
     Attributes:
         answers: the answers of the run.
-        shown: {part: its documents as the judge is shown them, in the order of their numbers}.
-        items: {part: its documents as items of the collection, in the order of their numbers}.
+        documents: the documents of both parts.
         annotator: name under which the answers are stored.
         question: the question about each pair.
         judgements: most pairs that the run may have answers about.
@@ -82,8 +80,7 @@ class _Pool(WorkerPool[Question]):
     """
 
     answers: RunAnswers
-    shown: Mapping[Split, Items]
-    items: Mapping[Split, Items]
+    documents: AskedDocuments
     annotator: str
     question: str
     judgements: int
@@ -96,6 +93,11 @@ class _Pool(WorkerPool[Question]):
         super().__post_init__()
         database = self.answers.collection.database
         self.patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the documents of the part, as items."""
+        return self.documents.items[self.split].ids
 
     def _stop_waiting(self) -> None:
         """At an interrupt, wait for the store's server no longer."""
@@ -110,15 +112,15 @@ class _Pool(WorkerPool[Question]):
         if self._new_documents(questions):
             # The next questions need items soon, too: fewer transactions add them together.
             documents = self._new_documents([*questions, *self.waiting[:_ADDED_TOGETHER]])
-            items = self.items[self.split].take(documents)
+            items = self.documents.items[self.split].take(documents)
             self.patience.retry_while_away(partial(self.answers.add_items, items))
         return questions
 
     def _new_documents(self, questions: Sequence[Question]) -> list[int]:
         """List the documents of questions that are no items of the collection yet."""
         documents = sorted({document for question in questions for document in question.items})
-        ids = self.items[self.split].ids
-        return [number for number in documents if ids[number] not in self.answers.number_of_id]
+        known_ids = self.answers.number_of_id
+        return [document for document in documents if self.ids[document] not in known_ids]
 
     def _key(self, question: Question) -> Hashable:
         """Identify a question by its pair of documents."""
@@ -126,15 +128,14 @@ class _Pool(WorkerPool[Question]):
 
     def _items(self, question: Question) -> set[str]:
         """Return the ids of a question's documents as items."""
-        ids = self.items[self.split].ids
-        return {ids[document] for document in question.items}
+        return {self.ids[document] for document in question.items}
 
     def _asked_question(self, question: Question, *, turned: bool) -> AskedQuestion:
         """Write a question as a worker reads it; `turned` exchanges the two documents."""
         if turned:
             question = question.turned
         return asked_question(
-            self.shown[self.split],
+            self.documents.shown[self.split],
             question.left,
             question.right,
             id=f"{self.split}-{question.left}-{question.right}",
@@ -144,10 +145,9 @@ class _Pool(WorkerPool[Question]):
 
     def _items_answered_before(self) -> set[str]:
         """Return the ids of the documents whose order with others the judge has told."""
-        ids = self.items[self.split].ids
         targets = self.answers.targets(self.split)
         decided = [pair for pair, target in targets.items() if not math.isnan(target)]
-        return {ids[document] for pair in decided for document in pair}
+        return {self.ids[document] for pair in decided for document in pair}
 
     def _is_asked_again(self, verdict: Verdict) -> bool:
         """Whether a program or a function may do better the next time."""
@@ -155,16 +155,12 @@ class _Pool(WorkerPool[Question]):
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a pair; a second verdict is about the documents in reverse order."""
-        ids = self.items[self.split].ids
-        numbers = tuple(self.answers.number_of_id[ids[document]] for document in question.items)
-        about_items = replace(question, items=numbers)
+        numbers = [self.answers.number_of_id[self.ids[document]] for document in question.items]
+        about_items = replace(question, items=tuple(numbers))
+        in_orders = (about_items, about_items.turned)
         judgements = [
-            verdict.judgement(question_in_order, self.annotator)
-            for verdict, question_in_order in zip(
-                verdicts,
-                (about_items, about_items.turned),
-                strict=False,  # one verdict or two
-            )
+            verdict.judgement(in_order, self.annotator)
+            for verdict, in_order in zip(verdicts, in_orders, strict=False)  # one verdict or two
         ]
         # If the reply to a commit is lost, the answers are appended again. The ids keep them from
         # being stored twice.
@@ -188,8 +184,7 @@ class RunJudge:
         judge: the machine that is asked.
         annotator: name under which its answers are stored.
         run: the run, whose collection has the answers.
-        shown: {part: its documents as the judge is shown them, in the order of their numbers}.
-        items: {part: its documents as items of the collection, in the order of their numbers}.
+        documents: the documents of both parts.
         question: the question about each pair.
         judgements: most pairs that the run may have answers about.
         again: the command or the call that resumes the run, for messages.
@@ -203,9 +198,8 @@ class RunJudge:
         judge: JudgeConnection,
         annotator: str,
         run: Run,
+        documents: AskedDocuments,
         *,
-        shown: Mapping[Split, Items],
-        items: Mapping[Split, Items],
         question: str,
         judgements: int,
         again: str,
@@ -228,12 +222,11 @@ class RunJudge:
         self._pool = _Pool(
             judge=judge,
             answers=self._answers,
-            shown=shown,
-            items=items,
+            documents=documents,
             annotator=cut(printable(" ".join(annotator.split())), LONGEST_NAME),
             question=question,
             judgements=judgements,
-            n_stored=sum(len(self._answers.targets(split)) for split in SPLITS),
+            n_stored=sum(self._answers.counts().values()),
             notify=notify,
             on_progress=lambda text: progress(judge.progress(text)),
         )
@@ -297,20 +290,19 @@ class RunJudge:
 
         `costs_in_all` is the cost of all stored answers by currency, of earlier processes too.
         """
-        counts = {split: len(self._answers.targets(split)) for split in SPLITS}
         return {
-            "answers": counts,
+            "answers": self._answers.counts(),
             "collection": self._answers.collection.name,
             "skipped": dict(self._pool.skipped),
             "failed": self._n_failed,
             **self.judge.spent_facts(),
-            "costs_in_all": self._costs_in_all(),
+            "costs_in_all": self._answers.costs(),
         }
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
-        n_train, n_vali = (len(self._answers.targets(split)) for split in SPLITS)
-        phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
+        counts = self._answers.counts()
+        phrases = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
         if self._pool.skipped:
             phrases.append(skipped_text(self._pool.skipped))
         if self._n_failed:
@@ -318,16 +310,10 @@ class RunJudge:
         spent = self.judge.spent_text()
         if spent:
             phrases.append(spent)
-        costs = self._costs_in_all()
+        costs = self._answers.costs()
         if costs:
             phrases.append(f"all answers cost {amounts(costs)}")
         return ", ".join(phrases)
-
-    def _costs_in_all(self) -> dict[str, float]:
-        """Return {currency: cost of all stored answers}."""
-        judgements = self._answers.judgements
-        costs: dict[str, float] = sum_up_costs(judgements, np.arange(len(judgements)))["costs"]
-        return costs
 
     def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
         """Return the probability that document i[k] is better than document j[k], for m pairs.
@@ -361,7 +347,8 @@ class RunJudge:
         """
         pool = self._pool
         if not self._workers:
-            begin = partial(self._answers.begin, pool.annotator, pool.question)
+            question = printable(" ".join(pool.question.split()))  # people see it in one line
+            begin = partial(self._answers.begin, pool.annotator, question)
             pool.patience.retry_while_away(begin)
             self._connections.enter_context(self.judge.open_connections())
             self._workers = list(self.judge.make_workers())

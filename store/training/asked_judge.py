@@ -25,12 +25,9 @@ from store.runs.judge_record import (
 )
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume_call, resume_command
+from store.service.run_answers import AskedDocuments
 from store.service.run_judge import RunJudge
-from store.training.documents import (
-    AskedDocuments,
-    asked_documents,
-    refuse_without_content,
-)
+from store.training.documents import asked_documents, refuse_without_content
 from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
@@ -204,8 +201,7 @@ class AskedJudge:
             judge.connect(name_in_messages, documents.value_of_id),
             judge.annotator,
             training.run,
-            shown=documents.shown,
-            items=documents.items,
+            documents,
             question=question,
             judgements=job.config.judgements,
             again=training.again or resume_command(str(training.folder)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,10 @@ from sortnet.judges.any_judge import MachineJudge
 from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
-from store.service.run_answers import item_ids
+from store.service.run_answers import AskedDocuments, item_ids
 
 # Roles that have one column each. Such a column is not shown once more as a further field.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
-
-
-@dataclass(frozen=True, eq=False)
-class AskedDocuments:
-    """The documents of a run that a judge is asked about, in the order of their numbers.
-
-    Attributes:
-        shown: {part: the documents as the judge is shown them}. Empty without a judge.
-        items: {part: the same documents as items of the run's collection, under unique ids}.
-        value_of_id: {id of an item: the row that a judge gets}, if the judge is a function. Empty
-            for all other judges.
-    """
-
-    shown: Mapping[Split, Items] = field(default_factory=dict)
-    items: Mapping[Split, Items] = field(default_factory=dict)
-    value_of_id: Mapping[str, Any] = field(default_factory=dict)
 
 
 def asked_documents(
