@@ -18,7 +18,7 @@ from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
-from store.database.schema import AnswerRow, Base, CollectionRow, IterationRow, JudgementRow, RunRow
+from store.database.schema import Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +60,7 @@ COLLECTION_COLUMNS = {
     "annotators": "int64",
     "judgements": "int64",
     **_dtypes(CollectionRow, ["source", "root", "seed", "settings"]),
+    "run_id": "str",
 }
 # Fields that tables store as numbers, and frames show as names of annotators and ids of items.
 _STORED_BY_NUMBER = {"annotator": "str", "items": "object", "best": "str", "worst": "str"}
@@ -73,17 +74,6 @@ JUDGEMENT_COLUMNS = {
     "undone": "bool",
     "excluded": "bool",
     "group": "str",
-}
-_ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
-ANSWER_COLUMNS = {
-    "split": "str",
-    "qid": "str",
-    "left": "int64",
-    "right": "int64",
-    "left_place": "int64",
-    "right_place": "int64",
-    **_dtypes(AnswerRow, _ANSWER_FACTS),
-    "at": _TIME,
 }
 OBSERVE_FIRST = (
     "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
@@ -144,52 +134,6 @@ def _times(seconds: list[Any]) -> pd.Series[Any]:
 
     floats = pd.Series(seconds, dtype="float64")
     return pd.to_datetime(floats, unit="s", utc=True).astype(_TIME)
-
-
-def answers_frame(
-    answers: Mapping[Split, Sequence[Any]], queries: Mapping[Split, tuple[I64, Sequence[str]]]
-) -> pd.DataFrame:
-    """Make a frame with one row per answer of a judge about a run's documents.
-
-    Args:
-        answers: `JudgeAnswer` objects of each split.
-        queries: for each split, the number of the first document of each query, and the names of
-            the queries.
-    """
-    values: dict[str, list[Any]] = {name: [] for name in ANSWER_COLUMNS}
-    for split, answers_of_split in answers.items():
-        first_documents, qids = queries[split]
-        values_of_split = _values_of_answers(answers_of_split, first_documents, qids)
-        values_of_split["split"] = [split] * len(answers_of_split)
-        for name in ANSWER_COLUMNS:
-            values[name] += values_of_split[name]
-    return _frame_with_times(values, ANSWER_COLUMNS)
-
-
-def _values_of_answers(
-    answers: Sequence[Any], first_documents: I64, qids: Sequence[str]
-) -> dict[str, list[Any]]:
-    """Return {column: values} of `ANSWER_COLUMNS` for the answers of one split, without `split`.
-
-    Args:
-        answers: `JudgeAnswer` objects.
-        first_documents: the number of the first document of each query, ascending.
-        qids: the names of the queries.
-    """
-    left = np.array([answer.left for answer in answers], np.int64)
-    right = np.array([answer.right for answer in answers], np.int64)
-    query = _queries_of(left, first_documents)
-    first_document = first_documents[query]
-    values = {
-        "qid": [qids[number] for number in query],
-        "left": left.tolist(),
-        "right": right.tolist(),
-        "left_place": (left - first_document).tolist(),
-        "right_place": (right - first_document).tolist(),
-    }
-    for name in (*_ANSWER_FACTS, "at"):
-        values[name] = [getattr(answer, name) for answer in answers]
-    return values
 
 
 def _queries_of(documents: I64, first_documents: I64) -> I64:

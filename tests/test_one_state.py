@@ -20,7 +20,6 @@ from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
 from store.collections.judgement_files import export_judgements
 from store.report.run_facts import run_facts
-from store.runs.judge_answers import JudgeAnswer
 from store.service.annotators import report_annotators
 from store.service.batches import open_batches
 from store.service.exported_judgements import write_judgements
@@ -168,7 +167,6 @@ READS_OF_RUN: dict[str, Callable[[Any], Any]] = {
     "parts of pairs": lambda run: [*run.iter_pairs(5)],
     "pairs to learn from": lambda run: len(run.pairs("train")),
     "iterations": lambda run: run.iterations_frame(),
-    "answers": lambda run: run.answers_frame(),
     "facts": lambda run: [*run_facts(run).items()],
 }
 
@@ -183,7 +181,6 @@ def test_a_read_of_a_run_sees_one_state(store: Store, url: str, name: str) -> No
         winner = np.arange(20)
         for split in ("train", "vali"):
             to.add(split, iteration, table(winner, winner + 1 + iteration % 9))
-            to.add_answers(split, [JudgeAnswer(iteration % 29, iteration % 29 + 1, "left")])
         to.record({"iteration": iteration, "tp": iteration, "vp": 2, "best": True})
 
     add(run, 0)

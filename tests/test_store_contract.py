@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
 from store import Run, Store, open_store
 from store.runs import postgresql_pairs
-from store.runs.judge_answers import JudgeAnswer, judged_pairs, targets_of
 from store.runs.postgresql_pairs import _update_stored as update_stored
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
@@ -304,31 +302,6 @@ def test_a_fault_within_a_copy_is_an_error_of_the_store(postgresql_url: str) -> 
         with pytest.raises(StoreError, match="violates check constraint"):
             run.add("train", 0, pairs_of([(0, 1), (2, 3)]))
         assert len(run.pairs("train")) == 0
-
-
-def test_answers_of_a_judge_are_kept_once_and_in_full(new_run):
-    run = new_run()
-    told = JudgeAnswer(
-        5, 9, "left", p=0.75, milliseconds=120, cost=0.25, comment="clearer", flagged=True,
-        meta='{"model": "judge"}', at=1e9,
-    )  # fmt: skip
-    turned, unsure = JudgeAnswer(9, 5, "right", p=0.25), JudgeAnswer(2, 0, "cant-say")
-    for _ in range(2):  # the reply to the first commit was lost
-        run.add_answers("train", [told, turned])
-    run.add_answers("train", [unsure])
-    run.add_answers("vali", [])
-    assert run.answers("train") == [unsure, told, turned] and run.answers("vali") == []
-    targets = targets_of(run.answers("train"))
-    assert targets[5, 9] == 0.75 and np.isnan(targets[0, 2])
-    judged = judged_pairs(targets)
-    assert (judged.winner.tolist(), judged.loser.tolist()) == ([5], [9])
-    frame = run.answers_frame()
-    assert frame["qid"].tolist() == ["0", "2", "2"]
-    assert frame[["left_place", "right_place"]].values.tolist() == [[2, 0], [0, 4], [4, 0]]
-    assert frame["answer"].tolist() == ["cant-say", "left", "right"]
-    assert frame["at"][1] == pd.Timestamp("2001-09-09T01:46:40Z")
-    run.add_answers("train", [JudgeAnswer(2, 0, "tie")])  # the judge was asked again
-    assert targets_of(run.answers("train"))[0, 2] == 0.5
 
 
 def test_a_run_keeps_the_options_of_its_judge(new_run):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor, quick_training
 from forked_processes import Forked
@@ -85,11 +86,15 @@ def weights(folder: str) -> bytes:
     return file.read_bytes()
 
 
+def answers() -> pd.DataFrame:
+    """The judgements in the collection of the newest run."""
+    with open_store("s.db") as store:
+        return store.collection(store.run("last").collection).judgements_frame()
+
+
 def stored() -> Counter[str]:
     """How many answers of each split the store has, of the newest run."""
-    with open_store("s.db") as store:
-        frame = store.run("last").answers_frame()
-    return Counter(frame["split"])
+    return Counter(items[0].split()[0] for items in answers()["items"])
 
 
 def test_a_program_is_asked_what_the_loop_needs_and_its_order_is_learned():
@@ -120,6 +125,30 @@ def test_commands_that_read_runs_and_models_take_one_that_was_asked():
     assert measures["map"] > 0.8
 
 
+def test_the_answers_of_a_run_are_read_as_those_of_any_annotator():
+    costly = GOOD.replace("better(asked(line))}", "better(asked(line)), 'cost': 0.5}")
+    result = invoke(*command(judgements=20, code=costly))
+    assert result.exit_code == 0 and "all answers cost 10" in result.stdout
+    (row,) = value_of(done("items", "list", "--json"))
+    name = row["name"]
+    assert name == f"run:{row['run_id']}" and row["judgements"] == 20
+    documents = {(question["group"], id) for _, question in asked() for id in pair(question)}
+    with open_store("s.db") as store:
+        items = store.collection(name).items()
+    assert {(group, id.split()[2]) for group, id in zip(items.groups, items.ids, strict=True)} == (
+        documents
+    )
+    (annotator,) = value_of(done("annotators", "list", name, "--json"))
+    assert annotator["name"] == program(costly) and annotator["answers"] == 20
+    done("report", name, "--output", "r.html")
+    assert "judge.py" in Path("r.html").read_text()
+    assert len(done("judgements", "export", name).splitlines()) == 20
+    assert value_of(done("show", row["run_id"], "--json"))["collection"] == name
+    assert f"answers  {name}" in done("show", row["run_id"])
+    facts = value_of(done("train", "--resume", "--out", "model", "--json"))
+    assert facts["judge"]["collection"] == name and facts["judge"]["costs_in_all"] == {"": 10}
+
+
 def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
     done(*command("--question", "Which is larger?", judgements=10))
     rows = [line.split(",") for line in Path("products.csv").read_text().splitlines()[1:]]
@@ -148,8 +177,7 @@ for k, line in enumerate(sys.stdin):
     print(json.dumps({"answer": "cant-say"} if k % 5 == 4 else {"p": p}), flush=True)
 """
     facts = value_of(done(*command("--json", code=code)))
-    with open_store("s.db") as store:
-        frame = store.run(facts["run"]).answers_frame()
+    frame = answers()
     assert {*frame["p"].dropna()} == {0.9, 0.1} and (frame["answer"] == "cant-say").sum() == 12
     assert facts["quality"]["accuracy"] > 0.8
     n_asked = len(asked())
@@ -381,8 +409,7 @@ def test_a_model_is_shown_texts_and_its_probabilities_are_learned(workers):
     assert max(Counter(map(frozenset, model.pairs.elements())).values()) == 1
     assert all("Both belong to: why" in prompt for prompt in model.prompts)
     assert facts["quality"]["accuracy"] > 0.75
-    with open_store("s.db") as store:
-        frame = store.run(facts["run"]).answers_frame()
+    frame = answers()
     assert frame["p"].between(0, 1).all() and frame["meta"].str.contains('"prompt"').all()
 
 

@@ -16,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, letor, quick_training
 from forked_processes import ForkedScript, exit_code_of
@@ -101,9 +102,14 @@ for line in sys.stdin:
     return sortnet.Program(f"{shlex.quote(sys.executable)} -S -E judge.py")
 
 
-def stored(run: str = "last") -> int:
+def answers() -> pd.DataFrame:
+    """The judgements in the collection of the newest run."""
     with open_store("s.db", write=False) as store:
-        return len(store.run(run).answers_frame())
+        return store.collection(store.run("last").collection).judgements_frame()
+
+
+def stored() -> int:
+    return len(answers())
 
 
 def weights(folder: str) -> bytes:
@@ -142,8 +148,7 @@ def test_a_function_is_given_arrays_of_letor_text_and_answers_with_probabilities
     options = RunOptions(store="s.db", threads=1)
     train("all.txt", "m", judge=judge, options=options, judgements=N, **SETTINGS)
     assert len(calls) == N and all(side.shape == (4,) for pair in calls for side in pair)
-    with open_store("s.db") as store:
-        assert {*store.run("last").answers_frame()["p"]} == {0.9, 0.1}
+    assert {*answers()["p"]} == {0.9, 0.1}
 
 
 def test_a_program_from_python_is_the_one_of_the_command_line():

@@ -96,6 +96,8 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
     if run.out is not None:
         lines.append(f"out      {run.out}")
+    if run.judge is not None:
+        lines.append(f"answers  {run.collection}")
     if run.config.get("from"):
         lines.append(f"from     {from_which(run.config['from'])}")
     if run.kept is not None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, insert, or_, select
 
 from sortnet.errors import StoreError
 from store.database.engine import Database, utc_now
-from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
+from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, RunRow
 
 LONGEST_NAME = 200
 SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria inherit
@@ -240,14 +240,19 @@ def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
 
 
 def collections_query() -> Any:
-    """Make a query of all collections, with their numbers of items, annotators and judgements."""
+    """Make a query of all collections, with their numbers of items, annotators and judgements.
+
+    `run_id` is the id of the run that owns a collection; it is missing for a user's collection.
+    """
     collection_of_items = func.coalesce(CollectionRow.items_of, CollectionRow.number)
     counts = (
         _count(ItemRow, collection_of_items),
         _count(AnnotatorRow, CollectionRow.number),
         _count(JudgementRow, CollectionRow.number),
     )
-    return select(CollectionRow.__table__, *counts).order_by(CollectionRow.number)
+    owner = select(RunRow.id).where(RunRow.number == CollectionRow.run).scalar_subquery()
+    query = select(CollectionRow.__table__, *counts, owner.label("run_id"))
+    return query.order_by(CollectionRow.number)
 
 
 def _count(table: Any, collection: Any) -> Any:

@@ -69,8 +69,8 @@ class ItemRows(CollectionRows):
             with self.locked() as connection:
                 connection.execute(insert, rows)
 
-    def insert_items(self, items: Items, *, replace: bool) -> None:
-        """Add all items, or none after an error.
+    def insert_items(self, items: Items, *, replace: bool) -> dict[str, int]:
+        """Add all items, or none after an error, and return {id: number} of all stored items.
 
         Args:
             items: the items.
@@ -97,6 +97,7 @@ class ItemRows(CollectionRows):
             connection.execute(change)
             self._write_items(items, fitted)
             self._check_groups(items.source)
+            return fitted.number_of_id
 
     def _write_items(self, items: Items, fitted: _FittedItems) -> None:
         """Insert items, or replace stored items with the same numbers."""

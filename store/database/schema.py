@@ -154,39 +154,12 @@ class PairRow(Base):
     first_wrong: Mapped[int]
 
 
-class AnswerRow(Base):
-    """An answer of a program or a model about two documents of a run, shown left and right.
-
-    Documents are numbered as in `PairRow`. A pair that was asked in both orders has two rows.
-    `answer` is one of `sortnet.preference.ANSWERS`; `at` is in seconds since 1970.
-    """
-
-    __tablename__ = "answers"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-
-    run: Mapped[RunKey]
-    split: Mapped[str] = mapped_column(primary_key=True)
-    left: Mapped[int] = mapped_column(
-        "left_doc", BigInteger, key="left", primary_key=True, autoincrement=False
-    )
-    right: Mapped[int] = mapped_column(
-        "right_doc", BigInteger, key="right", primary_key=True, autoincrement=False
-    )
-    answer: Mapped[str]
-    p: Mapped[float | None]
-    milliseconds: Mapped[Big | None]
-    cost: Mapped[float | None]
-    comment: Mapped[str | None]
-    flagged: Mapped[bool | None]
-    meta: Mapped[str | None]
-    at: Mapped[float | None]
-
-
 class CollectionRow(Base):
     """A named set of items to sort, with the random seed and the settings of its sessions.
 
     A criterion of a collection is a row too, without items: `items_of` is the number of the
-    collection that has the items which the criterion asks about.
+    collection that has the items which the criterion asks about. `run` is the number of the run
+    that owns the collection, whose judgements are the answers of the run's judge.
     """
 
     __tablename__ = "collections"
@@ -202,6 +175,7 @@ class CollectionRow(Base):
     settings: Mapped[dict[str, Any]]
     seed: Mapped[Big]
     items_of: Mapped[int | None]
+    run: Mapped[int | None] = mapped_column(ForeignKey("runs.number", ondelete="CASCADE"))
 
 
 class ItemRow(Base):

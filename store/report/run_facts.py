@@ -18,11 +18,16 @@ def run_rows(store: Store) -> list[dict[str, Any]]:
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """Collect all facts of a run from the store, with a row for each iteration."""
+    """Collect all facts of a run from the store, with a row for each iteration.
+
+    `collection` is the name of the collection with the answers of the run's judge; None without a
+    judge.
+    """
     with run.database.one_state():
         facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
         for name in _FACTS:
             facts[name] = getattr(run, name)
+        facts["collection"] = None if run.judge is None else run.collection
         facts["created"] = run.created.isoformat()
         facts["iterations"] = rows_of(run.iterations_frame())
     return facts

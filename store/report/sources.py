@@ -173,8 +173,8 @@ def read_part(
         DataError: if the recorded file no longer exists, or its content has changed.
     """
     from sortnet.data.parts import is_part, take_part
-    from store.runs.judge_answers import judged_pairs, targets_of
     from store.service.judged_queries import Source
+    from store.service.run_answers import RunAnswers
 
     facts = run.data.get(split)
     if facts is None:
@@ -189,7 +189,7 @@ def read_part(
     part = take_part(queries, facts, split) if is_part(facts) else queries
     if run.judge is None:
         return part
-    return replace(part, judged=judged_pairs(targets_of(run.answers(split))))
+    return replace(part, judged=RunAnswers(run).pairs(split))
 
 
 def _recorded_path(facts: Mapping[str, Any]) -> str:

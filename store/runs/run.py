@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,7 @@ from sortnet.files import plain
 from store import frames
 from store.database.engine import Database, utc_now
 from store.database.process import in_words, status_of, this_process
-from store.database.schema import AnswerRow, IterationRow, PairRow, QueryRow, RunRow, upsert
-from store.runs.judge_answers import JudgeAnswer
+from store.database.schema import IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.pair_rows import (
     N_COLUMNS,
     add_pairs,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 PHASES = ("choosing", "training", "done")
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
-_KEYS_OF_ANSWERS = ("run", "split", "left", "right")
 _ADDED_AT_ONCE = 1 << 20  # number of pairs whose temporary arrays are small
 READ_AT_ONCE = 200_000  # number of pairs that the database returns as about 5 MB of text
 _NOT_MEASURED = ("run", "created")  # columns of an iteration that `record` sets itself
@@ -44,7 +41,7 @@ MEASURED = [
 
 
 class Run:
-    """A training run in the store, with its pairs, iterations, answers and status.
+    """A training run in the store, with its pairs, iterations and status.
 
     It stores the pairs of a training, as a `PairSink`. Its operations wait for a server that is
     restarted.
@@ -239,47 +236,18 @@ class Run:
         judge: dict[str, Any] | None = self._row().judge
         return judge
 
+    @property
+    def collection(self) -> str:
+        """The name of the collection that has the answers of the run's judge.
+
+        The colon keeps it apart from the names that users give to collections.
+        """
+        return f"run:{self.id}"
+
     def set_judge(self, options: Mapping[str, Any]) -> None:
         """Store the options of the judge that the run asks."""
         change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
         self.database.retrying(lambda db: db.execute(change), write=True)
-
-    def add_answers(self, split: Split, answers: Sequence[JudgeAnswer]) -> None:
-        """Store answers of the run's judge, all or none.
-
-        An answer replaces an earlier answer about the same documents in the same order, so adding
-        answers again changes nothing.
-        """
-        if not answers:
-            return
-        rows = [{"run": self.number, "split": split, **asdict(answer)} for answer in answers]
-        changed = [name for name in rows[0] if name not in _KEYS_OF_ANSWERS]
-        keys = [AnswerRow.__table__.c[name].name for name in _KEYS_OF_ANSWERS]
-        insert_or_replace = upsert(self.database.dialect, AnswerRow, keys, changed)
-        self.database.retrying(lambda db: db.execute(insert_or_replace, rows), write=True)
-
-    def answers(self, split: Split) -> list[JudgeAnswer]:
-        """Read the answers of the run's judge about a split, in the order of its documents."""
-        names = [field.name for field in fields(JudgeAnswer)]
-        columns = [getattr(AnswerRow, name) for name in names]
-        query = (
-            select(*columns)
-            .where(AnswerRow.run == self.number, AnswerRow.split == split)
-            .order_by(AnswerRow.left, AnswerRow.right)
-        )
-        rows = self.database.retrying(lambda db: db.execute(query).all())
-        return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
-
-    def answers_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per answer of the run's judge.
-
-        `left` and `right` are document numbers of a split; `left_place` and `right_place` are the
-        numbers of the same documents within the query `qid`, from 0. All further columns are fields
-        of `JudgeAnswer`.
-        """
-        answers = self.database.retrying(lambda _: {split: self.answers(split) for split in SPLITS})
-        queries = {split: (table.first, table.qids) for split, table in self._queries.items()}
-        return frames.answers_frame(answers, queries)
 
     def finish(self, status: str) -> None:
         """Store the run's status (running, done, interrupted or failed) with its time.

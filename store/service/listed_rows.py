@@ -15,8 +15,11 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 
 
 def collection_rows(store: Store) -> list[dict[str, Any]]:
-    """Return a row for each collection of a store, oldest first, with its numbers of items etc."""
-    rows = rows_of(store.collections_frame()[["name", "created", *_COUNTS]])
+    """Return a row for each collection of a store, oldest first, with its numbers of items etc.
+
+    `run_id` is the id of the run that owns a collection; None for a user's collection.
+    """
+    rows = rows_of(store.collections_frame()[["name", "created", *_COUNTS, "run_id"]])
     return [row | {"created": _iso_time(row["created"])} for row in rows]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
+import secrets
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError, UnansweredError
-from sortnet.items import Items
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.faults import Reason
@@ -24,16 +23,16 @@ from sortnet.judges.unanswered import skipped_text
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select_pairs
-from sortnet.messages import count, note
+from sortnet.messages import count, cut, note, printable
 from sortnet.preference import Question
-from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
+from sortnet.preference.base import Pair
+from store.collections.collection_rows import LONGEST_NAME
 from store.runs.run import Run
+from store.service.costs import amounts
 from store.service.patience import StorePatience
+from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
-# The part, and the numbers of two documents of the part, the lower number first.
-PairOfSplit: TypeAlias = tuple[Split, int, int]
-
-STRATEGY = "loop"  # strategy of the questions whose pairs the learning loop chose
+_ADDED_TOGETHER = 100  # further questions whose documents become items in one transaction
 ATTEMPTS = 2  # times that a judge is asked about a pair if it fails
 _PART_NAMES: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
@@ -64,74 +63,79 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
 
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Asks workers about pairs of documents, and stores the answers in the run.
+    """Asks workers about pairs of documents, and stores the answers in the run's collection.
+
+    The items of a question are document numbers of the part that is asked about now.
 
     Attributes:
-        run: the run that stores the answers.
-        documents: {part: its documents in the order of their numbers}.
+        answers: the answers of the run.
+        documents: the documents of both parts.
+        annotator: name under which the answers are stored.
         question: the question about each pair.
-        judgements: most answers that the run may store.
+        judgements: most pairs that the run may have answers about.
         n_stored: number of pairs with a stored answer.
         split: the part that is asked about now.
-        waiting: questions that no worker has been asked yet; their items are document numbers.
-        targets: {pair: probability that its first document is better} for the answered pairs.
+        waiting: questions that no worker has been asked yet.
         is_last_attempt: whether a question that gets no answer now is not asked again.
     """
 
-    run: Run
-    documents: Mapping[Split, Items]
+    answers: RunAnswers
+    documents: AskedDocuments
+    annotator: str
     question: str
     judgements: int
-    n_stored: int = 0
+    n_stored: int
     split: Split = "train"
     waiting: list[Question] = field(default_factory=list)
-    targets: dict[PairOfSplit, float] = field(default_factory=dict)
     is_last_attempt: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._patience = StorePatience(
-            self.run.database, self.judge.patience, self.judge.name, self.notify
-        )
+        database = self.answers.collection.database
+        self.patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the documents of the part, as items."""
+        return self.documents.items[self.split].ids
 
     def _stop_waiting(self) -> None:
         """At an interrupt, wait for the store's server no longer."""
-        self._patience.stop()
+        self.patience.stop()
 
     def _next(self, most: int) -> list[Question]:
-        """Take up to `most` of the waiting questions."""
+        """Take up to `most` of the waiting questions, whose documents become items."""
         if self.is_over or most <= 0:
             return []
         questions = self.waiting[:most]
         self.waiting = self.waiting[most:]
+        if self._new_documents(questions):
+            # The next questions need items soon, too: fewer transactions add them together.
+            documents = self._new_documents([*questions, *self.waiting[:_ADDED_TOGETHER]])
+            items = self.documents.items[self.split].take(documents)
+            self.patience.retry_while_away(partial(self.answers.add_items, items))
         return questions
 
-    def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
-        """Queue each question without an answer; `split` is the part of the data."""
-        self.split = split
-        self.waiting = [
-            question for question in questions if self.pair_of(question) not in self.targets
-        ]
-
-    def pair_of(self, question: Question) -> PairOfSplit:
-        """Return the pair of documents that a question is about."""
-        return self.split, *question.pair
+    def _new_documents(self, questions: Sequence[Question]) -> list[int]:
+        """List the documents of questions that are no items of the collection yet."""
+        documents = sorted({document for question in questions for document in question.items})
+        known_ids = self.answers.number_of_id
+        return [document for document in documents if self.ids[document] not in known_ids]
 
     def _key(self, question: Question) -> Hashable:
         """Identify a question by its pair of documents."""
-        return self.pair_of(question)
+        return self.split, *question.pair
 
     def _items(self, question: Question) -> set[str]:
-        """Return the ids of a question's documents."""
-        ids = self.documents[self.split].ids
-        return {ids[question.left], ids[question.right]}
+        """Return the ids of a question's documents as items."""
+        return {self.ids[document] for document in question.items}
 
     def _asked_question(self, question: Question, *, turned: bool) -> AskedQuestion:
         """Write a question as a worker reads it; `turned` exchanges the two documents."""
         if turned:
             question = question.turned
         return asked_question(
-            self.documents[self.split],
+            self.documents.shown[self.split],
             question.left,
             question.right,
             id=f"{self.split}-{question.left}-{question.right}",
@@ -141,9 +145,9 @@ class _Pool(WorkerPool[Question]):
 
     def _items_answered_before(self) -> set[str]:
         """Return the ids of the documents whose order with others the judge has told."""
-        ids = self.documents[self.split].ids
-        decided = [pair for pair, target in self.targets.items() if not math.isnan(target)]
-        return {ids[doc] for split, *docs in decided if split == self.split for doc in docs}
+        targets = self.answers.targets(self.split)
+        decided = [pair for pair, target in targets.items() if not math.isnan(target)]
+        return {self.ids[document] for pair in decided for document in pair}
 
     def _is_asked_again(self, verdict: Verdict) -> bool:
         """Whether a program or a function may do better the next time."""
@@ -151,13 +155,18 @@ class _Pool(WorkerPool[Question]):
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a pair; a second verdict is about the documents in reverse order."""
-        orders = [(question.left, question.right), (question.right, question.left)]
-        answers = [
-            JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
-            for (left, right), verdict in zip(orders, verdicts, strict=False)  # one verdict or two
+        numbers = [self.answers.number_of_id[self.ids[document]] for document in question.items]
+        about_items = replace(question, items=tuple(numbers))
+        in_orders = (about_items, about_items.turned)
+        judgements = [
+            verdict.judgement(in_order, self.annotator)
+            for verdict, in_order in zip(verdicts, in_orders, strict=False)  # one verdict or two
         ]
-        self._patience.retry_while_away(partial(self.run.add_answers, self.split, answers))
-        self.targets[self.pair_of(question)] = target_of(answers)
+        # If the reply to a commit is lost, the answers are appended again. The ids keep them from
+        # being stored twice.
+        judgement_ids = [secrets.token_hex(8) for _ in judgements]
+        append = partial(self.answers.append, judgements, judgement_ids)
+        self.patience.retry_while_away(append)
         self.answered += 1
         self.n_stored += 1
 
@@ -173,11 +182,11 @@ class RunJudge:
 
     Args:
         judge: the machine that is asked.
-        run: the run that stores the answers.
-        documents: {part: its documents in the order of their numbers}.
+        annotator: name under which its answers are stored.
+        run: the run, whose collection has the answers.
+        documents: the documents of both parts.
         question: the question about each pair.
-        seed: decides which document of a pair is shown left.
-        judgements: most answers that the run may store.
+        judgements: most pairs that the run may have answers about.
         again: the command or the call that resumes the run, for messages.
         closed: whether nothing is asked any more, because the run has ended.
         progress: called with the progress in words.
@@ -187,11 +196,11 @@ class RunJudge:
     def __init__(
         self,
         judge: JudgeConnection,
+        annotator: str,
         run: Run,
-        documents: Mapping[Split, Items],
+        documents: AskedDocuments,
         *,
         question: str,
-        seed: int,
         judgements: int,
         again: str,
         closed: bool,
@@ -203,25 +212,21 @@ class RunJudge:
         The arguments are described at the class.
         """
         self.judge = judge
-        self._seed = seed
+        self._seed = run.seed
         self._again = again
         self._closed = closed
         self._notify = notify
         self._workers: list[Worker] = []
         self._connections = ExitStack()
-        targets: dict[PairOfSplit, float] = {
-            (split, low, high): target
-            for split in SPLITS
-            for (low, high), target in targets_of(run.answers(split)).items()
-        }
+        self._answers = RunAnswers(run, create=True)
         self._pool = _Pool(
             judge=judge,
-            run=run,
+            answers=self._answers,
             documents=documents,
+            annotator=cut(printable(" ".join(annotator.split())), LONGEST_NAME),
             question=question,
             judgements=judgements,
-            n_stored=len(targets),
-            targets=targets,
+            n_stored=sum(self._answers.counts().values()),
             notify=notify,
             on_progress=lambda text: progress(judge.progress(text)),
         )
@@ -261,29 +266,18 @@ class RunJudge:
             SortNetError: if the judge fails; the message has the command that resumes the run.
         """
         if len(vali_keys):
-            self._answers("vali", vali, *unpacked(vali_keys))
-        judge = partial(self._answers, "train")
+            self._target("vali", vali, *unpacked(vali_keys))
+        judge = partial(self._target, "train")
         return replace(train, judge=judge, judged=None), self.judged("vali", vali)
 
     def judged(self, split: Split, part: Queries) -> Queries:
         """Copy a part with the stored answers about its documents, and without a judge."""
-        return replace(part, judge=None, judged=judged_pairs(self._targets_of(split)))
-
-    def _targets_of(self, split: Split) -> dict[tuple[int, int], float]:
-        """Return {pair: probability that its first document is better} for a part's answers.
-
-        The document with the lower number is first. The probability is NaN after a skip.
-        """
-        return {
-            (low, high): target
-            for (split_of_pair, low, high), target in self._pool.targets.items()
-            if split_of_pair == split
-        }
+        return replace(part, judge=None, judged=self._answers.pairs(split))
 
     def _undecided(self) -> str | None:
         """Return why nothing can be learned if a part has only ties and skips; else None."""
         for split, part in _PART_NAMES.items():
-            targets = list(self._targets_of(split).values())  # NaN: a skip; 0.5: a tie
+            targets = list(self._answers.targets(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))
             n_ties = targets.count(0.5)
             if targets and n_skipped + n_ties == len(targets):
@@ -292,20 +286,23 @@ class RunJudge:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers of answers and failures and the cost, for JSON."""
-        counts = {split: len(self._targets_of(split)) for split in SPLITS}
+        """Return the numbers of answers and failures and the cost, for JSON.
+
+        `costs_in_all` is the cost of all stored answers by currency, of earlier processes too.
+        """
         return {
-            "answers": counts,
+            "answers": self._answers.counts(),
+            "collection": self._answers.collection.name,
             "skipped": dict(self._pool.skipped),
             "failed": self._n_failed,
             **self.judge.spent_facts(),
+            "costs_in_all": self._answers.costs(),
         }
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
-        n_train = len(self._targets_of("train"))
-        n_vali = len(self._targets_of("vali"))
-        phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
+        counts = self._answers.counts()
+        phrases = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
         if self._pool.skipped:
             phrases.append(skipped_text(self._pool.skipped))
         if self._n_failed:
@@ -313,9 +310,12 @@ class RunJudge:
         spent = self.judge.spent_text()
         if spent:
             phrases.append(spent)
+        costs = self._answers.costs()
+        if costs:
+            phrases.append(f"all answers cost {amounts(costs)}")
         return ", ".join(phrases)
 
-    def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
         """Return the probability that document i[k] is better than document j[k], for m pairs.
 
         Pairs without an answer are asked about first, unless the run has ended.
@@ -328,36 +328,41 @@ class RunJudge:
         Returns:
             (m,) the probabilities; NaN for a pair without an answer.
         """
-        lower = np.minimum(i, j).tolist()
-        higher = np.maximum(i, j).tolist()
-        pairs = [(split, low, high) for low, high in zip(lower, higher, strict=True)]
-        targets = self._pool.targets
+        lower, higher = np.minimum(i, j).tolist(), np.maximum(i, j).tolist()
+        pairs = list(zip(lower, higher, strict=True))
+        targets = self._answers.targets(split)
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
-        # Stored probabilities are about the document with the lower number.
+            targets = self._answers.targets(split)
+        # Targets are about the document with the lower number.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
-    def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
+    def _ask(self, split: Split, pairs: Sequence[Pair]) -> None:
         """Ask about pairs, up to twice about each pair, and store the answers.
 
         Raises:
             SortNetError: if the judge fails; the message has the command that resumes the run.
         """
+        pool = self._pool
         if not self._workers:
+            question = printable(" ".join(pool.question.split()))  # people see it in one line
+            begin = partial(self._answers.begin, pool.annotator, question)
+            pool.patience.retry_while_away(begin)
             self._connections.enter_context(self.judge.open_connections())
             self._workers = list(self.judge.make_workers())
-        pool = self._pool
-        questions = [self._question(split, low, high) for split, low, high in pairs]
+        pool.split = split
+        unanswered = pairs
         # The second round asks only the questions at which the judge failed in the first round.
         for attempt in range(1, ATTEMPTS + 1):
             pool.is_last_attempt = attempt == ATTEMPTS
-            pool.queue_unanswered(split, questions)
+            pool.waiting = [self._question(split, pair) for pair in unanswered]
             if pool.waiting and not pool.is_over:
                 pool.ask_all(self._workers)
-        n_unanswered = sum(pair not in pool.targets for pair in pairs)
-        self._end_round(n_unanswered, n_pairs=len(pairs))
+            targets = self._answers.targets(split)
+            unanswered = [pair for pair in pairs if pair not in targets]
+        self._end_round(len(unanswered), n_pairs=len(pairs))
 
     def _end_round(self, n_unanswered: int, *, n_pairs: int) -> None:
         """Count the failures of a round of questions, and raise an error if the judge has failed.
@@ -405,8 +410,8 @@ class RunJudge:
         error = UnansweredError if self._pool.is_unanswered else SortNetError
         return error(f"{name}: {fault}; {next_step}")
 
-    def _question(self, split: Split, low: int, high: int) -> Question:
+    def _question(self, split: Split, pair: Pair) -> Question:
         """Make the question about a pair; the seed decides which document is shown left."""
-        rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
-        question = Question((low, high), STRATEGY, 1.0)
+        rng = np.random.default_rng([self._seed, SPLITS.index(split), *pair])
+        question = Question(pair, STRATEGY, 1.0)
         return question if rng.random() < 0.5 else question.turned

@@ -19,20 +19,15 @@ from sortnet.messages import note
 from sortnet.preference.study import LONGEST, QUESTION
 from store.runs.judge_record import (
     is_stored_whole,
-    kind_of,
     other_argument,
     record_of,
     recorded_judge,
 )
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume_call, resume_command
+from store.service.run_answers import AskedDocuments
 from store.service.run_judge import RunJudge
-from store.training.documents import (
-    AskedDocuments,
-    documents_for_function,
-    documents_of,
-    refuse_without_content,
-)
+from store.training.documents import asked_documents, refuse_without_content
 from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
@@ -102,31 +97,17 @@ class AskedJudge:
             folder: the folder of the run.
 
         Raises:
-            SortNetError: if the run was begun without a judge or with another kind of judge, or if
-                it asks a function that is not passed again.
+            SortNetError: if the run was begun without a judge and an argument of judges is passed,
+                or if it asks a function that is not passed again.
         """
         judged_by = record.get("judged_by")
-        if judged_by is None:
-            self._refuse_arguments_of_judges()
-            return
-        passed_kind = self._kind_of_passed_judge()
-        if passed_kind is not None:
-            if JUDGED_BY[passed_kind] != judged_by:
-                raise _other_than_before("judge")
-        elif judged_by == JUDGED_BY["function"] and record["phase"] != DONE:
+        passed_names = self._passed_names()
+        if judged_by is None and passed_names:
+            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
+        is_function = judged_by == JUDGED_BY["function"]
+        if is_function and self.judge is None and record["phase"] != DONE:
             # A function is not stored, and the rest of the run must ask it.
             raise _must_be_passed_again("a function", folder)
-
-    def _refuse_arguments_of_judges(self) -> None:
-        """Raise a SortNetError if an argument was passed that only a run with a judge can have."""
-        passed_names = self._passed_names()
-        if passed_names:
-            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
-
-    def _kind_of_passed_judge(self) -> str | None:
-        """Return the kind of the judge that replaces the stored judge; None if no judge does."""
-        record = self.record() if self.is_judge_passed else None
-        return None if record is None else kind_of(record)
 
     def _passed_names(self) -> list[str]:
         """List the arguments that were passed, as messages name them."""
@@ -163,14 +144,10 @@ class AskedJudge:
         progress("reading what is shown of the documents")
         parts: dict[Split, Queries] = {"train": job.train, "vali": job.vali}
         paths = {split: find_data(job.data[split]) for split in parts}
-        if isinstance(self.judge, Function):
-            return documents_for_function(parts, paths)
-        items = {
-            split: documents_of(part, paths[split], job.train) for split, part in parts.items()
-        }
+        documents = asked_documents(parts, paths, as_rows=isinstance(self.judge, Function))
         if self.judge is not None:
-            refuse_without_content(items["train"], self.judge, self.names)
-        return AskedDocuments(items)
+            refuse_without_content(documents.shown["train"], self.judge, self.names)
+        return documents
 
     def record(self) -> dict[str, Any] | None:
         """Make the record of the judge for a new run; None without a judge."""
@@ -217,17 +194,15 @@ class AskedJudge:
             yield training
             return
         judge, question = self._judge_and_question(training, is_own_store=is_own_store)
-        refuse_without_content(documents.items["train"], judge, self.names)
         assert job.config.judgements is not None
         argument = _ARGUMENT_OF_JUDGE[type(judge)]
         name_in_messages = self.names.get(argument, "")
-        connection = judge.connect(name_in_messages, documents.value_of_id)
         run_judge = RunJudge(
-            connection,
+            judge.connect(name_in_messages, documents.value_of_id),
+            judge.annotator,
             training.run,
-            documents.items,
+            documents,
             question=question,
-            seed=training.config.seed,
             judgements=job.config.judgements,
             again=training.again or resume_command(str(training.folder)),
             closed=training.finished,
@@ -256,23 +231,16 @@ class AskedJudge:
         if training.finished and not is_changed:
             return judge, question  # a finished run asks nothing, so that nothing is checked
         record = record_of(judge, question)
-        self._refuse_other_judge(record, stored)
-        if training.finished:
-            return judge, question
-        if not self.is_judge_passed:
-            self._check_stored_judge(judge, stored, training.folder, is_own_store=is_own_store)
-        if is_changed:
-            training.run.set_judge(record)
-        return judge, question
-
-    def _refuse_other_judge(self, record: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-        """Raise a SortNetError if a judge's record differs from the stored record of the judge."""
         argument = other_argument(record, stored)
-        if argument is None:
-            return
-        # "another judge" is a phrase, in which `judge` is not the name of an argument.
-        name = "judge" if argument == "judge" else self._name(argument)
-        raise _other_than_before(name)
+        if argument is not None:
+            # "another judge" is a phrase, in which `judge` is not the name of an argument.
+            raise _other_than_before("judge" if argument == "judge" else self._name(argument))
+        if not training.finished:
+            if not self.is_judge_passed:
+                self._check_stored_judge(judge, stored, training.folder, is_own_store=is_own_store)
+            if is_changed:
+                training.run.set_judge(record)
+        return judge, question
 
     def _check_stored_judge(
         self,
@@ -287,34 +255,21 @@ class AskedJudge:
         Args:
             judge: the judge to ask, read from the store and changed by `changes`.
             record: the record of the judge in the store.
-            folder: the folder of the run.
-            is_own_store: whether the user chose the store, so that its judge can be trusted.
+            folder: the folder of the run, which names the store.
+            is_own_store: whether the user chose the store. Another store may be another user's, and
+                name a harmful program or a server that collects keys.
         """
         # A function is not stored. `check_resumed` has refused a judge that is a function, but the
         # key of a model may come from a function, too.
-        is_key_missing = not is_stored_whole(record)
-        if is_key_missing:
+        if not is_stored_whole(record):
             raise _must_be_passed_again("a judge whose key comes from a function", folder.path)
-        if not is_own_store:
-            self._check_address_is_given(judge, folder)
-
-    def _check_address_is_given(self, judge: MachineJudge, folder: Folder) -> None:
-        """Raise a SortNetError if only the store names the judge's program or server, not the user.
-
-        The store may be another user's, and name a harmful program or a server that collects keys.
-
-        Args:
-            judge: the judge to ask, read from the store and changed by `changes`.
-            folder: the folder of the run, which names the store.
-        """
         argument = "judge" if isinstance(judge, Program) else "server"
         is_given_by_user = self.changes is not None and argument in self.changes
-        if is_given_by_user:
-            return
-        raise SortNetError(
-            f"{folder} names a store that is not yours by default: give "
-            f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
-        )
+        if not is_own_store and not is_given_by_user:
+            raise SortNetError(
+                f"{folder} names a store that is not yours by default: give "
+                f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
+            )
 
     def _resumed_judge_and_question(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
         """Return the judge and question of a resumed run, after the changes the caller passed.
@@ -326,12 +281,10 @@ class AskedJudge:
             SortNetError: on a change of an argument that the stored judge does not have.
         """
         question = self.question or stored["question"]
-        stored_judge = recorded_judge(stored)
         if self.changes is None:
-            return self.judge or stored_judge, question
-        arguments_of_judge = record_of(stored_judge, question).keys()
+            return self.judge or recorded_judge(stored), question
         for argument in self.changes:
-            if argument not in arguments_of_judge:
+            if argument not in stored:
                 raise SortNetError(
                     "cannot resume the run, it was started with another judge, which has no "
                     f"{self._name(argument)}"

@@ -5,14 +5,13 @@ A judge that is a function gets rows instead: dicts of a table, or arrays of num
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sortnet.core import F32, Queries, Split
+from sortnet.core import Queries, Split
 from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
@@ -23,55 +22,58 @@ from sortnet.judges.any_judge import MachineJudge
 from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
+from store.service.run_answers import AskedDocuments, item_ids
 
 # Roles that have one column each. Such a column is not shown once more as a further field.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
-@dataclass(frozen=True, eq=False)
-class AskedDocuments:
-    """The documents of a run that a judge is asked about.
-
-    Attributes:
-        items: the documents of each part, in the order of their numbers. Empty without a judge.
-        value_of_id: {id of an item: the row that a judge gets}, if the judge is a function. Empty
-            for all other judges.
-    """
-
-    items: Mapping[Split, Items] = field(default_factory=dict)
-    value_of_id: Mapping[str, Any] = field(default_factory=dict)
-
-
-def documents_for_function(
-    parts: Mapping[Split, Queries], paths: Mapping[Split, str]
+def asked_documents(
+    parts: Mapping[Split, Queries], paths: Mapping[Split, str], *, as_rows: bool
 ) -> AskedDocuments:
-    """Read the documents of both parts for a judge that is a function and gets rows.
-
-    Items get new ids, because a document may be in several queries under one id.
+    """Read the documents of both parts for a judge.
 
     Args:
         parts: the training and the validation part.
         paths: the file or files that each part was read from.
+        as_rows: whether the judge is a function, which gets rows. It is shown the unique ids,
+            because a document may be in several queries under one id.
 
     Cost: a table is read again.
     """
-    items: dict[Split, Items] = {}
+    train = parts["train"]
+    shown = _in_one_folder(
+        {split: documents_of(part, paths[split], train) for split, part in parts.items()}
+    )
+    items = {
+        split: replace(documents, ids=item_ids(split, documents.ids))
+        for split, documents in shown.items()
+    }
+    if not as_rows:
+        return AskedDocuments(shown, items)
     value_of_id: dict[str, Any] = {}
     for split, part in parts.items():
-        ids = tuple(f"{split} {number}" for number in range(part.n_docs))
-        rows = _rows_of_documents(part, paths[split], parts["train"])
-        value_of_id |= zip(ids, rows, strict=True)
-        no_features = np.empty((part.n_docs, 0), np.float32)
-        items[split] = _items_without_content(ids, no_features, (), source=part.source)
-    return AskedDocuments(items, value_of_id)
+        rows = _rows_of_documents(part, paths[split], train)
+        value_of_id |= zip(items[split].ids, rows, strict=True)
+    return AskedDocuments(items, items, value_of_id)
 
 
-def _items_without_content(
-    ids: tuple[str, ...], features: F32, feature_names: tuple[str, ...], **columns: Any
-) -> Items:
-    """Make items without texts, images and sounds; `columns` are further arguments of `Items`."""
-    missing = (None,) * len(ids)
-    return Items(ids, missing, missing, missing, features, feature_names, **columns)
+def _in_one_folder(documents: Mapping[Split, Items]) -> Mapping[Split, Items]:
+    """Name the files of both parts relative to one folder, because a collection has one folder."""
+    roots = {part.root for part in documents.values() if part.root is not None}
+    if len(roots) < 2:
+        return documents
+    root = Path(os.path.commonpath(roots))
+
+    def moved(part: Items) -> Items:
+        folder = (part.root or root).relative_to(root)
+        images, audio = (
+            tuple(None if file is None else str(folder / file) for file in files)
+            for files in (part.images, part.audio)
+        )
+        return replace(part, images=images, audio=audio, root=root)
+
+    return {split: moved(part) for split, part in documents.items()}
 
 
 def _rows_of_documents(part: Queries, path: str, train: Queries) -> list[Any]:
@@ -109,8 +111,11 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
         feature_names = part.feature_names
         if feature_names is None:
             feature_names = tuple(str(number + 1) for number in range(part.n_features))
-        return _items_without_content(
-            tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
+        missing = (None,) * len(ids)
+        return Items(
+            *(tuple(ids), missing, missing, missing, part.features, feature_names),
+            source=part.source,
+            groups=tuple(qids),
         )
     rows = rows_at(_read_again(path, train), part.rows)
     # The features of columns come before the features computed from texts and images.

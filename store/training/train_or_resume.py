@@ -23,8 +23,8 @@ from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store import Store, open_store
+from store.service.run_answers import AskedDocuments
 from store.training.asked_judge import NOBODY, AskedJudge
-from store.training.documents import AskedDocuments
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
 from store.training.run_changes import refuse_changes

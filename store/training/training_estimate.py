@@ -60,7 +60,7 @@ def estimate(
     job = prepared.job
     question_about = partial(
         asked_question,
-        prepared.documents.items["train"],
+        prepared.documents.shown["train"],
         id="example",
         question=options.judge.question or QUESTION,
         instructions=None,

@@ -1,0 +1,288 @@
+"""The collection of a run: the answers of its judge, about the documents it was asked about."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from collection_helpers import ON_SQLITE, made_items
+from PIL import Image
+from sqlalchemy import delete
+
+from sortnet.core import I64, SPLITS, Queries, Split
+from sortnet.core.pairs import packed
+from sortnet.data import read_queries
+from sortnet.errors import StoreError
+from sortnet.items import Items
+from sortnet.judges import Function
+from sortnet.preference import Judgement
+from sortnet.preference.base import Pair
+from sortnet.preference.judgement_table import Judgements
+from store import Collection, Run, Store, open_store
+from store.database.schema import RunRow
+from store.service.run_answers import AskedDocuments, RunAnswers, item_ids, targets_of
+from store.service.run_judge import RunJudge
+from store.training.documents import asked_documents
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+SIZES = {"train": [3, 4], "vali": [2, 3]}
+NOTHING_ASKED = np.empty(0, np.int64)
+
+
+def part(split: Split) -> Queries:
+    """The documents of two queries; the names of queries and documents are in both parts."""
+    sizes = SIZES[split]
+    qid = np.repeat(["a", "b"], sizes)
+    docids = [f"d{number}" for size in sizes for number in range(size)]
+    return Queries.from_arrays(np.zeros((sum(sizes), 1)), qid=qid, docids=docids)
+
+
+def documents(split: Split) -> Items:
+    queries = part(split)
+    assert queries.docids is not None
+    groups = np.repeat(["a", "b"], SIZES[split]).tolist()
+    ids = tuple(queries.docids.tolist())
+    return made_items(queries.n_docs, ids=ids, groups=tuple(groups))
+
+
+def start(store: Store) -> Run:
+    parts = {split: part(split) for split in SPLITS}
+    return store.start_run(command="x", config={}, seed=3, versions={}, judge={}, **parts)
+
+
+def judge_of(run: Run, judge: Callable[..., Any] | Function, **options: Any) -> RunJudge:
+    """The judge of a run, which answers by the texts of the items."""
+    described = judge if isinstance(judge, Function) else Function(judge, name="judge")
+    shown = {split: documents(split) for split in SPLITS}
+    items = {
+        split: replace(shown[split], ids=item_ids(split, shown[split].ids)) for split in SPLITS
+    }
+    value_of_id = {
+        id: text
+        for split in SPLITS
+        for id, text in zip(items[split].ids, items[split].texts, strict=True)
+    }
+    facts: dict[str, Any] = {"question": "Longer?", "judgements": 99, "again": "again"}
+    return RunJudge(
+        described.connect("", value_of_id),
+        described.annotator,
+        run,
+        AskedDocuments(items, items),
+        closed=False,
+        progress=lambda text: None,
+        **{**facts, **options},
+    )
+
+
+def ask(judge: RunJudge, i: list[int], j: list[int], vali: I64 = NOTHING_ASKED) -> list[float]:
+    """Ask about pairs of training documents, and validation pairs; return the answers."""
+    with judge.opened():
+        train, _ = judge.parts(part("train"), part("vali"), vali)
+        assert train.judge is not None
+        return train.judge(train, np.array(i), np.array(j)).tolist()
+
+
+def first_text(left: str, right: str) -> str:
+    return "left" if left < right else "right"
+
+
+def test_documents_become_items_when_they_are_asked_about(store: Store) -> None:
+    run = start(store)
+    judge = judge_of(run, first_text)
+    assert ask(judge, [4, 3, 2], [3, 6, 0], packed(np.array([3]), np.array([4]))) == [0, 1, 0]
+    collection = store.collection(f"run:{run.id}")
+    items = collection.items()
+    assert {*items.ids} == {
+        *("train 0 d0", "train 2 d2", "train 3 d0", "train 4 d1", "train 6 d3"),
+        *("vali 3 d1", "vali 4 d2"),
+    }
+    number = items.ids.index("train 6 d3")
+    assert (items.texts[number], items.groups[number]) == ("text 6", "b")
+    assert items.features[number].tolist() == documents("train").features[6].tolist()
+    study = collection.study()
+    assert study.question == "Longer?" and {*study.models} == {*study.probabilities} == {"judge"}
+    judgements = collection.judgements()
+    assert {(j.annotator, j.strategy, j.answer) for j in judgements} == {("judge", "loop", "best")}
+    assert judge.facts()["answers"] == {"train": 3, "vali": 1}
+    frame = store.collections_frame()
+    assert frame[["name", "run_id"]].values.tolist() == [[f"run:{run.id}", run.id]]
+
+
+def test_a_resumed_run_asks_only_what_is_not_answered_and_a_removed_run_takes_its_answers(
+    store: Store,
+) -> None:
+    run = start(store)
+    ask(judge_of(run, first_text), [0, 1], [1, 2])
+    asked: list[str] = []
+
+    def other(left: str, right: str) -> float:
+        asked.append(f"{min(left, right)}, {max(left, right)}")
+        return 0.9 if left < right else 0.1
+
+    resumed = judge_of(run, other)
+    answers = ask(resumed, [1, 2, 0], [0, 1, 2])
+    assert asked == ["text 0, text 2"] and answers == pytest.approx([0, 0, 0.9])
+    pairs = resumed.judged("train", part("train")).judged
+    assert pairs is not None
+    stored = RunAnswers(run).pairs("train")
+    for name in ("winner", "loser", "target"):
+        assert getattr(pairs, name).tolist() == getattr(stored, name).tolist()
+    assert pairs.winner.tolist() == [0, 0, 1] and pairs.loser.tolist() == [1, 2, 2]
+    assert len(store.collection(run.collection).judgements()) == 3
+    kept = store.add_items("kept", made_items(2))
+    with store.database.transaction(write=True) as connection:
+        connection.execute(delete(RunRow).where(RunRow.number == run.number))
+    assert store.collections_frame()["name"].tolist() == [kept.name]
+
+
+def test_answers_of_people_are_not_learned_from_and_undone_answers_are_asked_for_again(
+    store: Store,
+) -> None:
+    run = start(store)
+    ask(judge_of(run, first_text), [0, 0], [1, 2])
+    collection = store.collection(run.collection)
+    first = collection.judgements()[0]
+    collection.append([Judgement.of("ana", (1, 2), "left", strategy="informative")])
+    collection.undo("judge", first.number)
+    assert [*RunAnswers(run).targets("train")] == [(0, 2)]
+    asked: list[str] = []
+    answers = ask(judge_of(run, lambda *texts: asked.append(texts) or "tie"), [0, 0], [1, 2])
+    assert len(asked) == 1 and answers == [0.5, 1]
+
+
+def test_without_its_collection_a_run_asks_anew_and_reads_in_one_line(store: Store) -> None:
+    run = start(store)
+    with pytest.raises(StoreError, match="no collection"):
+        RunAnswers(run)
+    ask(judge_of(run, first_text), [0], [1])
+    store.collection(run.collection).remove()
+    assert ask(judge_of(run, first_text), [0], [1]) == [1]
+
+
+def test_what_is_stored_again_is_stored_once(store: Store) -> None:
+    run = start(store)
+    answers = RunAnswers(run, create=True)
+    items = documents("train")
+    items = replace(items, ids=item_ids("train", items.ids)).take([2, 0])
+    for _ in range(2):  # the reply to the first commit was lost
+        answers.add_items(items)
+        answers.collection.append([Judgement.of("m", (0, 1), "left", strategy="loop")], ids=["x"])
+    assert answers.number_of_id == {"train 2 d2": 0, "train 0 d0": 1}
+    assert RunAnswers(run).targets("train") == {(0, 2): 0.0}
+
+
+@ON_SQLITE
+def test_a_long_command_of_several_lines_is_an_annotator(store: Store) -> None:
+    run = start(store)
+    name = "python\n -c '" + 300 * "x" + "'"
+    ask(judge_of(run, Function(first_text, name=name)), [0], [1])
+    (annotator,) = store.collection(run.collection).annotators()
+    assert annotator.name.startswith("python -c 'xxx") and len(annotator.name) == 200
+
+
+@ON_SQLITE
+def test_a_judge_without_answers_leaves_a_collection_that_can_be_read(store: Store) -> None:
+    run = start(store)
+    with pytest.raises(ValueError, match="broken"):
+        ask(judge_of(run, lambda *texts: int("broken")), [0, 0, 1, 3], [1, 2, 2, 4])
+    collection = store.collection(run.collection)
+    assert len(collection.judgements_frame()) == 0 and len(collection.items()) == 5
+
+
+def told_target(judgements: list[Judgement], documents: list[int]) -> float:
+    """What one pair's answers say of its document with the lower number, one after the other."""
+    targets = []
+    for judgement in judgements:
+        if judgement.word not in ("left", "right", "tie"):
+            continue
+        target = {"left": 1.0, "right": 0.0, "tie": 0.5}[judgement.word]
+        target = target if judgement.p is None else judgement.p
+        is_turned = documents[judgement.left] > documents[judgement.right]
+        targets.append(1 - target if is_turned else target)
+    return round(sum(targets) / len(targets), 12) if targets else math.nan
+
+
+def test_targets_are_those_of_one_answer_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 3, 200):
+        numbers = rng.permutation(30).tolist()
+        judgements = []
+        for _ in range(n):
+            items = tuple(rng.choice(12, 2, replace=False).tolist())
+            word = str(rng.choice(["left", "right", "tie", "skip", "cant-say"]))
+            p = None if rng.random() < 0.5 else round(rng.random(), 2)
+            judgements.append(Judgement.of("m", items, word, p=p))
+        by_pair: dict[Pair, list[Judgement]] = {}
+        for judgement in judgements:
+            low, high = sorted(numbers[item] for item in judgement.items)
+            by_pair.setdefault((low, high), []).append(judgement)
+        expected = {pair: told_target(told, numbers) for pair, told in by_pair.items()}
+        targets = targets_of(Judgements(judgements), np.array(numbers))
+        assert targets.keys() == expected.keys()
+        for pair, target in expected.items():
+            assert targets[pair] == target or (math.isnan(target) and math.isnan(targets[pair]))
+
+
+def test_files_of_parts_in_two_folders_are_items_of_one(tmp_path: Path) -> None:
+    parts: dict[Split, Queries] = {}
+    paths: dict[Split, str] = {}
+    for split in SPLITS:
+        folder = tmp_path / split
+        folder.mkdir()
+        for name in ("a", "b"):
+            Image.new("L", (8, 8)).save(folder / f"{name}.png")
+        table = folder / "table.csv"
+        table.write_text("qid,image,size,label\n1,a.png,1,0\n1,b.png,2,1\n")
+        paths[split] = str(table)
+        parts[split] = read_queries(str(table), like=None if split == "train" else parts["train"])
+    asked = asked_documents(parts, paths, as_rows=False)
+    assert asked.shown["train"].ids == ("1", "2")
+    for split, items in asked.items.items():
+        assert items.root == tmp_path.resolve()
+        assert items.images == (f"{split}/a.png", f"{split}/b.png")
+    by_function = asked_documents(parts, paths, as_rows=True)
+    assert by_function.shown["vali"].ids == ("vali 0 1", "vali 1 2")
+    assert by_function.value_of_id["vali 1 2"]["image"] == "b.png"
+
+
+@pytest.fixture
+def killed(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that is killed as the third answer comes, and starts at its third attempt."""
+    append = Collection.append
+    n_attempts = 0
+
+    def append_late(self: Collection, *args: Any, **options: Any) -> Any:
+        nonlocal n_attempts
+        n_attempts += 1
+        if n_attempts == 3:
+            own_server.stop(signal.SIGQUIT)
+        if n_attempts == 5:
+            starter.submit(own_server.start).result()
+        return append(self, *args, **options)
+
+    monkeypatch.setattr(Collection, "append", append_late)
+    # The server ends with the thread that has started it.
+    with ThreadPoolExecutor(1) as starter:
+        yield own_server
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+def test_answers_of_a_run_are_kept_while_the_server_of_the_store_is_away(killed: Server) -> None:
+    notes: list[str] = []
+    with open_store(killed.url) as store:
+        run = start(store)
+        judge = judge_of(run, Function(first_text, workers=3), notify=notes.append)
+        assert ask(judge, [0, 0, 1, 3, 3, 3], [1, 2, 2, 4, 5, 6]) == [1] * 6
+        judgements = store.collection(run.collection).judgements()
+        assert len({judgement.pair for judgement in judgements}) == len(judgements) == 6
+    assert len(notes) == 1 and "is away: waiting for at most 600 seconds" in notes[0]
