@@ -19,8 +19,8 @@ from result_helpers import notes_of, value_of
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
 from store import open_store
+from store.asking.batches import BatchAnswers
 from store.collections.leases import Lease
-from store.service.batches import BatchAnswers
 
 N = 10
 KEY = "s3cret-of-a-server"

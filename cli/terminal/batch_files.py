@@ -21,14 +21,14 @@ from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.collections.batches import Batch
-from store.service.batches import (
+from store.asking.batches import (
     BatchAnswers,
     WrittenBatch,
     cancel_batch,
     open_batches,
     write_batch,
 )
+from store.collections.batches import Batch
 from store.service.existing_store import open_collection
 from store.service.labelling import LabellingService
 

@@ -85,7 +85,7 @@ def _run_judge(connection: JudgeConnection, asking: Asking, number: int | None) 
             service=asking.service,
             annotator=asking.annotator,
             notify=say,
-            on_progress=lambda text: status(connection.progress(text)),
+            on_progress=status,
         )
         with ended_by_signals(), judging.opened():
             judging.ask(number)

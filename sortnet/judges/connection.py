@@ -105,10 +105,6 @@ class JudgeConnection:
         """Return the reason why no more questions may be asked; empty if there is no reason."""
         return self.budget.why()
 
-    def progress(self, text: str) -> str:
-        """Add the calls so far to a text about progress, if the workers count their calls."""
-        return f"{text}, {self.budget.text()}" if self.counts_calls else text
-
     def spent_text(self) -> str:
         """Describe the calls, tokens and cost so far; empty if each question is a call."""
         return self.budget.text() if self.counts_calls else ""

@@ -28,10 +28,10 @@ from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
+from store.asking.patience import StorePatience
 from store.collections.collection import Stored
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
-from store.service.patience import StorePatience
 from store.service.sentences import answers_left, why
 
 _MOST_NAMED = 3  # items that a text names

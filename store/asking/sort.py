@@ -212,7 +212,7 @@ def _ask_and_rank(
                 judge=connection,
                 service=service,
                 annotator=annotator,
-                on_progress=lambda text, judge=connection: progress(judge.progress(text)),
+                on_progress=progress,
             )
             for annotator, connection in connections.items()
         ]

@@ -40,11 +40,11 @@ from sortnet.preference import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.question_set import question_set
 from sortnet.preference.session import Session
+from store.asking.batch_requests import BatchRequests
 from store.asking.machine import mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
 from store.collections.leases import Lease
-from store.service.batch_requests import BatchRequests
 from store.service.labelling import LabellingService, new_session
 
 LARGEST_BATCH = 50_000  # most requests that providers accept in a file

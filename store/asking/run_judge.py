@@ -26,10 +26,10 @@ from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select
 from sortnet.messages import count, cut, note, printable
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
+from store.asking.patience import StorePatience
 from store.collections.collection_rows import LONGEST_NAME
 from store.runs.run import Run
 from store.service.costs import amounts
-from store.service.patience import StorePatience
 from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
 _ADDED_TOGETHER = 100  # further questions whose documents become items in one transaction
@@ -228,7 +228,7 @@ class RunJudge:
             judgements=judgements,
             n_stored=sum(self._answers.counts().values()),
             notify=notify,
-            on_progress=lambda text: progress(judge.progress(text)),
+            on_progress=progress,
         )
         self._n_failed = 0  # pairs at which the judge failed twice
         self._is_end_noted = False  # whether a message has told that nothing more is asked
