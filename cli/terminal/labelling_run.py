@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cli.console import progress, put
-from cli.judges.judge_options import is_asked
 from cli.printing.labelled import labelled_result
 from cli.printing.labelling_status import short_status
 from cli.printing.results import print_result
@@ -20,9 +22,12 @@ from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
+    from sortnet.judges import LanguageModel, Program
     from sortnet.preference.goal import Goal
     from store import Collection
     from store.service.labelling import LabellingService
+
+_LEASE_SECONDS = 600.0  # for which a question is reserved for an annotator, at least
 
 
 @dataclass(frozen=True)
@@ -33,15 +38,14 @@ class LabelOptions:
         number: number of answers after which the labelling ends; None: it ends when the goal is
             reached.
         until: goal in place of the collection's own goal; None: the collection's own goal.
-        lease: seconds for which a question is reserved for an annotator.
-        judge: values of the options of the judge that answers, or of the first of several judges.
-            The key `place` has the id of an item whose rank is to be found, or None.
+        judges: programs and language models that answer; empty: a person answers.
+        place: id of an item whose rank is to be found; None: all items are asked about.
     """
 
     number: int | None
     until: Goal | None
-    lease: float
-    judge: dict[str, Any]
+    judges: Sequence[LanguageModel | Program] = ()
+    place: str | None = None
 
 
 def label_criteria(
@@ -51,7 +55,7 @@ def label_criteria(
 
     Args:
         collection: the collection.
-        askers: {annotator: function that asks the annotator}, made by `asker_of`.
+        askers: {annotator: function that asks the annotator}, made by `askers_of`.
         options: options of the labelling.
         as_json: whether a single result is printed as JSON at the end.
 
@@ -63,7 +67,7 @@ def label_criteria(
     """
     labelled: list[dict[str, Any]] = []
     with _created_annotators(collection, askers):
-        if options.judge["place"] is not None:
+        if options.place is not None:
             collection.check_one_question()  # each criterion may place the item elsewhere
         for criterion in collection.asked():
             n_left = _answers_left(options.number, labelled)
@@ -111,14 +115,14 @@ def _label_criterion(
 
 def _lease_seconds(options: LabelOptions) -> float:
     """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
-    judge = options.judge
-    if not is_asked(judge):
-        return options.lease
-    # A question can take four calls: two orders, each of which is asked again if it is not clear.
-    slowest: float = 4 * judge["timeout"] * judge["batch"]
-    patience: float = judge["store_patience"]
-    # A lease is renewed when half of its time is over, so the other half must be long enough.
-    return max(options.lease, 2 * (slowest + patience))
+    lease_seconds = _LEASE_SECONDS
+    for judge in options.judges:
+        # A question can take four calls: two orders, each of which is asked again if it is not
+        # clear. A program may get several questions together.
+        slowest = 4 * judge.timeout * getattr(judge, "batch", 1)
+        # A lease is renewed when half of its time is over, so the other half must be long enough.
+        lease_seconds = max(lease_seconds, 2 * (slowest + judge.patience))
+    return lease_seconds
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
@@ -132,10 +136,10 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     service = LabellingService(
         collection, lease_seconds=_lease_seconds(options), goal=options.until, record=True
     )
-    is_person = not is_asked(options.judge)
+    is_person = not options.judges
     with progress() as status:
         status("fitting the answers so far")
-        is_about_all_items = options.judge["place"] is None
+        is_about_all_items = options.place is None
         if is_person and is_about_all_items and _has_screen():
             service.keep_fitted()
         else:
@@ -263,24 +267,36 @@ def _ask_person(
     return why, facts
 
 
-def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
-    """Make a function that asks the judge in the options, or the person if there is no judge.
+def askers_of(options: LabelOptions, annotator: str | None) -> dict[str, Asker]:
+    """Return {name of an annotator: function that asks the annotator}.
 
     Args:
-        options: values of the options of the judge.
-        in_turn: whether several judges answer in turn.
+        options: options of the labelling.
+        annotator: value of `--as`. If None, judges have their own names, and a person has the login
+            name of the user.
 
     Raises:
-        SortNetError: if the judge cannot be asked.
+        click.UsageError: if several judges would have the same name.
+        SortNetError: if a judge cannot be asked.
     """
-    if is_asked(options):
-        from cli.judges.judge_options import judge_from_options
-        from cli.terminal.label_by_judge import judge_asker
+    if not options.judges:
+        return {annotator or _login(): partial(_ask_person, place=options.place)}
+    from cli.terminal.label_by_judge import judge_asker
 
-        judge = judge_from_options(options)
-        assert judge is not None
-        return judge_asker(judge, in_turn=in_turn)
-    return partial(_ask_person, place=options["place"])
+    judges = options.judges
+    names = [annotator or judge.annotator for judge in judges]
+    if len({*names}) < len(names):
+        raise click.UsageError("several judges answer under their own names, which must differ")
+    askers = [judge_asker(judge, in_turn=len(judges) > 1) for judge in judges]
+    return dict(zip(names, askers, strict=True))
+
+
+def _login() -> str:
+    """Return the login name of the user, under which answers are stored without --as."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        raise SortNetError("no annotator: give --as NAME") from None
 
 
 def _user_interface(asking: Asking) -> AbstractContextManager[Front]:

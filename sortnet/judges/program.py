@@ -22,7 +22,8 @@ from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
+from sortnet.judges.judge_file import judge_in_file
+from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import note, printable
 
@@ -69,11 +70,22 @@ class Program:
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        check_type("command", self.command, str, "text")
         split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_whole_number("batch", self.batch)
         check_number("patience", self.patience)
+
+    @classmethod
+    def from_file(cls, file: str | Path) -> Program:
+        """Read a program from a TOML file, whose keys are the arguments of `Program`.
+
+        Raises:
+            SortNetError: if the file cannot be read, or a key is unknown, missing or has a value
+                that cannot be used; the message names the file and the key.
+        """
+        return judge_in_file(cls, file)
 
     @property
     def annotator(self) -> str:

@@ -145,8 +145,8 @@ def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) ->
         end: how the turn ended.
     """
     budget = connection.budget
-    if budget is not None and budget.limits.max_calls is not None:
-        return budget.limits.max_calls - budget.calls
+    if budget is not None and budget.max_calls is not None:
+        return budget.max_calls - budget.calls
     return n_left - end.answered
 
 
@@ -158,9 +158,8 @@ def _lower_budget(connection: JudgeConnection, n_allowed: int) -> None:
     budget = connection.budget
     if budget is None or n_allowed <= 0:
         return
-    max_calls = budget.limits.max_calls
-    if max_calls is None or max_calls > n_allowed:
-        budget.limits = replace(budget.limits, max_calls=n_allowed)
+    if budget.max_calls is None or budget.max_calls > n_allowed:
+        budget.max_calls = n_allowed
 
 
 def calls_so_far(service: LabellingService, annotator: str) -> int:
