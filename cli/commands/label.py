@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
 from cli.judges.judge_options import (
+    judge_options,
     judges_from_options,
     refuse_without_server,
-    several_judges_options,
 )
 from cli.options import GoalType, Whole, store_and_json
 from cli.printing.results import print_result
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
-@several_judges_options
+@partial(judge_options, several=True)
 @batch_options
 @store_and_json
 def label(

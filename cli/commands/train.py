@@ -158,8 +158,8 @@ def train(
     each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
     "features". It answers with a line such as {"answer": "left"}. Each answer is stored at once:
     a resumed run asks no answered question again. After nine failures at ten questions the run ends
-    and keeps its answers; after --max-calls and --max-cost nothing more is asked, and the run learns
-    from the answers so far. --judge FILE.toml describes a judge in a file, see sortnet label; an
+    and keeps its answers; after --max-calls and --max-cost nothing more is asked, and the run
+    learns from the answers so far. A file FILE.toml may describe the judge, see sortnet label; an
     option replaces the value in the file.
 
     \b

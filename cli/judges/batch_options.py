@@ -19,7 +19,7 @@ _OPTIONS = (
         "--write-batch",
         metavar="FILE",
         shell_complete=files,
-        help=f"Write --number questions for a provider's batch endpoint, {DEFAULT_SIZE} by default.",
+        help=f"Write questions for a provider's batch endpoint, --number N or {DEFAULT_SIZE}.",
     ),
     click.option(
         "--read-batch",

@@ -53,29 +53,18 @@ FIELDS = (*("model", "server", "key", "prompt", "both_orders", "max_calls", "max
 NAMES = ("judge", *FIELDS, "dry_run")
 
 
-def options_of_each_judge(*, several: bool) -> list[Callable[[C], C]]:
-    """Make `--judge`, `--model`, `--server` and `--key`; with `several`, each may be repeated."""
-    return [
-        click.option(name, metavar=metavar, help=text, multiple=several)
-        for name, (metavar, text) in _OPTIONS_OF_EACH_JUDGE.items()
-    ]
-
-
-def judge_options(command: C) -> C:
-    """Add the options of a judge to a command, which gets their values as parameters."""
-    return _with_options(command, several=False)
-
-
-def several_judges_options(command: C) -> C:
-    """Add the options of judges; those of `_OPTIONS_OF_EACH_JUDGE` may be given for each judge."""
-    return _with_options(command, several=True)
-
-
-def _with_options(command: C, *, several: bool) -> C:
-    """Add the options of judges to a command, in the order in which the help lists them."""
-    for option in reversed((*options_of_each_judge(several=several), *_OPTIONS_OF_ALL_JUDGES)):
-        command = option(command)
+def address_options(command: C, *, several: bool = False) -> C:
+    """Add `--judge`, `--model`, `--server` and `--key`; with `several`, each may be repeated."""
+    for name, (metavar, text) in reversed(_OPTIONS_OF_EACH_JUDGE.items()):
+        command = click.option(name, metavar=metavar, help=text, multiple=several)(command)
     return command
+
+
+def judge_options(command: C, *, several: bool = False) -> C:
+    """Add the options of a judge, or of several judges, to a command, which gets their values."""
+    for option in reversed(_OPTIONS_OF_ALL_JUDGES):  # the option that is added last comes first
+        command = option(command)
+    return address_options(command, several=several)
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:
@@ -125,9 +114,9 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
     from sortnet.judges import LanguageModel, Program
 
     source = values["judge"]
-    typed = {name: values[name] for name in FIELDS if values[name]}
+    typed = {name: values[name] for name in FIELDS if values.get(name)}
     if source is None and "model" not in typed:
-        if typed or values["dry_run"]:
+        if typed or values.get("dry_run"):
             option = option_of(next(iter(typed), "dry_run"))
             raise click.UsageError(f"{option} is for --judge and --model")
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cli.console import progress, say
-from cli.judges.dry_run import dry_run_result
+from cli.judges.judge_results import dry_run_result
 from cli.printing.results import Result
 from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals

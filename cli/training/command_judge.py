@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from cli.judges.dry_run import dry_run_result
 from cli.judges.judge_options import (
     FIELDS,
     NAMES,
@@ -16,6 +15,7 @@ from cli.judges.judge_options import (
     option_of,
     refuse_without_server,
 )
+from cli.judges.judge_results import dry_run_result
 from cli.printing.results import print_result
 from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
