@@ -67,7 +67,10 @@ def doctor(
         from cli.judges.judge_results import judge_check_result
         from sortnet.judges.judge_check import check_judge
 
-        print_result(judge_check_result(check_judge(judge)), as_json=as_json)
+        check = check_judge(judge)
+        print_result(judge_check_result(check), as_json=as_json)
+        if check.fault is not None:
+            ctx.exit(1)
         return
     with progress() as status:
         installation = check_installation(store, status)

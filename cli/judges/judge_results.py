@@ -28,16 +28,20 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
 
 def judge_check_result(check: JudgeCheck) -> Result:
     """Make the result of asking a judge one question."""
+    if check.fault is not None:
+        text = [f"{check.judge} at {check.to}: {' '.join(check.fault.split())}"]
+        return Result("judge", asdict(check), text=text)
     text = [
         f"{check.judge} at {check.to} answered in {check.milliseconds:,} ms",
-        f"answer      {check.answer}",
-        f"probability {'none' if check.p is None else f'{check.p:.3g}'}",
+        f"answer       {check.answer}",
+        f"probability  {'none' if check.p is None else f'{check.p:.3g}'}",
     ]
     if check.calls:
+        tokens = count(check.tokens_in + check.tokens_out, "token")
         text += [
-            f"JSON schema {'yes' if check.structured else 'no'}",
-            f"calls       {check.calls}, {count(check.tokens_in + check.tokens_out, 'token')}",
-            f"cost        {'not known' if check.cost is None else amount(check.cost)}",
+            f"JSON schema  {'yes' if check.structured else 'no'}",
+            f"calls        {check.calls}, {tokens}",
+            f"cost         {'not known' if check.cost is None else amount(check.cost)}",
         ]
     notes = []
     if check.answer != EXPECTED:

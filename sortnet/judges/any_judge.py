@@ -37,3 +37,8 @@ def judge_from_file(file: str | Path) -> LanguageModel | Program:
     """
     kind = Program if "command" in read_table(file) else LanguageModel
     return kind.from_file(file)
+
+
+def address_of(judge: LanguageModel | Program) -> str:
+    """Return where a judge's questions go: the URL of a server, or the command of a program."""
+    return judge.server if isinstance(judge, LanguageModel) else judge.command

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.any_judge import address_of
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import amount
 from sortnet.judges.language_model import LanguageModel
@@ -84,13 +85,12 @@ def dry_run(
         SortNetError: if the prompt of a model cannot be used.
     """
     if isinstance(judge, LanguageModel):
-        to, question = judge.server, Prompt(judge.prompt).of(examples[0])
+        question = Prompt(judge.prompt).of(examples[0])
     else:
-        to = judge.command
         question = json.dumps([examples[0]] if judge.batch > 1 else examples[0])
     return DryRun(
         judge.annotator,
-        to,
+        address_of(judge),
         question,
         once=estimate_calls(judge, n_once, examples),
         hundred=estimate_calls(judge, 100, examples),

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from sortnet.errors import SortNetError
+from sortnet.judges.any_judge import address_of
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.program import Program
@@ -35,6 +36,7 @@ class JudgeCheck:
     Attributes:
         judge: name under which the judge's answers are stored.
         to: URL of the server, or command of the program.
+        fault: why there is no answer; None: there is an answer.
         answer: what the answer was read as.
         p: probability that the left item is better, which a model's log-probabilities give; None:
             the judge gave none.
@@ -46,9 +48,10 @@ class JudgeCheck:
 
     judge: str
     to: str
-    answer: str
-    p: float | None
-    milliseconds: int
+    fault: str | None = None
+    answer: str | None = None
+    p: float | None = None
+    milliseconds: int = 0
     structured: bool = False
     calls: int = 0
     tokens_in: int = 0
@@ -57,31 +60,27 @@ class JudgeCheck:
 
 
 def check_judge(judge: LanguageModel | Program) -> JudgeCheck:
-    """Ask a judge one easy question, and return what came.
-
-    Raises:
-        SortNetError: if the judge cannot be asked, or gives no answer that can be read.
-    """
-    connection = replace(judge, workers=1, patience=0.0).connect()
+    """Ask a judge one easy question, and return what came; a busy server is not waited for."""
+    check = JudgeCheck(judge.annotator, address_of(judge))
     began = time.monotonic()
-    with connection.open_connections():
-        [worker] = connection.make_workers()
-        try:
-            [verdict] = worker.ask([connection.prepare(_QUESTION)])
-        except Fault as fault:
-            raise SortNetError(f"{connection.name}: {fault}") from None
-        finally:
-            worker.end()
+    try:
+        connection = replace(judge, workers=1, patience=0.0).connect()
+        with connection.open_connections():
+            [worker] = connection.make_workers()
+            try:
+                [verdict] = worker.ask([connection.prepare(_QUESTION)])
+            finally:
+                worker.end()
+    except (SortNetError, Fault) as error:
+        return replace(check, fault=str(error))
     if verdict.why is not None:
-        raise SortNetError(f"{connection.name}: {verdict.comment or verdict.why.value}")
-    is_model = isinstance(judge, LanguageModel)
-    milliseconds = int(1000 * (time.monotonic() - began))
-    return JudgeCheck(
-        judge.annotator,
-        judge.server if isinstance(judge, LanguageModel) else judge.command,
-        verdict.answer,
-        verdict.p,
-        milliseconds,
-        structured=is_model and "structured" in json.loads(verdict.meta or "{}"),
+        return replace(check, fault=verdict.comment or verdict.why.value)
+    facts = json.loads(verdict.meta or "{}")
+    return replace(
+        check,
+        answer=verdict.answer,
+        p=verdict.p,
+        milliseconds=int(1000 * (time.monotonic() - began)),
+        structured=isinstance(judge, LanguageModel) and "structured" in facts,
         **connection.spent_facts(),
     )
