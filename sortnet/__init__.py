@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
-    from sortnet.judges import Function, LanguageModel, Limits, Price, Program
+    from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
@@ -32,10 +32,8 @@ __all__ = [
     "DirectRanker",
     "Function",
     "LanguageModel",
-    "Limits",
     "Model",
     "Pairs",
-    "Price",
     "Program",
     "Queries",
     "SortNetError",
@@ -57,7 +55,7 @@ _NAMES_OF_MODULE = {
     "sortnet.data.read_tables": ("from_frame",),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
-    "sortnet.judges": ("Function", "LanguageModel", "Limits", "Price", "Program"),
+    "sortnet.judges": ("Function", "LanguageModel", "Program"),
     "sortnet.rankers.load_ranker": ("load_ranker",),
     "sortnet.rankers.model": ("Model",),
     "sortnet.tables.letor": ("read_letor",),

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from click.testing import Result
 from collection_helpers import Clock, made_items
 from forked_processes import ForkedScript
@@ -166,8 +166,10 @@ BAD = {
 def test_a_program_that_answers_nothing_ends_with_its_fault_and_leaves_nothing(code, monkeypatch):
     if "os.close(1)" in code:  # such a program is waited for: it may end, and say why
         monkeypatch.setattr(started_program, "_GRACE", 0.1)
-    seconds = "0.1" if "no answer" in BAD[code] else "60"
-    result = judge(program(f"q = ask()\n{code}\ntime.sleep(60)"), "--timeout", seconds)
+    seconds = 0.1 if "no answer" in BAD[code] else 60
+    command = program(f"q = ask()\n{code}\ntime.sleep(60)")
+    _, file = judge_file(command=command, timeout=seconds)
+    result = judge(file)
     facts = summary(result, code=1)
     assert (facts["answered"], facts["skipped"]) == (0, {}) and 3 < facts["failed"] <= PAIRS
     lines = result.stderr.splitlines()
@@ -412,7 +414,8 @@ while True:
         continue
     print(json.dumps([{"id": q["id"], "answer": better(q)} for q in json.loads(line)]), flush=True)
 """
-    facts = summary(judge(program(code), "--batch", "4"))
+    _, file = judge_file(command=program(code), batch=4)
+    facts = summary(judge(file))
     assert (facts["answered"], facts["failed"]) == (PAIRS, 0)
 
 

@@ -20,8 +20,8 @@ from forked_processes import ForkedScript
 
 import sortnet
 from sortnet.errors import SortNetError
+from sortnet.judges.budget import amount
 from sortnet.judges.identity import identity_of
-from sortnet.judges.prices import amount
 from store import open_store
 from store.asking.sort_collection import name_by_content
 from store.asking.sort_turns import turn_to_sort
@@ -396,5 +396,4 @@ def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_s
     ],
 )
 def test_money_is_written_without_an_exponent(cost, text):
-    assert amount(cost, None) == text
-    assert amount(cost, "EUR") == f"{text} EUR"
+    assert amount(cost) == text

@@ -119,5 +119,4 @@ class JudgeConnection:
             "tokens_in": budget.tokens_in,
             "tokens_out": budget.tokens_out,
             "cost": budget.cost,
-            "currency": budget.currency,
         }

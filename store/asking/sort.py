@@ -241,7 +241,7 @@ def _ask_and_rank(
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
         spent=spent,
-        costs_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["costs"],
+        cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
         skipped={
             annotator: dict(connection.record.skipped)
             for annotator, connection in connections.items()

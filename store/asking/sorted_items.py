@@ -13,11 +13,11 @@ from sqlalchemy import URL
 
 from sortnet.core import I64
 from sortnet.items.given_items import GivenItems
+from sortnet.judges.budget import amount
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from store.asking.machine import EndReason
-from store.service.costs import amounts
 from store.store import open_store
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SortedItems:
         answered_by: {annotator: number of the annotator's answers in the collection}.
         spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
             is no language model.
-        costs_in_all: {currency: cost of the answers in the collection}; empty without costs.
+        cost_in_all: cost of the answers in the collection; None if no cost is known.
         skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
@@ -61,7 +61,7 @@ class SortedItems:
     answered_in_all: int
     answered_by: Mapping[str, int]
     spent: Mapping[str, Mapping[str, Any]]
-    costs_in_all: Mapping[str, float] = field(default_factory=dict)
+    cost_in_all: float | None = None
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
@@ -117,8 +117,10 @@ class SortedItems:
         by = ", ".join(f"{n} of {annotator}" for annotator, n in self.answered_by.items())
         of_whom = f": {by}" if by else ""
         answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all{of_whom})"
-        costs = f", {amounts(self.costs_in_all)} in the collection" if self.costs_in_all else ""
-        return f"{count(len(self.frame), 'item')}, {answers}{costs}: {self.status}"
+        cost = ""
+        if self.cost_in_all is not None:
+            cost = f", {amount(self.cost_in_all)} spent in the collection"
+        return f"{count(len(self.frame), 'item')}, {answers}{cost}: {self.status}"
 
 
 def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:

@@ -329,6 +329,11 @@ class LabellingService:
             return 0
         if self.session.n_votes:
             return self.remaining.questions
+        return self.n_questions_once
+
+    @property
+    def n_questions_once(self) -> int:
+        """The number of questions that ask about every item once."""
         n_asked_about = len(self.items) - len(self.study.retired)
         return math.ceil(n_asked_about / self.session.set_size)
 
@@ -343,14 +348,6 @@ class LabellingService:
         if self._last_fit is None or self._last_fit.session is not self.session:
             return max(self.session.events, 1)
         return self.session.events - self._last_fit.n_events
-
-    @property
-    def likely_range(self) -> tuple[int, int] | None:
-        """A range of the number of questions that are left; None if it is not known."""
-        remaining = self.remaining
-        if remaining.fewest is None or remaining.most is None:
-            return None
-        return remaining.fewest, remaining.most
 
     def keep_fitted(self, *, wait: bool = False) -> None:
         """Start a thread that fits the model to the new answers, unless a thread is fitting.
