@@ -399,7 +399,7 @@ class Judging(WorkerPool[Lease]):
 def ask_judges(judges: Sequence[Judging], number: int | None = None) -> list[LabellingEnd]:
     """Let judges answer in turn, until the goal is reached or none of them can be asked.
 
-    With several judges a turn has 20 answers, or an equal share of those that are left. A judge
+    With several judges a turn has 20 answers, or an equal share of those left in the round. A judge
     that fails, has spent its budget or has no question left is not asked again, and the others go
     on. Ctrl-C ends the asking for all judges.
 
@@ -414,23 +414,36 @@ def ask_judges(judges: Sequence[Judging], number: int | None = None) -> list[Lab
         SortNetError: if a judge cannot be started, or the store stays away.
     """
     service = judges[0].service
-    waiting = [*judges]
     with ExitStack() as stack:
         for judge in judges:
             stack.enter_context(judge.opened())
-        while waiting and not service.remaining.stop:
-            n_left = None if number is None else number - sum(judge.answered for judge in judges)
-            if n_left == 0:
-                break
-            judge = waiting.pop(0)
-            turn = n_left if len(judges) == 1 else _turn_size(n_left, len(waiting) + 1)
-            end = judge.ask(turn)
-            if end.reason is EndReason.INTERRUPTED:
-                break
-            if end.reason is EndReason.NUMBER:
-                waiting.append(judge)
+        _take_turns(judges, number)
         service.settle()
     return [judge.end() for judge in judges]
+
+
+def _take_turns(judges: Sequence[Judging], number: int | None) -> None:
+    """Ask judges in rounds, in each of which every judge that can be asked has a turn."""
+    in_round = [*judges]
+    while in_round:
+        turn = None
+        if len(judges) > 1:
+            turn = _turn_size(_answers_left(judges, number), len(in_round))
+        for judge in tuple(in_round):
+            limits = [n for n in (turn, _answers_left(judges, number)) if n is not None]
+            n_answers = min(limits, default=None)
+            if n_answers == 0 or judge.service.remaining.stop:
+                return
+            end = judge.ask(n_answers)
+            if end.reason is EndReason.INTERRUPTED:
+                return
+            if end.reason is not EndReason.NUMBER:
+                in_round.remove(judge)
+
+
+def _answers_left(judges: Sequence[Judging], number: int | None) -> int | None:
+    """Return how many of `number` answers the judges are still to give; None if it is None."""
+    return None if number is None else number - sum(judge.answered for judge in judges)
 
 
 def _turn_size(n_left: int | None, n_judges: int) -> int:
