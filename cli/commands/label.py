@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
 @click.argument("name")
-@click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
+@click.option(
+    "--as",
+    "annotator",
+    metavar="ANA",
+    help="Annotator; default: the judge's own name, or your login name.",
+)
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
     "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."

@@ -170,7 +170,7 @@ def train(
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
       sortnet train all.csv --query search --judge ./judge.py --judgements 200
-      sortnet train all.csv --query search --judge qwen.toml --judgements 200 --dry-run
+      sortnet train all.csv --query search --judge qwen.toml --dry-run
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
       sortnet train new.csv --from m --out newer
