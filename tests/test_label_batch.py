@@ -531,7 +531,7 @@ def test_another_process_answers_beside_a_batch_and_takes_none_of_its_pairs():
 READ = """
 import sys
 from store import open_store
-from store.service import batches
+from store.asking import batches
 batches._TOGETHER = 2
 real = batches.BatchAnswers._store_lines
 n_taken = 0

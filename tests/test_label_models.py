@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from cli.terminal.models_in_turn import label_in_turn
 from cli_helpers import done, fault, invoke
 from language_model_server import Model, serving
 from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 from store import open_store
+from store.asking.machine import EndReason, LabellingEnd, ask_judges
 
 N = 10
 
@@ -126,7 +128,7 @@ def test_each_model_may_have_its_own_server_and_key(monkeypatch):
         ),
         (("--model", "a", "--model", "b", "--write-batch", "f"), "needs one language model"),
         (("--judge", "cat", "--judge", "cat"), "names, which must differ"),
-        (("--judge", "cat", "--judge", "tac", "--max-calls", 3), "--max-calls is for a language"),
+        (("--judge", "cat", "--judge", "tac", "--both-orders"), "--both-orders is for a language"),
         (("--model", "a", "--model", "b"), "--model needs --server URL"),
     ],
 )
@@ -135,27 +137,47 @@ def test_options_that_do_not_go_together_are_named(options, why):
     assert judgements() == []
 
 
-def facts(answered: int, end: str, *, enough: bool = False) -> dict:
-    return {"answered": answered, "failed": 0, "enough": enough, "end": end}
+class Scripted:
+    """A judge that takes part in turns as a script says; `asked` are the turns of all judges."""
+
+    def __init__(self, service, name: str, ends: list, asked: list[tuple[str, int | None]]) -> None:
+        self.service, self.name, self.ends, self.asked = service, name, ends, asked
+        self.answered = 0
+
+    def opened(self):
+        return nullcontext()
+
+    def ask(self, number):
+        self.asked.append((self.name, number))
+        n_answered, reason = self.ends.pop(0)
+        self.answered += number if n_answered is None else n_answered
+        self.service.remaining.stop = reason is EndReason.GOAL
+        return self._end(reason)
+
+    def end(self):
+        return self._end(EndReason.NUMBER)
+
+    def _end(self, reason):
+        return LabellingEnd(reason, "", self.answered, 0, 0)
 
 
-def test_rounds_end_with_the_goal_an_interrupt_and_the_number_whatever_is_answered():
-    asked: list[tuple[str, int]] = []
-
-    def label(annotator: str, n: int) -> dict:
-        asked.append((annotator, n))
-        return ends.pop(0)
-
-    # All skips: nothing is answered about the order, and the number counts all the same.
-    ends = [facts(0, "number")] * 4
-    found = label_in_turn(["a", "b"], 70, label)
-    assert asked == [("a", 20), ("b", 20), ("a", 15), ("b", 15)]
-    assert [row["answered"] for row in found] == [0, 0]
-    asked.clear()
-    ends = [facts(5, "number"), facts(7, "nothing_left"), facts(3, "goal", enough=True)]
-    found = label_in_turn(["a", "b"], None, label)
-    assert asked == [("a", 20), ("b", 20), ("a", 20)]
-    assert [row["answered"] for row in found] == [8, 7]
-    asked.clear()
-    ends = [facts(5, "interrupted")]
-    assert len(label_in_turn(["a", "b"], None, label)) == 1 and asked == [("a", 20)]
+@pytest.mark.parametrize(
+    ("ends", "number", "turns"),
+    [
+        ([(None, EndReason.NUMBER)] * 4, 70, [("a", 20), ("b", 20), ("a", 15), ("b", 15)]),
+        (
+            [(None, EndReason.NUMBER), (7, EndReason.NOTHING_LEFT), (3, EndReason.GOAL)],
+            None,
+            [("a", 20), ("b", 20), ("a", 20)],
+        ),
+        ([(5, EndReason.INTERRUPTED)], None, [("a", 20)]),
+        ([(5, EndReason.FAULT), (None, EndReason.NUMBER)], 7, [("a", 4), ("b", 2)]),
+    ],
+)
+def test_rounds_end_with_the_goal_an_interrupt_and_the_number(ends, number, turns):
+    asked: list[tuple[str, int | None]] = []
+    ends = [*ends, *[(0, EndReason.NOTHING_LEFT)] * 2]
+    service = SimpleNamespace(remaining=SimpleNamespace(stop=False), settle=lambda: None)
+    judges = [Scripted(service, name, ends, asked) for name in "ab"]
+    ask_judges(judges, number)
+    assert asked == turns
