@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 import sortnet
-from store.service import sort_by_asking as _imported  # noqa: F401
+from store.asking import sort as _imported  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 SECONDS = 0.2  # that a call of the server takes

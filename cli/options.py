@@ -327,11 +327,3 @@ store_option = click.option(
 def store_and_json(command: C) -> C:
     """Add the options `--store` and `--json` to a command."""
     return store_option(json_option(command))
-
-
-lease_option = click.option(
-    "--lease",
-    type=Real(1, 86400),
-    default=600.0,
-    help="Seconds for which a pair is reserved for the annotator it was shown to.",
-)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
-    from sortnet.judges import Function, LanguageModel, Limits, Price, Program
+    from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
-    from store.service.sort_by_asking import estimate, sort
+    from store.asking.sort import estimate, sort
 
 __version__ = "0.4.0"
 
@@ -32,10 +32,8 @@ __all__ = [
     "DirectRanker",
     "Function",
     "LanguageModel",
-    "Limits",
     "Model",
     "Pairs",
-    "Price",
     "Program",
     "Queries",
     "SortNetError",
@@ -57,13 +55,13 @@ _NAMES_OF_MODULE = {
     "sortnet.data.read_tables": ("from_frame",),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
-    "sortnet.judges": ("Function", "LanguageModel", "Limits", "Price", "Program"),
+    "sortnet.judges": ("Function", "LanguageModel", "Program"),
     "sortnet.rankers.load_ranker": ("load_ranker",),
     "sortnet.rankers.model": ("Model",),
     "sortnet.tables.letor": ("read_letor",),
     "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.core": ("Pairs", "Queries"),
-    "store.service.sort_by_asking": ("estimate", "sort"),
+    "store.asking.sort": ("estimate", "sort"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 

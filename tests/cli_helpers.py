@@ -71,6 +71,26 @@ def fault(*args: object) -> str:
     return result.stderr
 
 
+def judge_file(name: str = "judge.toml", **values: object) -> tuple[str, str]:
+    """Write a file that describes a judge; return `--judge` and its path.
+
+    A language model has the name `judge` and a server that does not exist, unless `values` or the
+    options beside the file have others.
+    """
+    if "command" not in values:
+        values = {"model": "judge", "server": "http://localhost:1", **values}
+    Path(name).write_text("".join(f"{key} = {_toml(value)}\n" for key, value in values.items()))
+    return "--judge", name
+
+
+def _toml(value: object) -> str:
+    """Write a value as TOML, which writes all but tables as JSON does."""
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items()]
+        return f"{{{', '.join(entries)}}}"
+    return json.dumps(value)
+
+
 def letor(n_queries: int, seed: int, *, n_docs: int = 6, n_features: int = 4) -> str:
     """Make LETOR text of queries whose grades a small net can nearly learn."""
     rng = np.random.default_rng(seed)

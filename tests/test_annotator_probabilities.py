@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,19 +129,13 @@ def test_a_model_is_asked_for_no_log_probabilities():
     model = Model(lambda text: float(text.split()[-1]))
     with serving(model) as url:
         told = "label", "c", "--model", "judge", "--server", url
-        done(*told, "--number", "3", "--no-logprobs")
+        done(*told, "--number", "3", *judge_file(logprobs=False))
         with open_store("s.db") as store:
             assert {judgement.p for judgement in store.collection("c").judgements()} == {None}
         done(*told, "--as", "other", "--number", "3")
         with open_store("s.db") as store:
             other = [j for j in store.collection("c").judgements() if j.annotator == "other"]
             assert None not in {judgement.p for judgement in other}
-
-
-def test_no_logprobs_is_for_a_model():
-    assert "--no-logprobs is for --model" in fault(
-        "label", "c", "--judge", "python judge.py", "--no-logprobs"
-    )
 
 
 @pytest.mark.parametrize(

@@ -211,25 +211,6 @@ def test_a_home_whose_name_is_no_text_is_shown_escaped(tmp_path):
     assert "h%5Cxffme" in done.stdout and done.stderr == ""
 
 
-def test_prices_in_the_home_of_another_user_are_not_known(tmp_path):
-    home = tmp_path / "home"
-    (home / ".config").mkdir(parents=True)
-    home.chmod(0)
-    code = (
-        "import os; from sortnet.judges.prices import price_in_table;"
-        "os.geteuid() or os.setuid(12345); print(price_in_table('m'))"
-    )
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("XDG_")}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment | {"HOME": str(home)},
-        capture_output=True,
-        text=True,
-    )
-    home.chmod(0o700)
-    assert (done.stdout, done.stderr) == ("None\n", "")
-
-
 @pytest.mark.parametrize("out", ["link", "link/m", "loop", "beside"])
 def test_a_link_that_leads_nowhere_is_no_folder_to_write(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from forked_processes import ForkedScript
 from language_model_server import ITEM, Model, serving
 from result_helpers import value_of
@@ -24,7 +24,7 @@ from sortnet.judges.function import verdict_on_set
 from sortnet.judges.verdicts import Fault, Refused, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
-from store.service.judge_as_annotator import EndReason
+from store.asking.machine import EndReason
 
 N = 12
 TEXTS = [f"text number {k}" for k in range(N)]
@@ -144,7 +144,7 @@ def test_by_schema_letters_of_the_places_are_asked_for():
     reply = asked.reply
     asked.reply = lambda body, headers: bodies.append(body) or reply(body, headers)  # type: ignore
     with serving(asked) as url:
-        label(url, "--number", 8, "--structured")
+        label(url, "--number", 8, *judge_file(structured=True))
     assert_right(judgements())
     for body in bodies:
         places = [place for place, _ in ITEM.findall(body["messages"][0]["content"])]
@@ -186,8 +186,7 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
         for more in (
             ("--number", 3, "--server", url),
             ("--write-batch", "b.jsonl"),
-            ("--show-prompt",),
-            ("--estimate",),
+            ("--dry-run", "--server", url),
         ):
             message = fault("label", "c", *options, *more)
             assert "answers about two items, not about 4: list {{ items }} in prompt" in message
@@ -204,21 +203,23 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
 
 
 def test_the_prompt_and_the_estimate_are_of_sets():
-    prompt = value_of(done("label", "c", "--show-prompt", "--json"), "prompt")
+    command = ("label", "c", *judge_file(), "--dry-run", "--number", 10, "--json")
+    (four,) = value_of(done(*command), "dry_run")
+    prompt = four["question"]
     assert [place for place, _ in ITEM.findall(prompt)] == [*"ABCD"]
     assert prompt.endswith(
         'Answer with two lines, "Best: " and the letter of the best of them, then "Worst: " and '
         'the letter of the worst. Answer "Best: same" if all are equally good.'
     )
-    four = value_of(done("label", "c", "--estimate", "--number", 10, "--json"), "estimate")
     done("ask", "c", "--set-size", 2)
-    two = value_of(done("label", "c", "--estimate", "--number", 10, "--json"), "estimate")
-    assert four["calls"] == two["calls"] == 10
-    assert four["tokens_in"] > two["tokens_in"] and four["tokens_out"] == 100
+    (two,) = value_of(done(*command), "dry_run")
+    assert four["planned"]["calls"] == two["planned"]["calls"] == 10
+    assert four["planned"]["tokens_in"] > two["planned"]["tokens_in"]
+    assert four["planned"]["tokens_out"] == 100
 
 
 def test_a_batch_has_questions_about_sets_and_takes_their_answers():
-    options = ("--write-batch", "b.jsonl", "--batch-size", 12, "--json")
+    options = ("--write-batch", "b.jsonl", "--number", 12, "--json")
     batch = value_of(done("label", "c", "--model", "judge", *options), "batch")
     lines = [json.loads(line) for line in Path("b.jsonl").read_text().splitlines()]
     assert batch["questions"] == len(lines) == 12
@@ -328,7 +329,7 @@ def test_a_program_gets_pairs_and_sets_in_one_array():
         "def answer(many):\n    return [one(q) for q in many]\n"
     )
     command = program(code)
-    done("label", "c", "--as", "tool", "--judge", command, "--batch", 3, "--number", 9)
+    done("label", "c", "--as", "tool", *judge_file(command=command, batch=3), "--number", 9)
     assert len(judgements()) == 9
     assert_right(judgements())
 

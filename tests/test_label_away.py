@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cli_helpers import invoke
+from cli_helpers import invoke, judge_file
 from click.testing import Result
 from collection_helpers import made_items
 from language_model_server import Model, serving
@@ -51,9 +51,11 @@ def add_items(url: str) -> None:
         store.add_items("c", made_items(N, d=0), settings={"repeats": 0.0})
 
 
-def label(url: str, *args: object, model: str | None = None) -> Result:
+def label(url: str, *args: object, model: str | None = None, patience: float = 600.0) -> Result:
     command = shlex.join([sys.executable, "-S", "-E", "judge.py"])
-    by = ["--judge", command] if model is None else ["--model", "judge", "--server", model]
+    by = ("--model", "judge", "--server", model)
+    if model is None:
+        by = judge_file(command=command, patience=patience)
     common = ["label", "c", "--as", "bot", "--json", "--store", url, "--until", "0.0001"]
     return invoke(*common, *by, *args)
 
@@ -129,7 +131,7 @@ def test_a_store_that_stays_away_ends_the_run_with_one_line(
         return answer(self, *args, **options)
 
     monkeypatch.setattr(Collection, "answer", answer_never)
-    result = label(own_server.url, "--patience", 0.3, "--workers", 2)
+    result = label(own_server.url, "--workers", 2, patience=0.3)
     assert result.exit_code == 2 and result.stdout == ""
     waiting, fault = result.stderr.splitlines()
     assert waiting.startswith("--judge: store postgresql://127.0.0.1:")

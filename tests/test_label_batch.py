@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from forked_processes import exit_code_of
 from language_model_server import Model, serving
 from result_helpers import notes_of, value_of
@@ -19,12 +19,11 @@ from result_helpers import notes_of, value_of
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
 from store import open_store
+from store.asking.batches import BatchAnswers
 from store.collections.leases import Lease
-from store.service.batches import BatchAnswers
 
 N = 10
 KEY = "s3cret-of-a-server"
-PRICES = '[models.judge]\nin = 2000.0\nout = 4000.0\nbatch = 0.5\ncurrency = "EUR"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +93,7 @@ def leases(name: str = "t") -> list[Lease]:
 
 
 def test_questions_go_out_and_answers_come_back_without_a_server():
-    batch = write("--batch-size", 12)
+    batch = write("--number", 12)
     assert (batch["questions"], batch["annotator"], batch["file"]) == (
         12,
         "judge",
@@ -128,24 +127,23 @@ def test_the_file_is_what_a_server_would_have_been_sent():
     bodies = []
     real = asked.reply
     asked.reply = lambda body, headers: bodies.append(body) or real(body, headers)  # type: ignore
-    options = ("--request", "temperature=0.5", "--request", "seed=3", "--structured")
-    write("--batch-size", 1, *options)
-    done("label", "t", "--cancel-batch", write("--batch-size", 1, *options, file="b.jsonl")["name"])
+    options = judge_file(request={"temperature": 0.5, "seed": 3}, structured=True)
+    write("--number", 1, *options)
+    done("label", "t", "--cancel-batch", write("--number", 1, *options, file="b.jsonl")["name"])
     with serving(asked) as url:
         common = ("--server", url, "--number", 1, "--as", "other")
         done("label", "t", "--model", "judge", *common, *options)
     (line,) = requests()
     (body,) = bodies
     assert {**line["body"], "messages": None} == {**body, "messages": None}
-    write("--batch-size", 1, "--request", "temperature=null", "--request", "logprobs=false",
-          "--request", "max_tokens=null", file="c.jsonl")  # fmt: skip
+    write("--number", 1, *judge_file(request={"logprobs": False}), file="c.jsonl")
     (line,) = requests("c.jsonl")
-    assert {*line["body"]} == {"model", "messages"}
+    assert {*line["body"]} == {"model", "messages", "temperature", "max_tokens"}
 
 
 def test_the_questions_are_a_set_and_no_pair_is_in_two_batches():
-    write("--batch-size", 20)
-    second = write("--batch-size", 30, file="more.jsonl")
+    write("--number", 20)
+    second = write("--number", 30, file="more.jsonl")
     assert second["questions"] == 45 - 20  # all pairs of ten items, but for those of the first
     pairs = [lease.question.pair for lease in leases()]
     assert len(pairs) == len(set(pairs)) == 45
@@ -155,19 +153,18 @@ def test_the_questions_are_a_set_and_no_pair_is_in_two_batches():
     assert "in batch" in value_of(result.stdout)[0]["why"]
 
 
-def test_costs_are_those_of_a_batch():
-    Path("p.toml").write_text(PRICES)
-    batch = write("--batch-size", 4, "--prices", "p.toml")
-    assert batch["estimate"]["currency"] == "EUR" and batch["estimate"]["cost"] > 0
+def test_answers_of_a_batch_have_the_costs_of_the_judge_that_wrote_it():
+    batch = write("--number", 4, *judge_file(price_in=1000, price_out=2000))
+    assert batch["estimate"]["cost"] > 0
     give([answered(line) for line in requests()])
     read()
     for judgement in judgements():
         meta = json.loads(judgement.meta)
         tokens_in, tokens_out = meta["tokens"]
         assert judgement.cost == pytest.approx((1000 * tokens_in + 2000 * tokens_out) / 1e6)
-        assert meta["currency"] == "EUR"
     report = value_of(done("report", "t", "--json"))
-    assert report["calls"] == 4 and report["currency"] == "EUR"
+    assert report["calls"] == 4
+    assert report["cost"] == pytest.approx(sum(judgement.cost for judgement in judgements()))
 
 
 @pytest.mark.parametrize(
@@ -175,24 +172,20 @@ def test_costs_are_those_of_a_batch():
     [
         (("--max-calls", 3), 3, "the limit of 3 calls"),
         (("--max-calls", 3, "--both-orders"), 2, "the limit of 3 calls"),
-        (("--max-tokens", 500), None, "the limit of 500 tokens"),
-        (("--max-cost", 0.3, "--prices", "p.toml"), None, "the limit of the cost, 0.3 EUR,"),
+        (("--max-cost", 0.3), None, "the limit of the cost, 0.3,"),
     ],
 )
 def test_a_limit_ends_a_batch_before_its_estimate_exceeds_the_limit(options, n_requests, limit):
-    Path("p.toml").write_text(PRICES)
-    batch = write("--batch-size", 20, *options)
+    options = (*options, *judge_file(price_in=1000, price_out=2000))
+    batch = write("--number", 20, *options)
     estimate = batch["estimate"]
     assert batch["limit"] == limit and 0 < batch["questions"] < 20
     assert len(leases()) == batch["questions"]
     assert estimate["calls"] == len(requests()) == (n_requests or len(requests()))
-    n_tokens = estimate["tokens_in"] + estimate["tokens_out"]
-    assert n_tokens <= 500 or "--max-tokens" not in options
     assert "--max-cost" not in options or estimate["cost"] <= 0.3
     # One question more does not fit.
     per_question = 1 + 1 / batch["questions"]
-    sums = {"--max-calls": (estimate["calls"], 3), "--max-tokens": (n_tokens, 500),
-            "--max-cost": (estimate["cost"], 0.3)}  # fmt: skip
+    sums = {"--max-calls": (estimate["calls"], 3), "--max-cost": (estimate["cost"], 0.3)}
     spent, most = sums[options[0]]
     assert spent * per_question > most
     notes = notes_of(done("label", "t", "--model", "judge", "--write-batch", "b.jsonl",
@@ -204,7 +197,6 @@ def test_a_limit_that_allows_no_question_leases_nothing():
     common = ("label", "t", "--model", "judge", "--write-batch", "a.jsonl")
     said = fault(*common, "--both-orders", "--max-calls", 1)
     assert "the limit of 1 call allows no question" in said
-    assert "the limit of 9 tokens allows no question" in fault(*common, "--max-tokens", 9)
     assert leases() == [] and not Path("a.jsonl").exists()
     assert value_of(done("annotators", "list", "t", "--json")) == []
     with open_store("s.db") as store:
@@ -212,13 +204,13 @@ def test_a_limit_that_allows_no_question_leases_nothing():
 
 
 def test_without_logprobs_the_requests_ask_for_none():
-    write("--batch-size", 1, "--no-logprobs")
+    write("--number", 1, *judge_file(logprobs=False))
     (line,) = requests()
     assert "logprobs" not in line["body"]
 
 
 def test_partial_late_and_repeated_answers_are_each_stored_once():
-    batch = write("--batch-size", 6)
+    batch = write("--number", 6)
     lines = requests()
     give([answered(line) for line in lines[:2]])
     facts = read()
@@ -235,7 +227,7 @@ def test_partial_late_and_repeated_answers_are_each_stored_once():
 
 
 def test_a_failed_request_gives_its_pair_back():
-    batch = write("--batch-size", 4)
+    batch = write("--number", 4)
     first, second, third, fourth = requests()
     give([failed(first, 500, "overloaded"), expired(second), answered(third),
           failed(fourth, 400, "maximum context length is 99 tokens")])  # fmt: skip
@@ -263,7 +255,7 @@ def fault_of(file: str, name: str = "t") -> str:
 
 
 def test_neither_letter_is_a_skip_and_a_body_that_is_none_a_failure():
-    write("--batch-size", 2)
+    write("--number", 2)
     first, second = requests()
     bad = answered(second)
     bad["response"]["body"] = {"choices": []}
@@ -276,7 +268,7 @@ def test_neither_letter_is_a_skip_and_a_body_that_is_none_a_failure():
 
 
 def test_both_orders_are_two_requests_and_each_is_stored_once():
-    batch = write("--batch-size", 3, "--both-orders")
+    batch = write("--number", 3, "--both-orders")
     lines = requests()
     assert batch["estimate"]["calls"] == len(lines) == 6
     give([answered(line) for line in reversed(lines)])
@@ -285,7 +277,7 @@ def test_both_orders_are_two_requests_and_each_is_stored_once():
     sides = [(j.left, j.right) for j in judgements()]
     assert len(sides) == 6 and all((right, left) in sides for left, right in sides)
     # A failure of one order leaves the other.
-    write("--batch-size", 1, "--both-orders", file="b.jsonl")
+    write("--number", 1, "--both-orders", file="b.jsonl")
     first, second = requests("b.jsonl")
     give([failed(first, 500, "busy"), answered(second)])
     facts = read()
@@ -293,7 +285,7 @@ def test_both_orders_are_two_requests_and_each_is_stored_once():
 
 
 def test_a_cancelled_batch_takes_no_answers_and_its_pairs_are_free():
-    batch = write("--batch-size", 5)
+    batch = write("--number", 5)
     lines = requests()
     give([answered(lines[0])])
     read()
@@ -306,14 +298,14 @@ def test_a_cancelled_batch_takes_no_answers_and_its_pairs_are_free():
     assert len(judgements()) == 1
     said = fault("label", "t", "--cancel-batch", batch["name"])
     assert f"batch {batch['name']} is cancelled: it has no open question" in said
-    other = write("--batch-size", 2, file="b.jsonl")
+    other = write("--number", 2, file="b.jsonl")
     said = fault("label", "t", "--cancel-batch", "nobody")
     assert f"has no batch 'nobody'; open are {other['name']}" in said
 
 
 def test_a_batch_of_another_collection_or_store_is_named(monkeypatch):
     add("u")
-    batch = write("--batch-size", 2)
+    batch = write("--number", 2)
     give([answered(line) for line in requests()])
     said = fault_of("answers.jsonl", name="u")
     assert f"batch {batch['name']} is of collection t" in said
@@ -326,7 +318,7 @@ def test_a_batch_of_another_collection_or_store_is_named(monkeypatch):
 
 
 def test_a_question_that_was_taken_back_meanwhile_is_told():
-    write("--batch-size", 3)
+    write("--number", 3)
     lines = requests()
     with open_store("s.db") as store:
         collection = store.collection("t")
@@ -359,20 +351,20 @@ def changed(line: dict, **changes) -> dict:
     ],
 )
 def test_a_file_that_is_none_of_answers_is_refused_in_one_line(text, why):
-    write("--batch-size", 2)
+    write("--number", 2)
     Path("answers.jsonl").write_text(text)
     assert why in fault_of("answers.jsonl")
     assert judgements() == [] and len(leases()) == 2
 
 
 def test_the_requests_are_no_answers_and_no_file_is_no_traceback():
-    write("--batch-size", 2)
+    write("--number", 2)
     assert "is a request, and no answer: give the file" in fault_of("requests.jsonl")
     assert "no such file" in fault_of("none.jsonl")
 
 
 def test_a_bad_line_among_good_ones_is_told_and_the_others_are_stored():
-    write("--batch-size", 4)
+    write("--number", 4)
     first, second, third, fourth = requests()
     foreign = changed(answered(third), custom_id="request-17")
     forged = changed(answered(fourth), custom_id=f"{fourth['custom_id'][:9]}{'x' * 22}-1")
@@ -393,7 +385,7 @@ def test_a_bad_line_among_good_ones_is_told_and_the_others_are_stored():
 
 
 def test_answers_of_another_model_or_an_order_that_was_not_asked_are_refused():
-    batch = write("--batch-size", 4)
+    batch = write("--number", 4)
     first, second, third, fourth = (answered(line) for line in requests())
     first["response"]["body"]["model"] = "other"
     second["response"]["body"]["model"] = "judge-mini"
@@ -413,7 +405,7 @@ def test_answers_of_another_model_or_an_order_that_was_not_asked_are_refused():
 
 
 def test_an_answer_of_a_batch_is_read_after_its_thoughts():
-    write("--batch-size", 2)
+    write("--number", 2)
     first, second = requests()
     thinking = model(logprobs=False, said=lambda letter: f"<think>A. So A.</think>\n{letter}")
     cut = answered(second, model(logprobs=False, said=lambda letter: "<think>So A"))
@@ -427,7 +419,7 @@ def test_an_answer_of_a_batch_is_read_after_its_thoughts():
 
 
 def test_a_key_in_an_error_of_the_provider_is_not_shown():
-    write("--batch-size", 2)
+    write("--number", 2)
     first, second = requests()
     give([failed(first, 401, "Incorrect API key provided: sk-abcdef0123456789"), answered(second)])
     result = invoke("label", "t", "--read-batch", "answers.jsonl")
@@ -436,7 +428,7 @@ def test_a_key_in_an_error_of_the_provider_is_not_shown():
 
 
 def test_many_lines_of_one_kind_are_cut_short():
-    write("--batch-size", 30)
+    write("--number", 30)
     give([failed(line, 500, "busy") for line in requests()])
     result = invoke("label", "t", "--read-batch", "answers.jsonl")
     assert result.exit_code == 0 and result.stderr.count("the request failed") == 20
@@ -452,7 +444,7 @@ def test_a_file_that_exists_or_cannot_be_written_leases_nothing():
     if os.geteuid():
         Path("closed").mkdir(mode=0o500)
         assert "cannot write" in fault(*common, "closed/requests.jsonl")
-    said = fault(*common, "a.jsonl", "--both-orders", "--batch-size", 50_000)
+    said = fault(*common, "a.jsonl", "--both-orders", "--number", 50_000)
     assert "a batch of 100,000 requests: 50,000 at most" in said
     assert leases() == []
     assert value_of(done("annotators", "list", "t", "--json")) == []
@@ -463,9 +455,8 @@ def test_a_file_that_exists_or_cannot_be_written_leases_nothing():
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--write-batch", "a.jsonl"), "--write-batch needs --model"),
-        (("--write-batch", "a.jsonl", "--judge", "cat"), "--write-batch needs --model"),
-        (("--batch-size", "5"), "--batch-size is for --write-batch"),
+        (("--write-batch", "a.jsonl"), "--write-batch needs one language model"),
+        (("--write-batch", "a.jsonl", "--judge", "cat"), "--write-batch needs one language model"),
         (("--write-batch", "a", "--read-batch", "b"), "cannot be combined"),
         (("--read-batch", "b", "--cancel-batch", "c"), "cannot be combined"),
         (("--read-batch", "b", "--model", "m"), "--read-batch needs no --model"),
@@ -488,8 +479,8 @@ def test_with_criteria_one_is_written_and_all_are_read():
     done("ask", "t", "--criterion", "taste")
     common = ("--model", "judge", "--write-batch")
     assert "has criteria: give one of t:length, t:taste" in fault("label", "t", *common, "a.jsonl")
-    write("--batch-size", 3, name="t:length", file="a.jsonl")
-    write("--batch-size", 2, name="t:taste", file="b.jsonl")
+    write("--number", 3, name="t:length", file="a.jsonl")
+    write("--number", 2, name="t:taste", file="b.jsonl")
     give([answered(line) for line in requests("a.jsonl")], "a.out")
     give([answered(line) for line in requests("b.jsonl")], "b.out")
     facts = value_of(done("label", "t", "--read-batch", "a.out", "--read-batch", "b.out", "--json"))
@@ -501,7 +492,7 @@ def test_a_quota_and_a_pause_end_it():
     with open_store("s.db") as store:
         store.collection("t").annotator("judge")
     done("ask", "t", "--quota", "judge", 3)
-    assert write("--batch-size", 5)["questions"] == 3
+    assert write("--number", 5)["questions"] == 3
     common = ("label", "t", "--model", "judge", "--write-batch", "b.jsonl")
     assert "sortnet: t: " in fault(*common)
     give([answered(line) for line in requests()])
@@ -526,7 +517,7 @@ def test_nothing_is_written_once_the_goal_is_reached():
 
 
 def test_another_process_answers_beside_a_batch_and_takes_none_of_its_pairs():
-    write("--batch-size", 10)
+    write("--number", 10)
     asked = model()
     with serving(asked) as url:
         done("label", "t", "--model", "judge", "--server", url, "--as", "judge", "--number", 20)
@@ -559,7 +550,7 @@ with open_store("s.db") as store:
 
 
 def test_a_killed_reading_goes_on_where_it_was():
-    write("--batch-size", 12)
+    write("--number", 12)
     give([answered(line) for line in requests()])
     assert exit_code_of(READ) == -signal.SIGKILL
     assert len(judgements()) == 6
@@ -569,9 +560,9 @@ def test_a_killed_reading_goes_on_where_it_was():
 
 
 def test_notes_say_which_batches_are_open():
-    batch = write("--batch-size", 3)
+    batch = write("--number", 3)
     printed = done("label", "t", "--model", "judge", "--write-batch", "b.jsonl", "--json",
-                   "--batch-size", 2)  # fmt: skip
+                   "--number", 2)  # fmt: skip
     assert notes_of(printed) == [f"3 questions of batch {batch['name']} are open"]
     give([answered(line) for line in requests("b.jsonl")])
     printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
@@ -582,7 +573,7 @@ def test_notes_say_which_batches_are_open():
 
 
 def test_damaged_answers_are_lines_or_one_error_and_never_stored_twice():
-    write("--batch-size", 20)
+    write("--number", 20)
     give([answered(line) for line in requests()])
     whole = Path("answers.jsonl").read_bytes()
     rng = np.random.default_rng(0)
@@ -606,10 +597,10 @@ def test_damaged_answers_are_lines_or_one_error_and_never_stored_twice():
 
 
 def test_a_batch_with_another_request_under_one_name_is_told():
-    write("--batch-size", 2)
+    write("--number", 2)
     give([answered(line) for line in requests()])
     read()
-    common = ("label", "t", "--model", "judge", "--batch-size", 1, "--write-batch")
+    common = ("label", "t", "--model", "judge", "--number", 1, "--write-batch")
     assert "--as NAME" not in invoke(*common, "a.jsonl").stderr
-    warm = invoke(*common, "b.jsonl", "--request", "temperature=0.5").stderr
+    warm = invoke(*common, "b.jsonl", *judge_file(request={"temperature": 0.5})).stderr
     assert "judge: earlier answers are to another request: --as NAME keeps them apart" in warm

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from click.testing import Result
 from collection_helpers import Clock, made_items
 from forked_processes import ForkedScript
@@ -31,7 +31,7 @@ from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Standing
 from store import Collection, open_store
-from store.service.judge_as_annotator import Judging
+from store.asking.machine import Judging
 from store.service.labelling import LabellingService
 
 N = 4
@@ -166,8 +166,10 @@ BAD = {
 def test_a_program_that_answers_nothing_ends_with_its_fault_and_leaves_nothing(code, monkeypatch):
     if "os.close(1)" in code:  # such a program is waited for: it may end, and say why
         monkeypatch.setattr(started_program, "_GRACE", 0.1)
-    seconds = "0.1" if "no answer" in BAD[code] else "60"
-    result = judge(program(f"q = ask()\n{code}\ntime.sleep(60)"), "--timeout", seconds)
+    seconds = 0.1 if "no answer" in BAD[code] else 60
+    command = program(f"q = ask()\n{code}\ntime.sleep(60)")
+    _, file = judge_file(command=command, timeout=seconds)
+    result = judge(file)
     facts = summary(result, code=1)
     assert (facts["answered"], facts["skipped"]) == (0, {}) and 3 < facts["failed"] <= PAIRS
     lines = result.stderr.splitlines()
@@ -349,9 +351,10 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
         clock = Clock()
         service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
         judge = JudgeConnection("slow", lambda: [Slow()])
-        judging = Judging(judge=judge, service=service, annotator="robot", number=1)
-        judging.run()
-    assert (judging.end().answered, judging.end().failed) == (1, 0)
+        judging = Judging(judge=judge, service=service, annotator="robot")
+        with judging.opened():
+            end = judging.ask(1)
+    assert (end.answered, end.failed) == (1, 0)
     assert stored() == ["left"]
 
 
@@ -411,7 +414,8 @@ while True:
         continue
     print(json.dumps([{"id": q["id"], "answer": better(q)} for q in json.loads(line)]), flush=True)
 """
-    facts = summary(judge(program(code), "--batch", "4"))
+    _, file = judge_file(command=program(code), batch=4)
+    facts = summary(judge(file))
     assert (facts["answered"], facts["failed"]) == (PAIRS, 0)
 
 

@@ -13,18 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from forked_processes import Forked, ForkedScript
 from language_model_server import Model, serving
 from PIL import Image
 from result_helpers import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
+from sortnet import LanguageModel
 from sortnet.errors import SortNetError
 from sortnet.judges.budget import Budget
-from sortnet.judges.limits import Limits
 from sortnet.judges.model_answers import parse_reply
-from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
 from store import open_store
@@ -112,7 +111,7 @@ def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
         facts = label(url, "--number", 4)
     assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
     with serving(made(faults=[500] * 15)) as url:
-        assert "still 500 after" in refused(url, "--patience", 0.1)
+        assert "still 500 after" in refused(url, *judge_file(patience=0.1))
     slow_down = [lambda _: JSONResponse({}, 429, {"Retry-After": "3600"})] * 3
     with serving(made(faults=slow_down)) as url:
         assert "a wait of 3600 more is beyond the patience" in refused(url)
@@ -173,8 +172,7 @@ def test_an_answer_that_trickles_in_is_given_up_in_time():
         return StreamingResponse(slowly())
 
     with serving(made(faults=[trickling])) as url:
-        result = invoke("label", "t", "--model", "judge", "--server", url, "--timeout", 0.5,
-                        "--number", 1)  # fmt: skip
+        result = invoke("label", "t", *judge_file(server=url, timeout=0.5), "--number", 1)
     assert result.exit_code == 0 and "no answer after 0.5 seconds" in result.stderr
 
 
@@ -201,8 +199,8 @@ def test_tokens_are_counted_where_the_server_does_not_say():
     real = model.answer
     model.answer = lambda *args, **known: {**real(*args, **known), "usage": None}  # type: ignore[method-assign]
     with serving(model) as url:
-        facts = label(url, "--max-tokens", 200)
-    assert "tokens is reached" in facts["why"] and facts["tokens_in"] > 150
+        facts = label(url, "--number", 3)
+    assert facts["tokens_in"] > 100
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -224,7 +222,7 @@ def test_a_fault_at_the_second_order_keeps_the_first():
 def test_calls_of_an_answer_are_kept_with_it():
     texts = iter(["I cannot say", "B"])
     with serving(made(logprobs=False, said=lambda letter: next(texts))) as url:
-        label(url, "--number", 1, "--price-in", 1)
+        label(url, "--number", 1, *judge_file(price_in=1))
     [one] = judgements()
     meta = json.loads(one.meta)
     assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
@@ -302,35 +300,44 @@ def test_a_budget_ends_it_cleanly():
     with serving(made()) as url:
         facts = label(url, "--max-calls", 3)
         assert facts["answered"] == 3 and "the limit of 3 calls is reached" in facts["why"]
-        assert "tokens is reached" in label(url, "--max-tokens", 50)["why"]
-        facts = label(url, "--max-cost", 0.0001, "--price-in", 1, "--price-out", 2)
+        facts = label(url, "--max-cost", 0.0001, *judge_file(price_in=1, price_out=2))
         assert "limit of the cost, 0.0001, is reached" in facts["why"] and facts["cost"] >= 0.0001
         assert all(j.cost > 0 for j in judgements()[-facts["answered"] :])
-    assert "needs --price-in" in fault(
+    assert "--max-cost needs prices: give --judge FILE.toml" in fault(
         "label", "t", "--model", "judge", "--server", url, "--max-cost", 1
     )
 
 
-def test_nothing_is_sent_for_an_estimate_or_a_prompt():
+def test_nothing_is_sent_in_a_dry_run():
     model = made()
     with serving(model) as url:
-        common = ("label", "t", "--model", "judge", "--server", url)
-        found = value_of(
-            done(*common, "--estimate", "--number", 100, "--both-orders", "--price-in", 1, "--json")
-        )
-        shown = done(*common, "--show-prompt")
+        common = ("label", "t", *judge_file(server=url, price_in=1), "--dry-run")
+        (run,) = value_of(done(*common, "--number", 70, "--both-orders", "--json"), "dry_run")
+        text = done(*common)
     assert model.prompts == [] and judgements() == []
-    assert found["calls"] == 200 and found["tokens_in"] == 200 * (len(shown.strip()) // 4)
-    assert found["cost"] == pytest.approx(found["tokens_in"] / 1e6)
-    assert "<A>\ntext number 0\n</A>" in shown
-
-
-def test_before_any_answer_an_estimate_is_that_of_every_item_once():
-    command = ("label", "t", "--model", "judge", "--server", "http://localhost:1", "--estimate")
-    once, further = done(*command).splitlines()
-    assert once.startswith(f"every item once: about {N // 2} calls, ")
+    with open_store("s.db") as store:
+        assert list(store.collection("t").annotators()) == []
+    assert (run["judge"], run["to"]) == ("judge", url)
+    assert "<A>\ntext number 0\n</A>" in run["question"] and run["question"] in text
+    assert [run[name]["pairs"] for name in ("once", "hundred", "planned")] == [N // 2, 100, 70]
+    planned = run["planned"]
+    assert planned["calls"] == 140
+    assert planned["tokens_in"] == 140 * (len(run["question"]) // 4)
+    assert planned["cost"] == pytest.approx(planned["tokens_in"] / 1e6)
+    *_, once, further, empty, last = text.splitlines()
+    assert once.startswith(f"every item once: about {N // 2} calls, ") and "a cost of" in once
     assert further.startswith("each further 100 questions: about 100 calls, ")
-    assert value_of(done(*command, "--json"))["pairs"] == N // 2
+    assert (empty, last) == ("", "nothing was sent")
+
+
+def test_a_dry_run_shows_the_line_of_a_program_and_needs_a_judge():
+    programs = ("--judge", "./no-such-program", *judge_file(command="cat", batch=8))
+    first, second = value_of(done("label", "t", *programs, "--dry-run", "--json"), "dry_run")
+    assert first["to"] == "./no-such-program" and second["hundred"]["calls"] == 13
+    assert json.loads(first["question"])["left"]["text"] == "text number 0"
+    assert [question["id"] for question in json.loads(second["question"])]
+    assert "--dry-run is for --judge and --model" in fault("label", "t", "--dry-run")
+    assert "leave out --write-batch" in fault("label", "t", "--dry-run", "--write-batch", "b")
 
 
 @pytest.mark.slow
@@ -382,19 +389,24 @@ def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
     monkeypatch.setattr("sortnet.judges.prompts._SECONDS", 1)
     Path("p.txt").write_text(text)
     said = "more than 1 sec" if said == "5 sec" else said
-    assert said in fault("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")
+    assert said in fault("label", "t", *judge_file(prompt="p.txt"), "--dry-run")
 
 
 def test_a_template_may_say_it_in_other_words():
     Path("p.txt").write_text("{{ left.text }}|{{ right.id }}|{{ question }}")
-    shown = done("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")
-    assert shown == "text number 0|t1|Which is better?\n"
+    command = ("label", "t", *judge_file(), "--prompt", "p.txt", "--dry-run", "--json")
+    assert value_of(done(*command))[0]["question"] == "text number 0|t1|Which is better?"
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://example.com", "only insecure allows it"),
+        ("http://example.com", "needs https"),
+        ("http://8.8.8.8:80", "needs https"),
+        ("http://0x08080808", "needs https"),
+        ("http://134744072", "needs https"),
+        ("http://[::ffff:8.8.8.8]", "needs https"),
+        ("http://gpu.local.example.com", "needs https"),
         ("ftp://localhost", "no http or https URL"),
         ("http://user:pw@localhost", "give no password"),
         ("nonsense", "no http or https URL"),
@@ -404,11 +416,18 @@ def test_a_url_that_cannot_be_is_refused(url, said):
     assert said in fault("label", "t", "--model", "m", "--server", url)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "127.0.0.9", "[::1]", "10.0.0.7", "192.168.1.2", "gpu", "gpu.local", "[fd00::1]"],
+)
+def test_a_server_of_the_own_network_needs_no_https(host):
+    LanguageModel("m", f"http://{host}:8000").connect()
+
+
 def test_options_that_do_not_go_together_are_refused():
     assert "--model needs --server" in fault("label", "t", "--model", "m")
-    assert "is for --model" in fault("label", "t", "--max-calls", 3)
-    assert "cannot be combined" in fault("label", "t", "--model", "m", "--judge", "x")
-    assert "--batch is for --judge" in fault("label", "t", "--batch", 2)
+    assert "--max-calls is for --judge and --model" in fault("label", "t", "--max-calls", 3)
+    assert "--model is for a language" in fault("label", "t", "--model", "m", "--judge", "x")
     said = fault("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
     assert "the variable NO_SUCH, which is to have the key, is not set" in said
 
@@ -438,7 +457,7 @@ def test_an_answer_is_read_or_a_fault():
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():
-    spent = Budget(Limits(max_calls=2), Price(2.0))
+    spent = Budget(max_calls=2, price_in=2.0)
     spent.call()
     spent.add(500_000, 7)
     assert spent.cost == spent.cost_of(500_000, 7) == 1.0

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from cli.terminal.models_in_turn import label_in_turn
 from cli_helpers import done, fault, invoke
 from language_model_server import Model, serving
 from result_helpers import value_of
 from starlette.responses import JSONResponse
 
-from cli.terminal.models_in_turn import label_in_turn
 from store import open_store
 
 N = 10
@@ -111,18 +111,22 @@ def test_each_model_may_have_its_own_server_and_key(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--model", "a", "--model", "a"), "a --model is given twice"),
-        (("--model", "a", "--model", "b", "--as", "x"), "--as is for one --model"),
+        (
+            ("--model", "a", "--model", "a", "--server", "http://localhost:1"),
+            "names, which must differ",
+        ),
+        (("--model", "a", "--model", "b", "--as", "x"), "--as is for one judge"),
         (
             ("--model", "a", "--server", "http://x", "--server", "http://y"),
-            "give one --server for all models, or one for each",
+            "give one --server for all judges, or one for each",
         ),
         (
             (*("--model", "a", "--model", "b", "--model", "c"), "--key", "K", "--key", "L"),
-            "give one --key for all models, or one for each",
+            "give one --key for all judges, or one for each",
         ),
-        (("--model", "a", "--model", "b", "--estimate"), "give one --model"),
-        (("--model", "a", "--model", "b", "--write-batch", "f"), "give one --model"),
+        (("--model", "a", "--model", "b", "--write-batch", "f"), "needs one language model"),
+        (("--judge", "cat", "--judge", "cat"), "names, which must differ"),
+        (("--judge", "cat", "--judge", "tac", "--max-calls", 3), "--max-calls is for a language"),
         (("--model", "a", "--model", "b"), "--model needs --server URL"),
     ],
 )

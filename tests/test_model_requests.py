@@ -1,4 +1,4 @@
-"""What a user adds to requests of language models: parameters, a schema, prices, a cache."""
+"""What a user adds to requests of language models: parameters and a schema."""
 
 from __future__ import annotations
 
@@ -6,35 +6,23 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault, invoke, judge_file
 from language_model_server import Model, serving
 from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.prices import price_in_table
-from sortnet.judges.request import check_request, parse_request
+from sortnet.judges.request import check_request
 from store import open_store
 
 N = 8
-TABLE = """
-currency = "EUR"
-[models.judge]
-in = 1000.0
-out = 2000.0
-batch = 0.5
-[models.other]
-in = 1.0
-currency = "USD"
-"""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SORTNET_STORE", "s.db")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("SORTNET_KEY", raising=False)
     rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
     Path("t.csv").write_text("\n".join(rows) + "\n")
@@ -84,10 +72,9 @@ def metas(name: str = "t") -> list[dict]:
 
 def test_parameters_are_sent_with_every_request_and_kept_with_every_answer():
     model = Recording()
-    told = ("temperature=0.7", "seed=3", "reasoning_effort=low", 'extra={"a": [1, "b"]}')
-    with serving(model) as url:
-        label(url, "--number", 3, *(part for text in told for part in ("--request", text)))
     request = {"temperature": 0.7, "seed": 3, "reasoning_effort": "low", "extra": {"a": [1, "b"]}}
+    with serving(model) as url:
+        label(url, "--number", 3, *judge_file(request=request))
     assert len(model.bodies) == 3
     for body in model.bodies:
         assert {name: body[name] for name in request} == request
@@ -98,7 +85,7 @@ def test_a_limit_of_tokens_of_the_user_takes_the_place_of_ours():
     model = Recording()
     with serving(model) as url:
         label(url, "--number", 1)
-        label(url, "--number", 1, "--request", "max_completion_tokens=4000")
+        label(url, "--number", 1, *judge_file(request={"max_completion_tokens": 4000}))
     first, second = model.bodies
     assert first["max_tokens"] == 256
     assert second["max_completion_tokens"] == 4000 and "max_tokens" not in second
@@ -109,39 +96,36 @@ def test_a_parameter_of_the_user_is_never_left_out_silently():
         assert label(url, "--number", 1)["answered"] == 1  # that of SortNet is left out
         result = invoke(
             *("label", "t", "--model", "judge", "--server", url, "--number", 1),
-            *("--request", "temperature=0.5"),
+            *judge_file(request={"temperature": 0.5}),
         )
     assert result.exit_code == 2
     assert "the server does not take temperature of the request" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("parameters", "why"),
     [
-        ("api_key=x", "'api_key' looks like a secret"),
-        ("X-Api-Key=x", "'X-Api-Key' looks like a secret"),
-        ("auth_token=x", "'auth_token' looks like a secret"),
-        ('extra_headers={"Authorization": "x"}', "'Authorization' looks like a secret"),
-        ("user=sk-abcdef123456", "the value of 'user' looks like a secret"),
-        ('a={"b": ["Bearer abcdefgh"]}', "the value of 'b' looks like a secret"),
-        ("model=x", "model is set by SortNet: the name of the model"),
-        ("messages=[]", "messages is set by SortNet: the messages are made from the prompt"),
-        ("logprobs=true", "logprobs is set by SortNet"),
-        ("response_format={}", "response_format is set by SortNet: an answer by JSON schema"),
-        ("n=5", "n is set by SortNet: one answer"),
-        ("stream=true", "stream is set by SortNet: an answer is read as a whole"),
-        ("temperature=warm", "a temperature of 'warm' is no number from 0"),
-        ("temperature=-1", "a temperature of -1 is no number from 0"),
-        ("temperature", "give KEY=VALUE"),
-        ("=1", "give KEY=VALUE"),
-        (f"stop={'x' * 2000}", "1,000 at most"),
+        ({"api_key": "x"}, "'api_key' looks like a secret"),
+        ({"X-Api-Key": "x"}, "'X-Api-Key' looks like a secret"),
+        ({"auth_token": "x"}, "'auth_token' looks like a secret"),
+        ({"extra_headers": {"Authorization": "x"}}, "'Authorization' looks like a secret"),
+        ({"user": "sk-abcdef123456"}, "the value of 'user' looks like a secret"),
+        ({"a": {"b": ["Bearer abcdefgh"]}}, "the value of 'b' looks like a secret"),
+        ({"model": "x"}, "model is set by SortNet: the name of the model"),
+        ({"messages": []}, "messages is set by SortNet: the messages are made from the prompt"),
+        ({"logprobs": True}, "logprobs is set by SortNet"),
+        ({"response_format": {}}, "response_format is set by SortNet: an answer by JSON schema"),
+        ({"n": 5}, "n is set by SortNet: one answer"),
+        ({"stream": True}, "stream is set by SortNet: an answer is read as a whole"),
+        ({"temperature": "warm"}, "a temperature of 'warm' is no number from 0"),
+        ({"temperature": -1}, "a temperature of -1 is no number from 0"),
+        ({"stop": "x" * 2000}, "1,000 at most"),
+        ("warm", "request: 'warm' is no dict of parameters"),
     ],
 )
-def test_what_a_request_cannot_have_is_refused_in_one_line(text, why):
-    said = fault(
-        "label", "t", "--model", "judge", "--server", "http://localhost:1", "--request", text
-    )
-    assert why in said
+def test_what_a_request_cannot_have_is_refused_in_one_line(parameters, why):
+    said = fault("label", "t", *judge_file(request=parameters))
+    assert "judge judge.toml: request: " in said and why in said
     assert "abcdef" not in said
     assert judgements() == []
 
@@ -154,17 +138,12 @@ def test_a_request_in_python_is_checked_at_once_and_is_a_copy():
     for bad in ({"api_key": "x"}, {"stop": float("nan")}, {"stop": object()}, ["a"], "a=b", None):
         with pytest.raises(SortNetError, match=r"^request: "):
             sortnet.LanguageModel("judge", "http://localhost:1", request=bad)
-    with pytest.raises(SortNetError, match="'seed' is given twice"):
-        parse_request(["seed=1", "seed=2"])
     assert check_request({"max_tokens": 9, "prompt_cache_key": "x", "stop_token_ids": [1]})
 
 
 def test_the_key_of_the_server_is_refused_in_a_request_whatever_it_looks_like(monkeypatch):
     monkeypatch.setenv("SORTNET_KEY", "a very plain word")
-    said = fault(
-        *("label", "t", "--model", "judge", "--server", "http://localhost:1"),
-        *("--request", "user=a very plain word"),
-    )
+    said = fault("label", "t", *judge_file(request={"user": "a very plain word"}))
     assert "it has the server's key" in said and "plain" not in said
 
 
@@ -195,15 +174,15 @@ def test_label_says_where_answers_to_two_requests_come_together():
     with serving(Recording()) as url:
         common = ("label", "t", "--model", "judge", "--server", url, "--number", 1)
         assert "--as NAME" not in invoke(*common).stderr
-        assert "--as NAME" not in invoke(*common, "--request", "seed=5").stderr
-        warm = invoke(*common, "--request", "temperature=0.5").stderr
+        assert "--as NAME" not in invoke(*common, *judge_file(request={"seed": 5})).stderr
+        warm = invoke(*common, *judge_file(request={"temperature": 0.5})).stderr
         assert "earlier answers are to another request: --as NAME keeps them apart" in warm
 
 
 def test_an_answer_by_schema_is_asked_for_and_read():
     model = Recording(said=lambda letter: json.dumps({"answer": letter}), logprobs=False)
     with serving(model) as url:
-        label(url, "--structured", "--number", 4)
+        label(url, *judge_file(structured=True), "--number", 4)
     for body in model.bodies:
         schema = body["response_format"]["json_schema"]["schema"]
         assert body["response_format"]["type"] == "json_schema"
@@ -217,7 +196,8 @@ def test_without_schemas_a_letter_is_asked_for_and_one_line_says_so():
     model = Recording(refuses=("response_format",))
     with serving(model) as url:
         result = invoke(
-            *("label", "t", "--model", "judge", "--server", url, "--structured", "--number", 4),
+            *("label", "t", "--model", "judge", "--server", url, "--number", 4),
+            *judge_file(structured=True),
         )
     assert result.exit_code == 0, result.stderr
     assert result.stderr.count("takes no JSON schema: a letter is asked for") == 1
@@ -229,84 +209,28 @@ def test_without_schemas_a_letter_is_asked_for_and_one_line_says_so():
 def test_json_without_an_answer_is_asked_for_again_as_json_and_then_skipped():
     model = Recording(said=lambda letter: '{"winner": 1}', logprobs=False)
     with serving(model) as url:
-        facts = label(url, "--structured", "--number", 1)
+        facts = label(url, *judge_file(structured=True), "--number", 1)
     assert facts["calls"] == 2
     assert model.bodies[1]["messages"][-1]["content"].startswith("Answer with JSON only")
     assert [j.word for j in judgements()] == ["skip"]
 
 
-def test_a_table_of_prices_gives_costs_in_its_currency(folder):
+def test_prices_in_a_file_give_costs(folder):
+    prices = judge_file(price_in=1000, price_out=2000)
     with serving(Recording()) as url:
         assert label(url, "--number", 1)["cost"] is None
-        config = folder / "config" / "sortnet"
-        config.mkdir(parents=True)
-        (config / "prices.toml").write_text(TABLE)
-        facts = label(url, "--number", 2)
+        facts = label(url, "--number", 2, *prices)
         cost = (1000 * facts["tokens_in"] + 2000 * facts["tokens_out"]) / 1e6
-        assert facts["cost"] == pytest.approx(cost) and facts["currency"] == "EUR"
+        assert facts["cost"] == facts["cost_in_all"] == pytest.approx(cost)
         assert sum(j.cost for j in judgements()[1:]) == pytest.approx(cost)
-        assert [meta.get("currency") for meta in metas()] == [None, "EUR", "EUR"]
-        facts = label(url, "--max-cost", 0.0001)
-        assert "the limit of the cost, 0.0001 EUR, is reached" in facts["why"]
-        assert "EUR was spent" in facts["why"]
-        said = done("label", "t", "--model", "judge", "--server", url, "--number", 1)
-        assert " EUR spent" in said
-        estimate = done("label", "t", "--model", "judge", "--estimate", "--number", 9)
-        assert "EUR" in estimate
+        facts = label(url, "--max-cost", 0.0001, *prices)
+        assert "the limit of the cost, 0.0001, is reached" in facts["why"]
+        said = done("label", "t", "--model", "judge", "--server", url, "--number", 1, *prices)
+        assert " spent, " in said and " in the collection" in said
     report = value_of(done("report", "t", "--json"))
-    assert report["currency"] == "EUR" and report["cost"] > 0
-    assert report["judges"][0]["currency"] == "EUR"
+    assert report["cost"] == report["judges"][0]["cost"] > 0
     done("report", "t", "--output", "r.html")
-    assert f"{report['cost']:.4g} EUR" in Path("r.html").read_text()
-
-
-def test_costs_in_two_currencies_are_not_added_up():
-    with serving(Recording()) as url:
-        for who, currency in (("a", "EUR"), ("b", "USD")):
-            label(url, "--number", 2, "--as", who, "--price-in", 1000, "--currency", currency)
-    report = value_of(done("report", "t", "--json"))
-    sums = {judge["currency"]: judge["cost"] for judge in report["judges"]}
-    assert report["cost"] is None and report["currency"] is None
-    assert report["costs"] == pytest.approx(sums) and {*sums} == {"EUR", "USD"}
-    done("report", "t", "--output", "r.html")
-    assert f"{sums['EUR']:.4g} EUR, {sums['USD']:.4g} USD" in Path("r.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "why"),
-    [
-        ("p.toml", None, "p.toml: No such file"),
-        ("p.toml", "models = 3", "has no table `models`"),
-        ("p.toml", "[models", "is no TOML"),
-        ("p.json", "{", "is no JSON"),
-        ("p.json", '{"model": {}}', "unknown 'model'; known are currency, models"),
-        ("p.json", '{"models": {"judge": 3}}', "give `in` and `out`"),
-        ("p.json", '{"models": {"judge": {}}}', "give `in` and `out`"),
-        ("p.json", '{"models": {"judge": {"in": "x"}}}', "in is 'x', no number from 0"),
-        ("p.json", '{"models": {"judge": {"in": -1}}}', "in is -1, no number from 0"),
-        ("p.json", '{"models": {"judge": {"price": 1}}}', "unknown 'price'"),
-        ("p.json", '{"currency": 3, "models": {}}', "currency: 3 is no currency"),
-        ("p.json", '{"models": {"a": {"in": 1}}}', "has no price of the model 'judge'; it has 'a'"),
-    ],
-)
-def test_a_table_that_cannot_be_used_is_refused_in_one_line(name, text, why):
-    if text is not None:
-        Path(name).write_text(text)
-    said = fault(
-        "label", "t", "--model", "judge", "--server", "http://localhost:1", "--prices", name
-    )
-    assert why in said and name in said
-
-
-def test_prices_of_another_currency_or_model_are_not_taken():
-    Path("p.toml").write_text(TABLE)
-    assert price_in_table("other", "p.toml").currency == "USD"
-    half = price_in_table("judge", "p.toml").in_batch()
-    assert (half.price_in, half.price_out, half.currency) == (500.0, 1000.0, "EUR")
-    with pytest.raises(SortNetError, match="prices are in EUR, not in USD"):
-        sortnet.Price(table="p.toml", currency="USD").looked_up("judge")
-    own = sortnet.Price(7.0, table="p.toml", currency="USD").looked_up("judge")
-    assert (own.price_in, own.currency) == (7.0, "USD")
+    assert f"{report['cost']:.4g}" in Path("r.html").read_text()
 
 
 def test_a_key_is_in_no_file_and_no_words_whatever_the_server_says(monkeypatch):
@@ -314,7 +238,7 @@ def test_a_key_is_in_no_file_and_no_words_whatever_the_server_says(monkeypatch):
     monkeypatch.setenv("SORTNET_KEY", key)
     model = Recording(key=key, logprobs=False, said=lambda letter: f"Answer: {letter}, by {key}")
     with serving(model) as url:
-        options = ("--structured", "--request", "seed=1")
+        options = judge_file(structured=True, request={"seed": 1})
         printed = invoke("label", "t", "--model", "judge", "--server", url, "--number", 4, *options)
     assert printed.exit_code == 0
     assert all("***" in judgement.comment for judgement in judgements())

@@ -63,7 +63,7 @@ SHORTER = {
     "n_estimators=100": "n_estimators=5",
     "rng.integers(2, 5, 4000)": "rng.integers(2, 5, 400)",
     "[3200, 3600, 4000]": "[320, 360, 400]",
-    '"--estimate", "--number", "150"': '"--estimate", "--number", "20"',
+    '"--dry-run", "--number", "150"': '"--dry-run", "--number", "20"',
     '("large", 150), ("small", 80)': '("large", 12), ("small", 10)',
     '"max_calls": 300': '"max_calls": 12',
     "max_calls=100": "max_calls=6",

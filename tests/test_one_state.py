@@ -18,10 +18,10 @@ from sortnet.core import Queries
 from sortnet.preference import Judgement, Question
 from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
+from store.asking.batches import open_batches
 from store.collections.judgement_files import export_judgements
 from store.report.run_facts import run_facts
 from store.service.annotators import report_annotators
-from store.service.batches import open_batches
 from store.service.exported_judgements import write_judgements
 from store.service.item_ranking import rank_collection
 from store.service.judged_queries import annotator_weights, read_judged

@@ -27,9 +27,9 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
 from store import Collection, Run, Store, open_store
+from store.asking.run_judge import RunJudge
 from store.database.schema import RunRow
 from store.service.run_answers import AskedDocuments, RunAnswers, item_ids, targets_of
-from store.service.run_judge import RunJudge
 from store.training.documents import asked_documents
 
 if TYPE_CHECKING:

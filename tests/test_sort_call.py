@@ -22,7 +22,7 @@ from forked_processes import ForkedScript, exit_code_of
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
 from store import open_store
-from store.service.judge_as_annotator import EndReason
+from store.asking.machine import EndReason
 
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 

@@ -20,12 +20,12 @@ from forked_processes import ForkedScript
 
 import sortnet
 from sortnet.errors import SortNetError
+from sortnet.judges.budget import amount
 from sortnet.judges.identity import identity_of
-from sortnet.judges.prices import amount
 from store import open_store
+from store.asking.sort_collection import name_by_content
+from store.asking.sort_turns import turn_to_sort
 from store.progress import shown_progress
-from store.service.sort_collection import name_by_content
-from store.service.sort_turns import turn_to_sort
 
 TEXTS = ["a", "bb", "ccc", "dddd"]
 
@@ -117,7 +117,7 @@ def test_other_sizes_and_other_content_are_other_collections():
 
 def name_of(judge) -> str:
     from sortnet.items.given_items import items_from
-    from store.service.sort_by_asking import judges_by_name
+    from store.asking.sort import judges_by_name
 
     return name_by_content(items_from(TEXTS), None, None, judges_by_name(judge), None)
 
@@ -396,5 +396,4 @@ def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_s
     ],
 )
 def test_money_is_written_without_an_exponent(cost, text):
-    assert amount(cost, None) == text
-    assert amount(cost, "EUR") == f"{text} EUR"
+    assert amount(cost) == text

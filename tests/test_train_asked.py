@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, invoke, letor, quick_training
+from cli_helpers import FAST, done, fault, invoke, judge_file, letor, quick_training
 from forked_processes import Forked
 from language_model_server import Model, serving
 from result_helpers import value_of
@@ -146,7 +146,7 @@ def test_the_answers_of_a_run_are_read_as_those_of_any_annotator():
     assert value_of(done("show", row["run_id"], "--json"))["collection"] == name
     assert f"answers  {name}" in done("show", row["run_id"])
     facts = value_of(done("train", "--resume", "--out", "model", "--json"))
-    assert facts["judge"]["collection"] == name and facts["judge"]["costs_in_all"] == {"": 10}
+    assert facts["judge"]["collection"] == name and facts["judge"]["cost_in_all"] == 10
 
 
 def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
@@ -232,7 +232,10 @@ for line in sys.stdin:
     pairs = asked(line)
     print(json.dumps([{"answer": better(q)} for q in pairs]), flush=True)
 """
-    done(*command("--out", "several", "--workers", 3, "--batch", 7, code=code))
+    words = command("--out", "several", "--workers", 3, code=code)
+    at = words.index("--judge") + 1
+    _, words[at] = judge_file(command=words[at], batch=7)
+    done(*words)
     sizes = [len(questions) for _, questions in asked()]
     assert max(sizes) == 7 and sum(sizes) == 60
     assert weights("several") == weights("one")
@@ -291,7 +294,7 @@ def test_the_progress_says_how_many_were_asked_of_all(monkeypatch):
     monkeypatch.setattr("cli.commands.train.progress", progress)
     texts()
     with serving(Model(lambda text: len(text.split()) / 5)) as url:
-        done(*by_model(url, "--judgements", 20, "--price-in", 1))
+        done(*by_model(url, "--judgements", 20, *judge_file(price_in=1)))
     told = [line for line in lines if line.startswith("asked ")]
     assert [int(line.split()[1]) for line in told] == list(range(1, 21))
     assert all(" of 20, " in line and " a second, " in line for line in told)
@@ -460,17 +463,27 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
 def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
     texts()
     common = ("train", "texts.csv", "--query", "question")
-    prompt = value_of(done(*common, "--show-prompt", "--question", "Longer?", "--json"))
-    assert prompt.startswith("Longer?\n") and "Both belong to: why" in prompt
-    of_model = value_of(done(*common, "--model", "m", "--show-prompt", "--json"))
-    assert of_model.count("Both belong to: why") == 1  # and no server was named
-    estimate = value_of(done(
-        *common, "--estimate", "--judgements", 70, "--both-orders", "--price-in", 1, "--json"
-    ))  # fmt: skip
-    assert estimate["pairs"] == 70 and estimate["calls"] == 140 and estimate["tokens_in"] > 1400
-    assert estimate["cost"] == pytest.approx(estimate["tokens_in"] / 1e6)
-    assert {path.name for path in tmp_path.iterdir()} == {"products.csv", "texts.csv"}
-    assert "--estimate needs --judgements" in fault(*common, "--estimate")
+    model = Model(lambda text: len(text.split()) / 5)
+    with serving(model) as url:
+        of_model = (*judge_file(price_in=1), "--server", url, "--both-orders", "--dry-run")
+        options = ("--judgements", 70, "--question", "Longer?", "--json")
+        (run,) = value_of(done(*common, *of_model, *options), "dry_run")
+        text = done(*common, *of_model)
+    assert not model.prompts
+    assert run["question"].startswith("Longer?\n") and "Both belong to: why" in run["question"]
+    assert (run["judge"], run["to"]) == ("judge", url)
+    planned = run["planned"]
+    assert planned["pairs"] == 70 and planned["calls"] == 140 and planned["tokens_in"] > 1400
+    assert planned["cost"] == pytest.approx(planned["tokens_in"] / 1e6)
+    n_rows = len(Path("texts.csv").read_text().splitlines()) - 1
+    assert run["once"]["pairs"] <= n_rows / 2 + 1 and run["hundred"]["calls"] == 200
+    assert text.endswith("nothing was sent\n") and "answers: " not in text
+    (by_program,) = value_of(done(*common, "--judge", program(), "--dry-run", "--json"))
+    assert json.loads(by_program["question"])["left"]["text"] and not Path("asked").exists()
+    assert by_program["to"].endswith("judge.py") and by_program["hundred"]["cost"] is None
+    files = {path.name for path in tmp_path.iterdir()}
+    assert files == {"products.csv", "texts.csv", "judge.toml", "judge.py"}
+    assert "--dry-run is for --judge and --model" in fault(*common, "--dry-run")
 
 
 def test_letor_text_is_for_programs_and_for_templates_that_show_numbers():
@@ -520,10 +533,9 @@ def test_all_rows_of_a_table_and_a_folder_without_grades_can_be_asked_about():
     [
         (["products.csv", "--judge", "x"], "a judge needs --judgements N"),
         (["products.csv", "--judge", "x", "--judgements", 1], "2 answers at least"),
-        (["products.csv", "--judge", "x", "--model", "y"], "cannot be combined"),
+        (["products.csv", "--judge", "x", "--model", "y"], "--model is for a language model"),
         (["products.csv", "--model", "y", "--judgements", 9], "--model needs --server"),
         (["products.csv", "--workers", 2], "--workers is for --judge and --model"),
-        (["products.csv", "--patience", 5], "--set patience=N"),
         (["products.csv", "--judge", "x", "--judgements", 9, "--quality", "map"], "by accuracy"),
         (["products.csv", "--judge", "x", "--judgements", 9, "--ranker", "listnet"], "--ranker"),
         (["products.csv", "--judge", "'", "--judgements", 9], "No closing quotation"),
@@ -571,7 +583,8 @@ def test_after_a_program_that_ends_at_once_another_one_goes_on():
 def test_a_judge_that_fails_at_all_it_is_asked_about_is_told_with_its_fault():
     texts()
     with serving(Model(lambda text: 0.0, faults=[500] * 9)) as url:
-        args = ("--judgements", 10, "--patience", 0, "--workers", 4)  # too few pairs to give it up
+        # There are too few pairs to give the judge up.
+        args = ("--judgements", 10, *judge_file(patience=0), "--workers", 4)
         message = invoke(*by_model(url, *args)).stderr.strip().splitlines()[-1]
     assert "failed at all 2 pairs" in message and "still 500" in message
     assert "go on with sortnet train --resume --out model" in message
@@ -580,7 +593,7 @@ def test_a_judge_that_fails_at_all_it_is_asked_about_is_told_with_its_fault():
 def test_a_resumed_run_keeps_its_judge():
     texts()
     with serving(Model(lambda text: len(text.split()) / 5, faults=[500] * 3)) as url:
-        assert invoke(*by_model(url, "--judgements", 20, "--patience", 0)).exit_code == 2
+        assert invoke(*by_model(url, "--judgements", 20, *judge_file(patience=0))).exit_code == 2
         resume = ("train", "--resume", "--out", "model")
         assert "another --question" in fault(*resume, "--question", "Which is shorter?")
         assert "another --model" in fault(*resume, "--model", "other", "--server", url)
@@ -621,14 +634,15 @@ def test_a_resumed_run_keeps_its_request():
         return real(body, headers)
 
     model.reply = reply  # type: ignore[method-assign]
-    options = ("--request", "top_p=0.5", "--request", "seed=1")
     with serving(model) as url:
-        halted = by_model(url, "--judgements", 20, "--patience", 0, *options)
-        assert invoke(*halted).exit_code == 2
-        resume = ("train", "--resume", "--out", "model")
-        assert "another --request" in fault(*resume, "--request", "top_p=0.7")
-        assert "another --structured" in fault(*resume, "--structured")
+        halted = judge_file(patience=0, request={"top_p": 0.5, "seed": 1})
+        assert invoke(*by_model(url, "--judgements", 20, *halted)).exit_code == 2
+        resume = ("train", "--resume", "--out", "model", "--server", url)
+        assert "another request" in fault(*resume, *judge_file(request={"top_p": 0.7}))
+        structured = judge_file(request={"top_p": 0.5}, structured=True)
+        assert "another structured" in fault(*resume, *structured)
         bodies.clear()
-        done(*resume, "--request", "top_p=0.5", "--request", "seed=2")  # a seed is no other judge
+        # A seed makes no other judge.
+        done(*resume, *judge_file(request={"top_p": 0.5, "seed": 2}))
         assert len(bodies) == 20
         assert {(body["top_p"], body["seed"]) for body in bodies} == {(0.5, 2)}

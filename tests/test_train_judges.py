@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, letor, quick_training
+from cli_helpers import FAST, done, fault, judge_file, letor, quick_training
 from forked_processes import ForkedScript, exit_code_of
 from language_model_server import Model, serving
 from starlette.responses import JSONResponse
@@ -462,15 +462,13 @@ def test_numbers_alone_are_refused_for_a_language_model_not_for_a_function():
 
 
 def test_an_estimate_asks_and_writes_nothing(tmp_path):
-    model = sortnet.LanguageModel(
-        "m", "http://127.0.0.1:9", both_orders=True, price=sortnet.Price(1.0)
-    )
+    model = sortnet.LanguageModel("m", "http://127.0.0.1:9", both_orders=True, price_in=1.0)
     found = estimate(
         "products.csv", judge=model, question="Longer?", options=OPTIONS, judgements=70
     )
-    assert found.prompt.startswith("Longer?\n") and found.calls.calls == 140
-    assert found.calls.cost == pytest.approx(found.calls.tokens_in / 1e6)
-    assert estimate("products.csv", judge=model, options=OPTIONS).calls is None
+    assert found.question.startswith("Longer?\n") and found.planned.calls == 140
+    assert found.planned.cost == pytest.approx(found.planned.tokens_in / 1e6)
+    assert estimate("products.csv", judge=model, options=OPTIONS).planned is None
     with pytest.raises(SortNetError, match="a language model"):
         estimate("products.csv", judge=Larger(), options=OPTIONS, judgements=70)
     assert [path.name for path in tmp_path.iterdir()] == ["products.csv"]
@@ -507,9 +505,8 @@ def test_a_record_holds_all_of_a_judge_but_its_functions():
     Path("p.txt").write_text("{{ left.text }} {{ right.text }}")
     model = sortnet.LanguageModel(
         "m", "http://s", key="MY_KEY", prompt="p.txt", request={"seed": 1}, structured=True,
-        logprobs=False, both_orders=True, limits=sortnet.Limits(3, 4, 5.0),
-        price=sortnet.Price(1.0, 2.0, currency="EUR", table="t.toml"),
-        workers=2, timeout=3.0, patience=4.0, insecure=True,
+        logprobs=False, both_orders=True, image_size=64, max_calls=3, max_cost=5.0,
+        price_in=1.0, price_out=2.0, workers=2, timeout=3.0, patience=4.0,
     )  # fmt: skip
     defaults = sortnet.LanguageModel("m", "http://s")
     for field in fields(model):
@@ -523,7 +520,7 @@ def test_a_resumed_run_may_ask_for_no_logprobs(begun):
     model = Model(words_in, faults=[500] * 3)
     with serving(model) as url:
         begun(sortnet.LanguageModel("judge", url, patience=0))
-        done("train", "--resume", "--out", "model", "--no-logprobs")
+        done("train", "--resume", "--out", "model", *judge_file(server=url, logprobs=False))
     assert stored() == N
     with open_store("s.db") as store:
         run = store.run(sortnet.load_ranker("model").info["run"])

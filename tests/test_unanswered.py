@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, invoke
+from cli_helpers import done, invoke, judge_file
 from language_model_server import Model, serving
 from result_helpers import value_of
 from starlette.responses import JSONResponse
@@ -120,7 +120,7 @@ def test_a_fault_of_the_server_is_waited_for_and_costs_no_question(fault):
     assert (facts["answered"], facts["failed"], facts["skipped"]) == (3, 0, {})
     assert facts["calls"] == 5
     with serving(model(faults=[None, *[lambda _: fault] * 90])) as url:
-        facts, told = label(url, "--number", 2, "--patience", 0.05, code=2)
+        facts, told = label(url, "--number", 2, *judge_file(patience=0.05), code=2)
     assert facts["end"] == "fault" and "is beyond the patience" in told
 
 
@@ -183,8 +183,9 @@ def command(code: str) -> str:
     return f"{shlex.quote(sys.executable)} -S -E judge.py"
 
 
-def labelled_by(code: str, *args: str):
-    return invoke("label", "t", "--as", "robot", "--json", "--judge", command(code), *args)
+def labelled_by(code: str, *args: str, **values: int):
+    judge = judge_file(command=command(code), **values)
+    return invoke("label", "t", "--as", "robot", "--json", *judge, *args)
 
 
 PROGRAM = """
@@ -203,9 +204,9 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("bad", ["return {'answer': 'up'}", "sys.exit('boom')"])
-@pytest.mark.parametrize("options", [(), ("--batch", "3"), ("--workers", "2")])
+@pytest.mark.parametrize("options", [{}, {"batch": 3}, {"workers": 2}])
 def test_an_item_at_which_a_program_fails_is_named_and_the_others_are_ranked(bad, options):
-    result = labelled_by(PROGRAM.replace("BAD", bad), *options)
+    result = labelled_by(PROGRAM.replace("BAD", bad), **options)
     assert result.exit_code == 0, result.stderr
     (row,) = value_of(result.stdout, "labelled")
     assert row["failed"] == 0 and 2 <= row["skipped"]["error"] <= 4

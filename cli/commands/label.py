@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-import getpass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
 from cli.judges.judge_options import (
-    each_judge,
-    is_asked,
-    only_shows,
-    refuse_together,
-    several_judges_options,
+    judge_options,
+    judges_from_options,
+    refuse_without_server,
 )
-from cli.options import GoalType, Whole, lease_option, store_and_json
+from cli.options import GoalType, Whole, store_and_json
 from cli.printing.results import print_result
 from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
 from sortnet.errors import SortNetError, UnansweredError
 from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
-    from cli.terminal.asking import Asker
+    from sortnet.judges import LanguageModel, Program
     from sortnet.preference.goal import Goal
 
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
 @click.argument("name")
-@click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
+@click.option(
+    "--as",
+    "annotator",
+    metavar="ANA",
+    help="Annotator; default: the judge's own name, or your login name.",
+)
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
     "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
-@several_judges_options
+@partial(judge_options, several=True)
 @batch_options
-@lease_option
 @store_and_json
 def label(
     name: str,
     annotator: str | None,
     number: int | None,
     until: Goal | None,
-    lease: float,
     store: str | None,
     as_json: bool,
-    **judge_values: Any,
+    **values: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -74,12 +75,17 @@ def label(
     --model asks a language model, on any server that speaks POST /v1/chat/completions. If the
     server gives log-probabilities, the answer is taken from them. Each answer is stored before the
     next question is chosen: a killed run continues without asking any pair again. A key is read
-    from the environment, and never stored or shown. --model may be given several times: the models
-    answer in turn, each under its own name; give --server and --key once for all, or once for each.
+    from the environment, and never stored or shown.
 
-    --write-batch writes questions for a provider's batch endpoint, which costs half as much as a
-    server; the questions are reserved until --read-batch reads the answers, or --cancel-batch gives
-    them back.
+    A judge is also a file, --judge FILE.toml: its keys are the arguments of sortnet.LanguageModel,
+    such as model, server, key, prompt, request, structured, logprobs, price_in, price_out, timeout
+    and patience, or of sortnet.Program: command, timeout, workers and batch. An option replaces the
+    value in the file. --judge or --model may be given several times: the judges answer in turn,
+    each under its own name; give --server and --key once for all, or once for each.
+
+    --write-batch writes questions for a provider's batch endpoint, which is cheaper than a server;
+    the questions are reserved until --read-batch reads the answers, or --cancel-batch gives them
+    back.
 
     The criteria of a collection are asked one after the other, each until its goal is reached.
 
@@ -88,70 +94,55 @@ def label(
       sortnet label essays --as ana
       sortnet label essays --place essay-61
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
-      sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
-      sortnet label essays --model gpt-x --write-batch requests.jsonl
+      sortnet label essays --model qwen3 --server http://localhost:8000 --dry-run
+      sortnet label essays --judge gpt.toml --max-cost 5
+      sortnet label essays --judge gpt.toml --write-batch requests.jsonl
       sortnet label essays --read-batch answers.jsonl
     """
-    judges = each_judge(judge_values, annotator)
-    judge = judges[0]  # the judges differ only in model, server and key
-    _check_judges(judges, annotator=annotator, number=number)
-    if is_by_file(judge):
+    judges = _checked_judges(values, annotator=annotator, number=number)
+    if is_by_file(values):
         from cli.terminal.batch_files import label_by_file
 
-        result, why_unanswered = label_by_file(store, name, judge, annotator=annotator, until=until)
+        result, why_unanswered = label_by_file(
+            store, name, values, judges, annotator=annotator, number=number, until=until
+        )
         print_result(result, as_json=as_json)
         if why_unanswered:
             raise UnansweredError(f"--read-batch: {why_unanswered}")
         return
-    if only_shows(judge):
-        from cli.terminal.label_by_judge import show_prompt_or_estimate
+    if values["dry_run"]:
+        from cli.terminal.label_by_judge import dry_run_of_label
 
         with open_collection(store, name) as collection:
-            show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
+            print_result(dry_run_of_label(collection, judges, number), as_json=as_json)
         return
-    options = LabelOptions(number, until, lease, judge)
-    askers = _askers(judges, annotator)
+    options = LabelOptions(number, until, judges, values["place"])
+    asker = asker_of(options, annotator)
     with open_collection(store, name, write=True) as collection:
-        labelled = label_criteria(collection, askers, options, as_json=as_json)
+        labelled = label_criteria(collection, asker, options, as_json=as_json)
     faults = [facts for facts in labelled if facts.get("fault")]
     if faults:
-        option = "--judge" if judge["judge"] else "--model"
+        option = "--judge" if values["judge"] else "--model"
         is_unanswered = all(facts["end"] == "unanswered" for facts in faults)
         error = UnansweredError if is_unanswered else SortNetError
         raise error(f"{option}: {faults[0]['fault']}")
 
 
-def _check_judges(
-    judges: list[dict[str, Any]], *, annotator: str | None, number: int | None
-) -> None:
-    """Raise UsageError on options that cannot be combined."""
-    judge = judges[0]
-    if judge["place"] is not None and is_asked(judge):
-        raise click.UsageError("--place is for people: leave out --judge and --model")
-    refuse_batch_options(judge, annotator=annotator, number=number)
-    refuse_together(judge)
-    if len(judges) > 1 and (is_by_file(judge) or only_shows(judge)):
-        raise click.UsageError("several models cannot be shown or asked by file: give one --model")
+def _checked_judges(
+    values: dict[str, Any], *, annotator: str | None, number: int | None
+) -> list[LanguageModel | Program]:
+    """Return the judges that the options describe, none for a person.
 
-
-def _askers(judges: list[dict[str, Any]], annotator: str | None) -> dict[str, Asker]:
-    """Return {name of an annotator: function that asks the annotator}.
-
-    Args:
-        judges: options of each judge; options without a judge stand for the person at the terminal.
-        annotator: value of `--as`. If None, models have their own names, and other annotators have
-            the login name of the user.
+    Raises:
+        click.UsageError: if options cannot be combined.
     """
-    askers = {}
-    for judge in judges:
-        name = annotator or judge["model"] or _login()
-        askers[name] = asker_of(judge, in_turn=len(judges) > 1)
-    return askers
-
-
-def _login() -> str:
-    """Return the login name of the user, under which answers are stored without --as."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        raise SortNetError("no annotator: give --as NAME") from None
+    if values["place"] is not None and (values["judge"] or values["model"]):
+        raise click.UsageError("--place is for people: leave out --judge and --model")
+    refuse_batch_options(values, annotator=annotator, number=number)
+    judges = judges_from_options(values)
+    if len(judges) > 1 and annotator is not None:
+        raise click.UsageError("--as is for one judge: several answer under their own names")
+    if values["write_batch"] is None:
+        for judge in judges:
+            refuse_without_server(judge)
+    return judges

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.options import Whole, lease_option, store_option
+from cli.options import Real, Whole, store_option
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
@@ -46,7 +46,12 @@ def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) ->
 @click.option(
     "--annotator", "annotators", multiple=True, metavar="ANA", help="Annotator to link; repeatable."
 )
-@lease_option
+@click.option(
+    "--lease",
+    type=Real(1, 86400),
+    default=600.0,
+    help="Seconds for which a pair is reserved for the annotator it was shown to.",
+)
 @click.option(
     "--url",
     callback=_checked_url,

@@ -10,7 +10,7 @@ from cli.console import progress, silent
 from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import NAMES as JUDGE
-from cli.judges.judge_options import judge_options, only_shows
+from cli.judges.judge_options import judge_options
 from cli.options import (
     SETTINGS,
     data_option,
@@ -158,8 +158,9 @@ def train(
     each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
     "features". It answers with a line such as {"answer": "left"}. Each answer is stored at once:
     a resumed run asks no answered question again. After nine failures at ten questions the run ends
-    and keeps its answers; after --max-calls and similar limits nothing more is asked, and the run
-    learns from the answers so far.
+    and keeps its answers; after --max-calls and --max-cost nothing more is asked, and the run
+    learns from the answers so far. A file FILE.toml may describe the judge, see sortnet label; an
+    option replaces the value in the file.
 
     \b
     Examples:
@@ -169,11 +170,12 @@ def train(
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
       sortnet train all.csv --query search --judge ./judge.py --judgements 200
+      sortnet train all.csv --query search --judge qwen.toml --dry-run
       sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
       sortnet train new.csv --from m --out newer
     """
-    from cli.training.command_judge import show_prompt_or_estimate
+    from cli.training.command_judge import print_dry_run
     from cli.training.command_options import checked_judge, run_options, run_settings
     from cli.training.printed_kind import fit_and_print
     from cli.training.printed_run import PrintedRun
@@ -190,8 +192,8 @@ def train(
     with joined() as group, silent(group.rank > 0), progress() as status:
         watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
         options = run_options(ctx, judge, watcher, group)
-        if only_shows(ctx.params):
-            show_prompt_or_estimate(ctx.params, options, settings)
+        if ctx.params["dry_run"]:
+            print_dry_run(ctx.params, options, settings)
         elif resume:
             resume_run(out, data, options=options, **settings)
         else:

@@ -7,24 +7,19 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.options import Whole, files
+from cli.judges.judge_options import FIELDS, option_of
+from cli.options import files
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 _ACTIONS = ("write_batch", "read_batch", "cancel_batch")
-DEFAULT_SIZE = 100  # number of questions in a batch if --batch-size is not given
+DEFAULT_SIZE = 100  # number of questions in a batch if --number is not given
 _OPTIONS = (
     click.option(
         "--write-batch",
         metavar="FILE",
         shell_complete=files,
-        help="Write questions for a provider's batch endpoint; ask nothing.",
-    ),
-    click.option(
-        "--batch-size",
-        type=Whole(1, 50_000),
-        metavar="N",
-        help=f"Number of questions of a batch, chosen together.  [default: {DEFAULT_SIZE}]",
+        help=f"Write questions for a provider's batch endpoint, --number N or {DEFAULT_SIZE}.",
     ),
     click.option(
         "--read-batch",
@@ -39,13 +34,6 @@ _OPTIONS = (
 )
 # Options that are refused when a batch is written, because nothing is sent to a server.
 _SERVER_PARAMETERS = ("server", "key")
-# Options that are refused when a batch is read or cancelled, because their values were stored when
-# the batch was written.
-_JUDGE_PARAMETERS = (
-    *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
-    *("prices", "currency", "max_calls", "max_tokens", "max_cost", "no_logprobs"),
-    *_SERVER_PARAMETERS,
-)
 
 
 def batch_options(command: C) -> C:
@@ -75,9 +63,7 @@ def refuse_batch_options(
     Raises:
         click.UsageError: naming the options, if they cannot be combined.
     """
-    if values["batch_size"] is not None and values["write_batch"] is None:
-        raise click.UsageError("--batch-size is for --write-batch")
-    actions = [_option(name) for name in _ACTIONS if values[name]]
+    actions = [option_of(name) for name in _ACTIONS if values[name]]
     if not actions:
         return
     action = actions[0]
@@ -85,36 +71,24 @@ def refuse_batch_options(
         raise click.UsageError(f"{action} and {actions[1]} cannot be combined")
     if values["place"] is not None:
         raise click.UsageError(f"--place is for people: leave out {action}")
-    if number is not None:
-        raise click.UsageError(f"{action} needs no --number: --batch-size N says how many")
+    if values["dry_run"]:
+        raise click.UsageError(f"--dry-run is for a judge that is asked: leave out {action}")
     if values["write_batch"] is None:
-        _refuse_judge(values, action, annotator)
-    else:
-        _refuse_server(values)
+        _refuse_judge(values, action, annotator=annotator, number=number)
+        return
+    for name in _SERVER_PARAMETERS:
+        if values[name]:
+            raise click.UsageError(f"{option_of(name)} is for a server: leave out --write-batch")
 
 
-def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None) -> None:
+def _refuse_judge(
+    values: Mapping[str, Any], action: str, *, annotator: str | None, number: int | None
+) -> None:
     """Refuse options of a judge for the action `--read-batch` or `--cancel-batch`.
 
     The batch has stored the values of these options when it was written.
     """
-    for name in _JUDGE_PARAMETERS:
-        is_given = values[name] not in (None, False, ())
-        if is_given:
-            raise click.UsageError(f"{action} needs no {_option(name)}: the batch says it")
-    if annotator is not None:
-        raise click.UsageError(f"{action} needs no --as: the batch says it")
-
-
-def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse `--write-batch` without a model, or with options of a server, which is not called."""
-    if not values["model"] or values["judge"] is not None:
-        raise click.UsageError("--write-batch needs --model")
-    for name in _SERVER_PARAMETERS:
-        if values[name] is not None:
-            raise click.UsageError(f"{_option(name)} is for a server: leave out --write-batch")
-
-
-def _option(name: str) -> str:
-    """Return the option of a parameter as it is typed, such as `--write-batch`."""
-    return f"--{name.replace('_', '-')}"
+    needless = {option_of(name): values[name] for name in ("judge", *FIELDS)}
+    for option, value in {**needless, "--as": annotator, "--number": number}.items():
+        if value:
+            raise click.UsageError(f"{action} needs no {option}: the batch says it")

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Column, Result, Step, Table
-from sortnet.judges.prices import amount
+from sortnet.judges.budget import amount
 from sortnet.messages import count, cut, printable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _optional_cell(row: dict[str, Any], name: str) -> str:
     """Write a probability, a cost or the start of a comment; a hyphen if there is none."""
     value: float | str | None = row[name]
     if isinstance(value, float):
-        return amount(value, None) if name == "cost" else f"{value:.3g}"
+        return amount(value) if name == "cost" else f"{value:.3g}"
     if not value:
         return "-"
     comment_in_one_line = " ".join(value.split())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from cli.printing.labelling_status import short_status
 from cli.terminal.keys import END
-from sortnet.errors import LeaseError
+from sortnet.errors import LeaseError, SortNetError
 from sortnet.messages import ANSWERED
 from sortnet.preference import Judgement
 from sortnet.preference.base import ORDER_ANSWERS, Word
@@ -273,6 +274,40 @@ class Asking:
         return "   ".join(parts)
 
 
-# Function that asks an annotator for at most a number of answers; None: there is no such limit. It
-# returns a sentence that says why the asking ended, and further facts.
-Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
+class Asker(Protocol):
+    """Asks one annotator or several about the criteria of a collection."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the annotators."""
+
+    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
+        """Ask about a criterion, and return facts about the labelling by each annotator.
+
+        Args:
+            service: the service of the criterion.
+            number: number of answers of all annotators together; None: there is no such limit.
+        """
+
+
+def refuse_closed(service: LabellingService, annotator: str) -> None:
+    """Raise SortNetError with the reason if the study asks the annotator nothing."""
+    why_closed = service.why_closed(annotator)
+    if why_closed:
+        raise SortNetError(f"{service.collection.name}: {why_closed}")
+
+
+def labelled_facts(service: LabellingService, annotator: str, n_answered: int) -> dict[str, Any]:
+    """Collect facts about the labelling by an annotator: answers, and the distance to the goal."""
+    remaining = service.remaining
+    return {
+        "collection": service.collection.name,
+        "annotator": annotator,
+        "answered": n_answered,
+        "in_all": service.session.answered(annotator),
+        "questions_left": remaining.questions,
+        "fewest_left": remaining.fewest,
+        "most_left": remaining.most,
+        "enough": remaining.stop,
+        "status": short_status(service),
+    }

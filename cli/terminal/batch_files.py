@@ -8,27 +8,28 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
+import click
+
 from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
-from cli.judges.judge_options import judge_from_options
 from cli.printing.labelling_status import short_status
 from cli.printing.results import Result, Step
 from cli.terminal.label_by_judge import warn_of_other_request
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
-from sortnet.judges import LanguageModel
+from sortnet.judges import LanguageModel, Program
 from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.collections.batches import Batch
-from store.service.batches import (
+from store.asking.batches import (
     BatchAnswers,
     WrittenBatch,
     cancel_batch,
     open_batches,
     write_batch,
 )
+from store.collections.batches import Batch
 from store.service.existing_store import open_collection
 from store.service.labelling import LabellingService
 
@@ -37,8 +38,10 @@ def label_by_file(
     store: str | None,
     name: str,
     values: Mapping[str, Any],
+    judges: Sequence[LanguageModel | Program],
     *,
     annotator: str | None,
+    number: int | None,
     until: Goal | None,
 ) -> tuple[Result, str]:
     """Write, read or cancel a batch of a collection.
@@ -46,8 +49,10 @@ def label_by_file(
     Args:
         store: URL of the store; None: the default store.
         name: name of the collection.
-        values: values of the options of the judge and of the batch.
+        values: values of the options of the batch.
+        judges: judges that the options describe; a batch that is written is for one model.
         annotator: name under which the model answers; None: the model's own name.
+        number: number of questions of a batch that is written; None: the default number.
         until: goal in place of the collection's own goal.
 
     Returns:
@@ -55,19 +60,26 @@ def label_by_file(
     """
     with open_collection(store, name, write=True) as collection, ended_by_signals():
         if values["write_batch"] is not None:
-            return _write(collection, values, annotator, until), ""
+            if len(judges) != 1 or not isinstance(judges[0], LanguageModel):
+                raise click.UsageError("--write-batch needs one language model")
+            batch_size = number or DEFAULT_SIZE
+            file = values["write_batch"]
+            return _write(collection, judges[0], annotator, until, batch_size, file), ""
         if values["read_batch"]:
             return _read(collection, values["read_batch"], until)
         return _cancel(collection, values["cancel_batch"]), ""
 
 
 def _write(
-    collection: Collection, values: Mapping[str, Any], annotator: str | None, until: Goal | None
+    collection: Collection,
+    judge: LanguageModel,
+    annotator: str | None,
+    until: Goal | None,
+    batch_size: int,
+    file: str,
 ) -> Result:
     """Choose questions for a language model and write them to a file, as a new batch."""
     collection.check_one_question()
-    judge = judge_from_options(values)
-    assert isinstance(judge, LanguageModel)
     name = annotator or judge.annotator
     earlier_batches = [batch for batch in open_batches(collection) if batch.annotator == name]
     service = LabellingService(collection, goal=until, record=True)
@@ -78,8 +90,7 @@ def _write(
             raise SortNetError(f"{collection.name}: {short_status(service)} (--until sets another)")
         warn_of_other_request(service, name, judge)
         status("choosing the questions")
-        size = values["batch_size"] or DEFAULT_SIZE
-        batch = write_batch(service, judge, name, size, values["write_batch"])
+        batch = write_batch(service, judge, name, batch_size, file)
     return _written_result(collection, batch, earlier_batches)
 
 

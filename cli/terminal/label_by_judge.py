@@ -1,96 +1,109 @@
-"""`sortnet label` with a program or language model as annotator, or an estimate of its cost."""
+"""`sortnet label` with a program or language model as annotator, or a dry run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cli.console import progress, say
-from cli.judges.estimates import SAMPLE, show_estimate, show_first_estimate, show_prompt
-from cli.judges.judge_options import judge_from_options
-from cli.terminal.asking import Asker, Asking
+from cli.judges.judge_results import dry_run_result
+from cli.printing.results import Result
+from cli.terminal.asking import labelled_facts, refuse_closed
 from cli.terminal.signals import ended_by_signals
-from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
+from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.estimate import N_EXAMPLES, dry_run
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
-from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.costs import amounts, sum_up_costs
-from store.service.judge_as_annotator import (
-    EndReason,
-    Judging,
-    LabellingEnd,
-    example_questions,
-)
+from store.asking.machine import EndReason, Judging, LabellingEnd, ask_judges, example_questions
+from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 
 
-def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Asker:
-    """Make a function that lets a program or a language model answer the questions.
+@dataclass(frozen=True)
+class JudgesAsker:
+    """Lets programs and language models answer, in turn if there are several.
 
-    Args:
-        judge: the program or language model.
-        in_turn: whether several judges answer in turn, so that messages name this judge.
+    Attributes:
+        judges: {annotator: the judge that answers under this name}.
+        connections: {annotator: the connection to the judge}.
     """
-    option = "--model" if isinstance(judge, LanguageModel) else "--judge"
-    if in_turn:
-        option = f"{option} {printable(judge.annotator)}"
-    connection = judge.connect(option)
 
-    def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        """Let the judge answer; return why the labelling ended, and facts such as the cost."""
-        if isinstance(judge, LanguageModel):
-            warn_of_other_request(asking.service, asking.annotator, judge)
-        end = _run_judge(connection, asking, number)
-        asking.answered += end.n_preferences
-        asking.interrupted = end.reason == EndReason.INTERRUPTED
-        number_in_text = None if in_turn else number
-        judgements = asking.service.judgements()
-        costs = sum_up_costs(judgements, np.arange(len(judgements)))["costs"]
+    judges: Mapping[str, LanguageModel | Program]
+    connections: Mapping[str, JudgeConnection]
+
+    @classmethod
+    def of(cls, judges: Mapping[str, LanguageModel | Program]) -> JudgesAsker:
+        """Connect to judges by annotator; messages name each by its option.
+
+        Raises:
+            SortNetError: if a judge cannot be asked.
+        """
+        connections = {}
+        for annotator, judge in judges.items():
+            option = "--model" if isinstance(judge, LanguageModel) else "--judge"
+            which = f" {printable(judge.annotator)}" if len(judges) > 1 else ""
+            connections[annotator] = judge.connect(f"{option}{which}")
+        return cls(judges, connections)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the annotators."""
+        return [*self.judges]
+
+    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
+        """Ask about a criterion, and return facts about the labelling by each judge."""
+        for annotator, judge in self.judges.items():
+            refuse_closed(service, annotator)
+            if isinstance(judge, LanguageModel):
+                warn_of_other_request(service, annotator, judge)
+        with progress() as status, ended_by_signals():
+            judges = [
+                Judging(
+                    judge=connection,
+                    service=service,
+                    annotator=annotator,
+                    notify=say,
+                    on_progress=status,
+                )
+                for annotator, connection in self.connections.items()
+            ]
+            ends = ask_judges(judges, number)
+        return [
+            self._facts(service, annotator, end, number)
+            for annotator, end in zip(self.judges, ends, strict=True)
+        ]
+
+    def _facts(
+        self, service: LabellingService, annotator: str, end: LabellingEnd, number: int | None
+    ) -> dict[str, Any]:
+        """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
+        connection = self.connections[annotator]
+        judgements = service.judgements()
+        cost_in_all = sum_up_costs(judgements, np.arange(len(judgements)))["cost"]
         spent = connection.spent_text()
-        if spent and costs:
-            spent = f"{spent}, {amounts(costs)} in the collection"
-        why = _why_ended(end, number_in_text, spent)
-        facts = {
+        if spent and cost_in_all is not None:
+            spent = f"{spent}, {amount(cost_in_all)} in the collection"
+        number_in_text = number if len(self.judges) == 1 else None
+        return {
+            **labelled_facts(service, annotator, end.n_preferences),
+            "why": _why_ended(end, number_in_text, spent),
+            "quit": bool(end.fault),
             **connection.spent_facts(),
-            "costs_in_all": costs,
+            "cost_in_all": cost_in_all,
             "skipped": end.skipped,
             "failed": end.failed,
             "fault": end.fault,
             "end": end.reason.name.lower(),
         }
-        return why, facts
-
-    return ask
-
-
-def _run_judge(connection: JudgeConnection, asking: Asking, number: int | None) -> LabellingEnd:
-    """Let a judge answer until a limit, the goal or a signal ends the labelling.
-
-    Args:
-        connection: the connection to the judge.
-        asking: the annotator and the labelling service.
-        number: number of answers after which the labelling ends; None: no limit.
-    """
-    with progress() as status:
-        judging = Judging(
-            judge=connection,
-            service=asking.service,
-            annotator=asking.annotator,
-            number=number,
-            notify=say,
-            on_progress=lambda text: status(connection.progress(text)),
-        )
-        with ended_by_signals():
-            judging.run()
-    return judging.end()
 
 
 def _why_ended(end: LabellingEnd, number: int | None, spent: str) -> str:
@@ -145,47 +158,18 @@ def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str
     return meta if isinstance(meta, dict) else {}
 
 
-def show_prompt_or_estimate(
-    collection: Collection,
-    options: Mapping[str, Any],
-    number: int | None,
-    until: Goal | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Show the prompt of one question, or an estimate of calls, tokens and cost.
-
-    Nothing is sent or stored.
+def dry_run_of_label(
+    collection: Collection, judges: Sequence[LanguageModel | Program], number: int | None
+) -> Result:
+    """Describe what judges would be sent about a collection; nothing is sent or stored.
 
     Args:
         collection: collection of the questions.
-        options: values of the options of the judge.
+        judges: judges that would be asked.
         number: number of answers; None: until the goal is reached.
-        until: goal in place of the collection's own goal.
-        as_json: whether the result is printed as JSON.
     """
-    # A prompt and an estimate need no model, so any name will do.
-    model_name = options["model"] or "model"
-    model = judge_from_options({**options, "model": model_name, "judge": None})
-    assert isinstance(model, LanguageModel)
-    n_examples = 1 if options["show_prompt"] else SAMPLE
     first_criterion = collection.asked()[0]
-    with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
-        status("fitting the answers so far")
-        service.settle()
-        is_unasked = not service.session.n_votes
-        n_questions = service.questions_expected
-        likely_range = service.likely_range
-        examples = example_questions(service, n_examples)
-    if options["show_prompt"]:
-        show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
-        return
-    if number is not None:
-        show_estimate(model, number, examples, as_json=as_json)
-        return
-    if n_questions is None:
-        raise SortNetError("--estimate: the number of questions left is not known: give --number")
-    if is_unasked:
-        show_first_estimate(model, n_questions, examples, as_json=as_json)
-        return
-    show_estimate(model, n_questions, examples, likely_range, as_json=as_json)
+    with closing(LabellingService(first_criterion)) as service:
+        examples = example_questions(service, N_EXAMPLES)
+        n_once = service.n_questions_once
+    return dry_run_result([dry_run(judge, examples, n_once, number) for judge in judges])

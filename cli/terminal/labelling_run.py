@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cli.console import progress, put
-from cli.judges.judge_options import is_asked
 from cli.printing.labelled import labelled_result
-from cli.printing.labelling_status import short_status
 from cli.printing.results import print_result
-from cli.terminal.asking import Asker, Asking, Front
+from cli.terminal.asking import Asker, Asking, Front, labelled_facts, refuse_closed
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
+    from sortnet.judges import LanguageModel, Program
     from sortnet.preference.goal import Goal
     from store import Collection
     from store.service.labelling import LabellingService
+
+_LEASE_SECONDS = 600.0  # for which a question is reserved for an annotator, at least
 
 
 @dataclass(frozen=True)
@@ -33,25 +36,24 @@ class LabelOptions:
         number: number of answers after which the labelling ends; None: it ends when the goal is
             reached.
         until: goal in place of the collection's own goal; None: the collection's own goal.
-        lease: seconds for which a question is reserved for an annotator.
-        judge: values of the options of the judge that answers, or of the first of several judges.
-            The key `place` has the id of an item whose rank is to be found, or None.
+        judges: programs and language models that answer; empty: a person answers.
+        place: id of an item whose rank is to be found; None: all items are asked about.
     """
 
     number: int | None
     until: Goal | None
-    lease: float
-    judge: dict[str, Any]
+    judges: Sequence[LanguageModel | Program] = ()
+    place: str | None = None
 
 
 def label_criteria(
-    collection: Collection, askers: Mapping[str, Asker], options: LabelOptions, *, as_json: bool
+    collection: Collection, asker: Asker, options: LabelOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Ask about each criterion of a collection, and print a result for each.
 
     Args:
         collection: the collection.
-        askers: {annotator: function that asks the annotator}, made by `asker_of`.
+        asker: asks the annotators, made by `asker_of`.
         options: options of the labelling.
         as_json: whether a single result is printed as JSON at the end.
 
@@ -62,25 +64,25 @@ def label_criteria(
         SortNetError: if an answer cannot be stored, or the collection is closed.
     """
     labelled: list[dict[str, Any]] = []
-    with _created_annotators(collection, askers):
-        if options.judge["place"] is not None:
+    with _created_annotators(collection, asker.names):
+        if options.place is not None:
             collection.check_one_question()  # each criterion may place the item elsewhere
         for criterion in collection.asked():
             n_left = _answers_left(options.number, labelled)
             has_quit = any(facts["quit"] for facts in labelled)
             if n_left == 0 or has_quit:
                 break
-            labelled += _label_criterion(criterion, askers, options, n_left, prints=not as_json)
+            labelled += _label_criterion(criterion, asker, options, n_left, prints=not as_json)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
-        put(f"{', '.join(askers)}: the goals of all criteria are reached")
+        put(f"{', '.join(asker.names)}: the goals of all criteria are reached")
     return labelled
 
 
 def _label_criterion(
     criterion: Collection,
-    askers: Mapping[str, Asker],
+    asker: Asker,
     options: LabelOptions,
     number: int | None,
     *,
@@ -90,7 +92,7 @@ def _label_criterion(
 
     Args:
         criterion: the criterion.
-        askers: {annotator: function that asks the annotator}.
+        asker: asks the annotators.
         options: options of the labelling.
         number: number of answers about this criterion after which the labelling ends; None: it
             ends when the goal is reached.
@@ -102,7 +104,7 @@ def _label_criterion(
     with closing(_fitted_service(criterion, options)) as service:
         if _is_done(service):
             return []
-        labelled = _ask_annotators(service, askers, number)
+        labelled = asker.ask(service, number)
     # Closing the service has checked that the store still has the answers that are reported.
     if prints:
         print_result(labelled_result(labelled, criterion.criterion), as_json=False)
@@ -111,14 +113,14 @@ def _label_criterion(
 
 def _lease_seconds(options: LabelOptions) -> float:
     """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
-    judge = options.judge
-    if not is_asked(judge):
-        return options.lease
-    # A question can take four calls: two orders, each of which is asked again if it is not clear.
-    slowest: float = 4 * judge["timeout"] * judge["batch"]
-    patience: float = judge["store_patience"]
-    # A lease is renewed when half of its time is over, so the other half must be long enough.
-    return max(options.lease, 2 * (slowest + patience))
+    lease_seconds = _LEASE_SECONDS
+    for judge in options.judges:
+        # A question can take four calls: two orders, each of which is asked again if it is not
+        # clear. A program may get several questions together.
+        slowest = 4 * judge.timeout * getattr(judge, "batch", 1)
+        # A lease is renewed when half of its time is over, so the other half must be long enough.
+        lease_seconds = max(lease_seconds, 2 * (slowest + judge.patience))
+    return lease_seconds
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
@@ -132,10 +134,10 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     service = LabellingService(
         collection, lease_seconds=_lease_seconds(options), goal=options.until, record=True
     )
-    is_person = not is_asked(options.judge)
+    is_person = not options.judges
     with progress() as status:
         status("fitting the answers so far")
-        is_about_all_items = options.judge["place"] is None
+        is_about_all_items = options.place is None
         if is_person and is_about_all_items and _has_screen():
             service.keep_fitted()
         else:
@@ -192,95 +194,75 @@ def _created_annotator(collection: Collection, annotator: str) -> Iterator[None]
             collection.forget(annotator)
 
 
-def _ask_annotators(
-    service: LabellingService, askers: Mapping[str, Asker], number: int | None
-) -> list[dict[str, Any]]:
-    """Ask the annotators about a criterion; return facts about the labelling by each annotator.
+@dataclass(frozen=True)
+class PersonAsker:
+    """Asks the person at the terminal.
 
-    Several annotators answer in turn, and `number` limits the answers of all of them together.
-    """
-    if len(askers) == 1:
-        ((annotator, asker),) = askers.items()
-        return [_ask_annotator(Asking(service, annotator), number, asker)]
-    from cli.terminal.models_in_turn import label_in_turn
-
-    def label(annotator: str, n_answers: int) -> dict[str, Any]:
-        return _ask_annotator(Asking(service, annotator), n_answers, askers[annotator])
-
-    return label_in_turn([*askers], number, label)
-
-
-def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str, Any]:
-    """Ask an annotator for at most `number` answers; return facts about the labelling."""
-    service = asking.service
-    annotator = asking.annotator
-    name = service.collection.name
-    why_closed = service.why_closed(annotator)
-    if why_closed:
-        raise SortNetError(f"{name}: {why_closed}")
-    why, further_facts = asker(asking, number)
-    return {
-        "collection": name,
-        "annotator": annotator,
-        "answered": asking.n_new,
-        "in_all": service.session.answered(annotator),
-        "questions_left": service.remaining.questions,
-        "fewest_left": service.remaining.fewest,
-        "most_left": service.remaining.most,
-        "enough": service.remaining.stop,
-        "why": why,
-        "status": short_status(service),
-        "quit": asking.quit or asking.interrupted or bool(further_facts.get("fault")),
-        **further_facts,
-    }
-
-
-def _ask_person(
-    asking: Asking, number: int | None, *, place: str | None
-) -> tuple[str, dict[str, Any]]:
-    """Ask the person at the terminal; return why the labelling ended, and further facts.
-
-    Args:
-        asking: the annotator and the labelling service.
-        number: number of answers after which the labelling ends; None: no limit.
+    Attributes:
+        annotator: name of the person.
         place: id of the item whose rank is to be found; None: ask about all items.
     """
-    why = "interrupted"
-    facts: dict[str, Any] = {}
-    asking.interrupted = True  # until the body has ended without a signal
-    try:
-        with ended_by_signals(), _user_interface(asking) as front:
-            if place is None:
-                why = asking.run(front, number)
-            else:
-                # Imported here, because it imports torch, which takes a second.
-                from cli.terminal.placing import place_item
 
-                why, facts = place_item(asking, front, place, number)
-            asking.interrupted = False
-    finally:
-        asking.service.release(asking.annotator)
-    return why, facts
+    annotator: str
+    place: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """The name of the person, the only annotator."""
+        return [self.annotator]
+
+    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
+        """Ask about a criterion, and return facts about the labelling."""
+        refuse_closed(service, self.annotator)
+        asking = Asking(service, self.annotator)
+        why = "interrupted"
+        further_facts: dict[str, Any] = {}
+        asking.interrupted = True  # until the body has ended without a signal
+        try:
+            with ended_by_signals(), _user_interface(asking) as front:
+                if self.place is None:
+                    why = asking.run(front, number)
+                else:
+                    # Imported here, because it imports torch, which takes a second.
+                    from cli.terminal.placing import place_item
+
+                    why, further_facts = place_item(asking, front, self.place, number)
+                asking.interrupted = False
+        finally:
+            service.release(self.annotator)
+        has_quit = asking.quit or asking.interrupted
+        facts = labelled_facts(service, self.annotator, asking.n_new)
+        return [{**facts, "why": why, "quit": has_quit, **further_facts}]
 
 
-def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
-    """Make a function that asks the judge in the options, or the person if there is no judge.
+def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
+    """Make what asks the judges of the options, or the person at the terminal without judges.
 
     Args:
-        options: values of the options of the judge.
-        in_turn: whether several judges answer in turn.
+        options: options of the labelling.
+        annotator: value of `--as`. If None, judges have their own names, and a person has the login
+            name of the user.
 
     Raises:
-        SortNetError: if the judge cannot be asked.
+        click.UsageError: if several judges would have the same name.
+        SortNetError: if a judge cannot be asked.
     """
-    if is_asked(options):
-        from cli.judges.judge_options import judge_from_options
-        from cli.terminal.label_by_judge import judge_asker
+    if not options.judges:
+        return PersonAsker(annotator or _login(), options.place)
+    from cli.terminal.label_by_judge import JudgesAsker
 
-        judge = judge_from_options(options)
-        assert judge is not None
-        return judge_asker(judge, in_turn=in_turn)
-    return partial(_ask_person, place=options["place"])
+    judges = {annotator or judge.annotator: judge for judge in options.judges}
+    if len(judges) < len(options.judges):
+        raise click.UsageError("several judges answer under their own names, which must differ")
+    return JudgesAsker.of(judges)
+
+
+def _login() -> str:
+    """Return the login name of the user, under which answers are stored without --as."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        raise SortNetError("no annotator: give --as NAME") from None
 
 
 def _user_interface(asking: Asking) -> AbstractContextManager[Front]:

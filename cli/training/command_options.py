@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from cli.inputs.column_options import named_columns
-from cli.judges.judge_options import only_shows
 from cli.options import command_line, typed_settings
 from cli.training.command_judge import judge_of_command
 from cli.training.printed_run import trackers
@@ -39,7 +38,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
     refuse_own_folder(values["from_model"], Folder(values["out"]))
     if values["ranker"] != "sortnet":
         _refuse_options_of_runs(values)
-    elif values["resume"] and values["overwrite"] and not only_shows(values):
+    elif values["resume"] and values["overwrite"] and not values["dry_run"]:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
         )

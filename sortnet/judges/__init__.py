@@ -11,8 +11,6 @@ The judges in `sortnet.learning.judges` are different: they look up grades and s
 
 from sortnet.judges.function import Function
 from sortnet.judges.language_model import LanguageModel
-from sortnet.judges.limits import Limits
-from sortnet.judges.prices import Price
 from sortnet.judges.program import Program
 
-__all__ = ["Function", "LanguageModel", "Limits", "Price", "Program"]
+__all__ = ["Function", "LanguageModel", "Program"]

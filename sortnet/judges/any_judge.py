@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 from sortnet.judges.function import Function
+from sortnet.judges.judge_file import read_table
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.program import Program
 
@@ -25,3 +27,18 @@ def described(judge: OneJudge) -> MachineJudge:
     if isinstance(judge, LanguageModel | Program | Function):
         return judge
     return Function(judge)
+
+
+def judge_from_file(file: str | Path) -> LanguageModel | Program:
+    """Read a judge from a TOML file: a program if the file has a `command`, else a language model.
+
+    Raises:
+        SortNetError: if the file has no judge; the message names the file and the key.
+    """
+    kind = Program if "command" in read_table(file) else LanguageModel
+    return kind.from_file(file)
+
+
+def address_of(judge: LanguageModel | Program) -> str:
+    """Return where a judge's questions go: the URL of a server, or the command of a program."""
+    return judge.server if isinstance(judge, LanguageModel) else judge.command

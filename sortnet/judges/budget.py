@@ -3,63 +3,47 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass, field
 
-from sortnet.judges.limits import Limits
-from sortnet.judges.prices import Price, amount
+import numpy as np
+
 from sortnet.judges.verdicts import Enough
 from sortnet.messages import count
 
 
-def exceeded_limit(
-    limits: Limits, *, calls: int, tokens: int, cost: float | None, currency: str | None
-) -> str:
-    """Describe the limit that the calls, tokens or cost exceed; empty if they exceed none.
-
-    >>> exceeded_limit(Limits(max_calls=3), calls=4, tokens=900, cost=None, currency=None)
-    'the limit of 3 calls'
-    """
-    if limits.max_calls is not None and calls > limits.max_calls:
-        return f"the limit of {count(limits.max_calls, 'call')}"
-    if limits.max_tokens is not None and tokens > limits.max_tokens:
-        return f"the limit of {count(limits.max_tokens, 'token')}"
-    if limits.max_cost is not None and cost is not None and cost > limits.max_cost:
-        return f"the limit of the cost, {amount(limits.max_cost, currency)},"
-    return ""
-
-
 @dataclass
 class Budget:
-    """Calls, tokens and cost of a language model so far, and their limits. Thread-safe.
+    """Calls, tokens and cost of a judge so far, and their limits. Thread-safe.
 
     Attributes:
-        limits: limits after which no call may be made.
-        price: price of the tokens.
+        max_calls: largest number of calls; None: no limit.
+        max_cost: largest cost; None: no limit.
+        price_in: price of a million tokens of prompts; None: not known.
+        price_out: price of a million tokens of answers; None: not known.
         calls: number of calls so far.
         tokens_in: number of tokens in the prompts so far.
         tokens_out: number of tokens in the answers so far.
 
-    >>> budget = Budget(Limits(max_calls=2), Price(3.0))
+    >>> budget = Budget(max_calls=2, price_in=3.0)
     >>> budget.call()
     >>> budget.add(1_000_000, 7)
     >>> budget.cost, budget.is_spent
     (3.0, False)
     """
 
-    limits: Limits = field(default_factory=Limits)
-    price: Price = field(default_factory=Price)
+    max_calls: int | None = None
+    max_cost: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    _began: float = field(default_factory=time.monotonic)  # when the rate of calls began to count
-    _calls_before: int = 0  # number of calls at `_began`
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def restart_clock(self) -> None:
-        """Measure the rate of calls from now on, for example after a pause without calls."""
-        self._began = time.monotonic()
-        self._calls_before = self.calls
+    def lower_limit(self, max_calls: int) -> None:
+        """Allow at most `max_calls` calls, if the limit is not lower yet."""
+        lowest = max_calls if self.max_calls is None else min(self.max_calls, max_calls)
+        self.max_calls = max(lowest, 0)
 
     def call(self) -> None:
         """Count a call that is about to be made.
@@ -81,17 +65,14 @@ class Budget:
 
     def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
         """Return the cost of tokens of prompts and of answers; None if no price is known."""
-        return self.price.of(tokens_in, tokens_out)
+        if self.price_in is None and self.price_out is None:
+            return None
+        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
 
     @property
     def cost(self) -> float | None:
         """Cost of all calls so far; None if no price is known."""
         return self.cost_of(self.tokens_in, self.tokens_out)
-
-    @property
-    def currency(self) -> str | None:
-        """Currency of the cost; None if it is not known."""
-        return self.price.currency
 
     @property
     def is_spent(self) -> bool:
@@ -100,28 +81,42 @@ class Budget:
 
     def why(self) -> str:
         """Return a sentence about the limit that is reached; empty if more calls may be made."""
-        limits = self.limits
-        if limits.max_calls is not None and self.calls >= limits.max_calls:
-            return f"the limit of {count(limits.max_calls, 'call')} is reached"
-        tokens = self.tokens_in + self.tokens_out
-        if limits.max_tokens is not None and tokens >= limits.max_tokens:
-            return f"the limit of {limits.max_tokens:,} tokens is reached: {tokens:,} were used"
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return f"the limit of {count(self.max_calls, 'call')} is reached"
         cost = self.cost
-        if limits.max_cost is not None and cost is not None and cost >= limits.max_cost:
-            limit = amount(limits.max_cost, self.currency)
-            spent = amount(cost, self.currency)
-            return f"the limit of the cost, {limit}, is reached: {spent} was spent"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            limit = amount(self.max_cost)
+            return f"the limit of the cost, {limit}, is reached: {amount(cost)} was spent"
         return ""
 
-    def progress(self) -> str:
-        """Describe the calls, tokens, cost and rate of calls so far."""
-        seconds = time.monotonic() - self._began
-        rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
-        return f"{self.text()}, {rate:.1f} calls a second"
+    def exceeded_by(self, calls: int, cost: float | None) -> str:
+        """Describe the limit that planned calls or their cost exceed; empty if they exceed none.
+
+        >>> Budget(max_calls=3).exceeded_by(4, None)
+        'the limit of 3 calls'
+        """
+        if self.max_calls is not None and calls > self.max_calls:
+            return f"the limit of {count(self.max_calls, 'call')}"
+        if self.max_cost is not None and cost is not None and cost > self.max_cost:
+            return f"the limit of the cost, {amount(self.max_cost)},"
+        return ""
 
     def text(self) -> str:
         """Describe the calls, tokens and cost so far."""
         parts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
         if self.cost is not None:
-            parts.append(f"{amount(self.cost, self.currency)} spent")
+            parts.append(f"{amount(self.cost)} spent")
         return ", ".join(parts)
+
+
+def amount(cost: float) -> str:
+    """Format a cost without an exponent.
+
+    >>> amount(0.01234567), amount(7.305e-05), amount(123456.789)
+    ('0.01235', '0.000073', '123,456.79')
+    """
+    if cost >= 1000:
+        return f"{cost:,.2f}"
+    if 0 < cost < 1e-4:
+        return np.format_float_positional(cost, precision=2, fractional=False, trim="-")
+    return f"{cost:.4g}"

@@ -80,7 +80,9 @@ class JudgeConnection:
         prepare: function that adds the facts to a question that a worker needs.
         why_not_about: function that returns the reason why the judge cannot be asked about a number
             of items, or an empty text if it can.
-        budget: limits and cost of the calls; None: the calls cost nothing.
+        budget: limits, number and cost of the calls.
+        counts_calls: whether the workers count their calls in the budget themselves, because a
+            question may take several; otherwise each question is a call.
         open_connections: function that returns a context in which the connections to a server stay
             open.
         record: which questions the judge has answered, and which got no answer.
@@ -94,36 +96,27 @@ class JudgeConnection:
     in_caller_thread: bool = False
     prepare: Callable[[AskedQuestion], AskedQuestion] = no_preparation
     why_not_about: Callable[[int], str] = takes_any_number
-    budget: Budget | None = None
+    budget: Budget = field(default_factory=Budget)
+    counts_calls: bool = False
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
     record: AnswerRecord = field(default_factory=AnswerRecord)
 
     def why_no_more(self) -> str:
         """Return the reason why no more questions may be asked; empty if there is no reason."""
-        return "" if self.budget is None else self.budget.why()
-
-    def progress(self, text: str) -> str:
-        """Add the calls so far to a text about progress, if the judge has a budget."""
-        return text if self.budget is None else f"{text}, {self.budget.progress()}"
-
-    def restart_clock(self) -> None:
-        """Measure the rate of calls from now on."""
-        if self.budget is not None:
-            self.budget.restart_clock()
+        return self.budget.why()
 
     def spent_text(self) -> str:
-        """Describe the calls, tokens and cost so far; empty for a judge without a budget."""
-        return "" if self.budget is None else self.budget.text()
+        """Describe the calls, tokens and cost so far; empty if each question is a call."""
+        return self.budget.text() if self.counts_calls else ""
 
     def spent_facts(self) -> dict[str, Any]:
-        """Return the calls, tokens and cost so far for JSON; empty for a judge without a budget."""
-        budget = self.budget
-        if budget is None:
+        """Return the calls, tokens and cost so far for JSON; empty if each question is a call."""
+        if not self.counts_calls:
             return {}
+        budget = self.budget
         return {
             "calls": budget.calls,
             "tokens_in": budget.tokens_in,
             "tokens_out": budget.tokens_out,
             "cost": budget.cost,
-            "currency": budget.currency,
         }

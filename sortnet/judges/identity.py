@@ -25,7 +25,7 @@ import numpy as np
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.function import Function
 from sortnet.judges.language_model import LanguageModel
-from sortnet.judges.prompts import Prompt
+from sortnet.judges.prompts import LARGEST_SIDE, Prompt
 from sortnet.judges.request import part_of_judge
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")  # differs between processes
@@ -48,6 +48,8 @@ def identity_of(judge: MachineJudge) -> str:
         return _hash(["program", judge.command])
     model: list[Any] = ["model", judge.model, judge.server.rstrip("/"), Prompt(judge.prompt).hash]
     model += [part_of_judge(judge.request), judge.structured, judge.logprobs, judge.both_orders]
+    if judge.image_size != LARGEST_SIDE:
+        model.append(judge.image_size)
     return _hash(json.loads(json.dumps(model, sort_keys=True)))
 
 

@@ -8,20 +8,21 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.files import shown
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.limits import MOST_WORKERS, Limits, check_number, check_whole_number
+from sortnet.judges.judge_file import judge_in_file
+from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
 from sortnet.judges.model_server import KEY_VARIABLE, TOPS, Server
 from sortnet.judges.model_worker import ModelWorker
-from sortnet.judges.prices import Price, default_prices_file
-from sortnet.judges.prompts import Prompt
+from sortnet.judges.prompts import LARGEST_SIDE, Prompt
 from sortnet.judges.request import check_request, has_secret, part_of_judge
 
+SMALLEST_SIDE = 16  # pixels: nothing can be seen in a smaller image
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -53,24 +54,25 @@ class LanguageModel:
             question about two items is a probability.
         both_orders: whether each question is asked a second time, with its items in the reverse
             order of places, and both answers are kept.
+        image_size: largest width and height in pixels of an image that is sent.
 
         The cost:
 
-        limits: calls, tokens and cost after which no call is made.
-        price: price of the tokens, or the table that has the price; by default the user's table
-            `~/.config/sortnet/prices.toml`, if it exists.
+        max_calls: number of calls after which no call is made; None: no limit.
+        max_cost: cost after which no call is made; None: no limit.
+        price_in: price of a million tokens of prompts; None: not known.
+        price_out: price of a million tokens of answers; None: not known.
 
         The calls:
 
         workers: number of calls at the same time.
         timeout: seconds until a call fails.
         patience: seconds in all for which a call of a busy server is repeated.
-        insecure: whether a server without https may be asked that is not on this machine.
 
     Raises:
-        SortNetError: on a `key` that is a text but cannot be the name of a variable, a number out
-            of range, a limit of the cost without a price, or a request that has a secret or a
-            parameter that SortNet sets.
+        SortNetError: on a value of a wrong type, a `key` that is a text but cannot be the name of
+            a variable, a number out of range, a limit of the cost without a price, or a request
+            that has a secret or a parameter that SortNet sets.
 
     >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
     'qwen3'
@@ -84,28 +86,47 @@ class LanguageModel:
     structured: bool = False
     logprobs: bool = True
     both_orders: bool = False
-    limits: Limits = field(default_factory=Limits)
-    price: Price = field(default_factory=Price)
+    image_size: int = LARGEST_SIDE
+    max_calls: int | None = None
+    max_cost: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
     workers: int = 1
     timeout: float = 60.0
     patience: float = 600.0
-    insecure: bool = False
 
     def __post_init__(self) -> None:
         """Check the fields, and copy the request."""
         # The attributes of a frozen dataclass can only be set in this way.
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
-        _check_type("limits", self.limits, Limits)
-        _check_type("price", self.price, Price)
+        for name in ("model", "server", "prompt"):
+            check_type(name, getattr(self, name), str, "text")
+        for name in ("structured", "logprobs", "both_orders"):
+            check_type(name, getattr(self, name), bool, "true or false")
+        check_whole_number("image_size", self.image_size, least=SMALLEST_SIDE)
+        check_whole_number("max_calls", self.max_calls)
+        check_number("max_cost", self.max_cost, may_be_zero=False)
+        check_number("price_in", self.price_in)
+        check_number("price_out", self.price_out)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_number("patience", self.patience)
-        if self.limits.max_cost is not None and not self.price_of_tokens().is_known:
-            raise SortNetError(
-                f"max_cost needs price_in or price_out, or a price of {self.model!r} in "
-                f"{self.price.table or default_prices_file()}"
-            )
+        if self.max_cost is not None and self.budget().cost is None:
+            raise SortNetError("max_cost needs price_in or price_out, prices of a million tokens")
+
+    @classmethod
+    def from_file(cls, file: str | Path) -> LanguageModel:
+        """Read a language model from a TOML file, whose keys are the arguments of `LanguageModel`.
+
+        `key` is the name of the environment variable that has the key, `request` is a table, and
+        `prompt` is a path relative to the file.
+
+        Raises:
+            SortNetError: if the file cannot be read, or a key is unknown, missing or has a value
+                that cannot be used; the message names the file and the key.
+        """
+        return judge_in_file(cls, file)
 
     @property
     def annotator(self) -> str:
@@ -129,30 +150,19 @@ class LanguageModel:
         settings = json.dumps([prompt_hash, parameters, self.structured], sort_keys=True)
         return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
-    def price_of_tokens(self) -> Price:
-        """Return the price of the tokens: the numbers in `price`, or else the price in the table.
-
-        Raises:
-            SortNetError: if the table cannot be used, or its prices have another currency.
-        """
-        return self.price.looked_up(self.model)
-
     def budget(self) -> Budget:
         """Make a budget with the limits and the price of the model; nothing is spent yet."""
-        return Budget(self.limits, self.price_of_tokens())
+        return Budget(self.max_calls, self.max_cost, self.price_in, self.price_out)
 
     def facts(self) -> dict[str, Any]:
         """Return facts to store with each answer.
 
-        The facts are the hash of the prompt under `prompt`, and if they are known the user's
-        parameters under `request` and the currency of the costs under `currency`.
+        The facts are the hash of the prompt under `prompt`, and the user's parameters, if there are
+        any, under `request`.
         """
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
-        price = self.price_of_tokens()
-        if price.is_known and price.currency is not None:
-            facts["currency"] = price.currency
         return facts
 
     def connect(
@@ -163,7 +173,7 @@ class LanguageModel:
         Raises:
             SortNetError: if the server, the template or the key cannot be used.
         """
-        prompt = Prompt(self.prompt)
+        prompt = Prompt(self.prompt, self.image_size)
         budget = self.budget()
         server = Server(
             url=self.server,
@@ -172,7 +182,6 @@ class LanguageModel:
             timeout=self.timeout,
             patience=self.patience,
             budget=budget,
-            insecure=self.insecure,
             request=self.request,
             structured=self.structured,
             tops=[*TOPS] if self.logprobs else [0],  # 0: no log-probabilities are asked for
@@ -193,6 +202,7 @@ class LanguageModel:
             prepare=with_messages,
             why_not_about=prompt.why_not_about,
             budget=budget,
+            counts_calls=True,
             open_connections=server.connected,
         )
 
@@ -250,9 +260,3 @@ def _check_key(key: object) -> None:
 def _is_variable(text: str) -> bool:
     """Whether a text is the name of an environment variable that is set, or looks like a name."""
     return text in os.environ or _VARIABLE.fullmatch(text) is not None
-
-
-def _check_type(name: str, value: object, kind: type) -> None:
-    """Raise SortNetError, which names the argument, unless its value has the type `kind`."""
-    if not isinstance(value, kind):
-        raise SortNetError(f"{name}: {shown(value)} is no sortnet.{kind.__name__}")

@@ -1,9 +1,8 @@
-"""Limits of a judge's calls, and checks of the numbers that describe a judge."""
+"""Checks of the values that describe a judge."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from sortnet.errors import SortNetError
@@ -57,6 +56,21 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
     raise SortNetError(f"{name}: {shown(value)} is no number {least}")
 
 
+def check_type(name: str, value: object, kind: type, words: str) -> None:
+    """Raise SortNetError unless a value is None or of a type, such as `str`.
+
+    Args:
+        name: name of the argument, with which the message begins.
+        value: value of the argument.
+        kind: type of the value.
+        words: the type in words, such as `text`.
+
+    >>> check_type("model", "qwen3", str, "text")
+    """
+    if value is not None and not isinstance(value, kind):
+        raise SortNetError(f"{name}: {shown(value)} is no {words}")
+
+
 def _is_whole(value: object) -> TypeGuard[int]:
     """Whether a value is an int, but not True or False, which Python counts as ints."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -67,31 +81,3 @@ def _is_finite(value: object) -> TypeGuard[int | float]:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return math.isfinite(value)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on asking a language model: after a limit is reached, no call is made.
-
-    A limit that is None does not exist.
-
-    Attributes:
-        max_calls: largest number of calls of the server.
-        max_tokens: largest number of tokens in prompts and answers together.
-        max_cost: largest cost, in the currency of the price.
-
-    Raises:
-        SortNetError: on a number out of range.
-
-    >>> Limits(max_calls=100).max_calls
-    100
-    """
-
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-
-    def __post_init__(self) -> None:
-        check_whole_number("max_calls", self.max_calls)
-        check_whole_number("max_tokens", self.max_tokens)
-        check_number("max_cost", self.max_cost, may_be_zero=False)

@@ -39,7 +39,6 @@ class Server:
     timeout: float  # seconds for a call
     patience: float  # seconds in all for which a call of a busy server is repeated
     budget: Budget
-    insecure: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
     structured: bool = False  # whether answers are asked for by JSON schema
     tops: list[int] = field(default_factory=lambda: [*TOPS])  # as TOPS, without refused numbers
@@ -59,10 +58,10 @@ class Server:
             raise SortNetError(f"server {self.url!r} is no http or https URL")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise SortNetError("server: give no password, query or fragment in the URL")
-        if parts.scheme == "http" and not self.insecure and not _is_loopback(parts.hostname):
+        if parts.scheme == "http" and not _is_private(parts.hostname):
             raise SortNetError(
-                f"server {self.url}: without https texts and key can be read on their way: "
-                "only insecure allows it"
+                f"server {self.url}: without https texts and key can be read on their way: a "
+                "server outside of the own network needs https"
             )
         try:
             import httpx  # noqa: F401
@@ -210,9 +209,20 @@ def _letters(text: str) -> list[tuple[str, re.Match[str]]]:
     return found
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether a host name or address names this machine."""
+def _is_private(host: str) -> bool:
+    """Whether a host name or address is of this machine or of the own network.
+
+    >>> [_is_private(host) for host in ("localhost", "gpu.local", "10.0.0.7", "::1", "8.8.8.8")]
+    [True, True, True, True, False]
+    """
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        # A name that begins with a digit may be a public address in another spelling: 0x08080808.
+        is_address = host[0].isdigit()
+        return not is_address and ("." not in host or host.endswith(".local"))
+    if isinstance(address, ipaddress.IPv6Address):
+        address = (
+            address.ipv4_mapped or address
+        )  # some versions of Python take all of these as private
+    return address.is_private

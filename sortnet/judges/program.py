@@ -20,9 +20,11 @@ from typing import Any, TypeGuard
 
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
+from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
+from sortnet.judges.judge_file import judge_in_file
+from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import note, printable
 
@@ -52,6 +54,7 @@ class Program:
         timeout: seconds for an answer.
         workers: number of copies of the program.
         batch: number of questions in a line; if it is more than 1, the line is an array.
+        max_calls: number of questions after which nothing is asked; None: no limit.
         patience: seconds to wait for a store whose server is away.
 
     Raises:
@@ -65,15 +68,28 @@ class Program:
     timeout: float = 60.0
     workers: int = 1
     batch: int = 1
+    max_calls: int | None = None
     patience: float = 600.0
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        check_type("command", self.command, str, "text")
         split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
         check_whole_number("batch", self.batch)
+        check_whole_number("max_calls", self.max_calls)
         check_number("patience", self.patience)
+
+    @classmethod
+    def from_file(cls, file: str | Path) -> Program:
+        """Read a program from a TOML file, whose keys are the arguments of `Program`.
+
+        Raises:
+            SortNetError: if the file cannot be read, or a key is unknown, missing or has a value
+                that cannot be used; the message names the file and the key.
+        """
+        return judge_in_file(cls, file)
 
     @property
     def annotator(self) -> str:
@@ -103,7 +119,9 @@ class Program:
                 for _ in range(self.workers)
             ]
 
-        return JudgeConnection(name, make_workers, self.batch, patience=self.patience)
+        return JudgeConnection(
+            name, make_workers, self.batch, patience=self.patience, budget=Budget(self.max_calls)
+        )
 
 
 def split_command(typed: str) -> list[str]:

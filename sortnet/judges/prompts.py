@@ -55,7 +55,7 @@ Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter 
 {%- endif %}. Answer "Best: same" if all are equally good.
 """
 _SECONDS = 5  # time to render a prompt, since a template may have an endless loop
-_SIDE = 1024  # pixels: models make larger images smaller, and bill them
+LARGEST_SIDE = 1024  # pixels: models make larger images smaller, and bill them
 _DIGITS_OF_HASH = 8  # hexadecimal digits of a prompt's hash, which is stored with the answers
 
 
@@ -97,14 +97,16 @@ class Prompt:
 
     Args:
         file: path of the template; None: SortNet's own templates.
+        image_size: largest width and height in pixels of an image in a message.
 
     Raises:
         SortNetError: if the file cannot be read or is no template.
     """
 
-    def __init__(self, file: str | None = None) -> None:
+    def __init__(self, file: str | None = None, image_size: int = LARGEST_SIDE) -> None:
         """Read and compile the templates, and compute the hash of the first template."""
         self.name = "prompt" if file is None else f"prompt {file}"
+        self.image_size = image_size
         try:
             text = PROMPT if file is None else Path(file).read_text("utf-8")
         except (OSError, UnicodeError) as error:
@@ -185,7 +187,7 @@ class Prompt:
                 )
             if item["image"]:
                 image_parts.append({"type": "text", "text": f"Image of {place}:"})
-                image_parts.append(_image_part(item))
+                image_parts.append(_image_part(item, self.image_size))
         if not image_parts:
             return [{"role": "user", "content": prompt}]
         return [{"role": "user", "content": [{"type": "text", "text": prompt}, *image_parts]}]
@@ -196,10 +198,10 @@ def _items_by_place(items: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str
     return zip(PLACES, items, strict=False)  # a question may have fewer items than there are places
 
 
-def _image_part(item: Mapping[str, Any]) -> dict[str, Any]:
+def _image_part(item: Mapping[str, Any], image_size: int) -> dict[str, Any]:
     """Make the part of a message that has the image of an item, as a data URL."""
     path = Path(item["image"])
-    image, media_type = clean_image(path, f"item {shown(item['id'])}: {path}", side=_SIDE)
+    image, media_type = clean_image(path, f"item {shown(item['id'])}: {path}", side=image_size)
     data = base64.b64encode(image).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -47,27 +46,6 @@ _SECRET = re.compile(
 _INVISIBLE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
-
-
-def parse_request(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse parameters typed as `KEY=VALUE`; a value that is no JSON is a text.
-
-    Raises:
-        SortNetError: on a text without `=`, or a key that is given twice.
-
-    >>> parse_request(["temperature=0.7", "reasoning_effort=low", 'stop=["\\\\n"]'])
-    {'temperature': 0.7, 'reasoning_effort': 'low', 'stop': ['\\n']}
-    """
-    request: dict[str, Any] = {}
-    for text in texts:
-        key, equals_sign, value = text.partition("=")
-        key = key.strip()
-        if not equals_sign or not key:
-            raise SortNetError(f"request {_safely_shown(text)}: give KEY=VALUE")
-        if key in request:
-            raise SortNetError(f"request: {shown(key)} is given twice")
-        request[key] = _parsed_value(value)
-    return request
 
 
 def check_request(request: object) -> dict[str, Any]:
@@ -215,23 +193,6 @@ def _nested_entries(value: object, name: str = "") -> Iterator[tuple[str, object
         for inner in value:
             yield name, inner
             yield from _nested_entries(inner, name)
-
-
-def _parsed_value(text: str) -> Any:
-    """Parse the value of a parameter as JSON; a text that is no JSON stays a text.
-
-    A number that is too large for a float stays a text, too.
-    """
-
-    def refuse_constant(name: str) -> float:  # NaN and Infinity are no JSON
-        raise ValueError(name)
-
-    try:
-        value = json.loads(text, parse_constant=refuse_constant)
-    except (ValueError, RecursionError):
-        return text
-    is_infinite = isinstance(value, float) and not math.isfinite(value)
-    return text if is_infinite else value
 
 
 def _safely_shown(text: str) -> str:

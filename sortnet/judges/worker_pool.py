@@ -266,6 +266,9 @@ class WorkerPool(ABC, Generic[Q]):
         """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
         if self.is_over:
             return
+        if not self.judge.counts_calls:
+            for _ in prepared:
+                self.judge.budget.call()
         worker = idle_workers.get()
         try:
             self._store_all(questions, worker.ask(prepared))
@@ -412,7 +415,7 @@ class WorkerPool(ABC, Generic[Q]):
         self.notify(f"{self.judge.name}: {text}")
 
     def _progress_text(self) -> str:
-        """Describe the progress: answers, rate, failures and questions left."""
+        """Describe the progress: answers, rate, failures, questions left, and what was spent."""
         seconds = time.monotonic() - self._began
         answered_text, left_text = self._progress()
         rate = (self.answered - self._answered_before) / max(seconds, 1e-3)
@@ -422,8 +425,7 @@ class WorkerPool(ABC, Generic[Q]):
             parts.append(f"{n_skipped} skipped")
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if left_text:
-            parts.append(left_text)
+        parts += [text for text in (left_text, self.judge.spent_text()) if text]
         return ", ".join(parts)
 
 

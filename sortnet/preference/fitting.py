@@ -20,7 +20,7 @@ from sortnet.preference.study import Study
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
 _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
-_MOST_UNFITTED = 5  # and after this number at least, if a fit takes longer
+_UNFITTED_OF_ITEMS = 50  # and of more items, after 1/50 of their number at least
 _FIRST_MILESTONE = 8
 _SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
@@ -102,16 +102,23 @@ class SessionFitting:
     def fit_if_due(self) -> None:
         """Fit before a question is chosen, if a fit is due and no other thread fits.
 
-        A fit is due after 5 % more events; for up to 300 items, after each event at first.
+        The event that makes a fit due is told by `is_due`.
         """
-        n_unfitted = len(self.history.events) - self.fits.at
-        least = 1 if self.is_quick else _MOST_UNFITTED
-        is_due = n_unfitted >= max(least, self.fits.at // _UNFITTED_SHARE)
-        if is_due and self._fitting.acquire(blocking=False):
+        if self.is_due(self.fits.at) and self._fitting.acquire(blocking=False):
             try:
                 self._renew(ranking=False)
             finally:
                 self._fitting.release()
+
+    def is_due(self, n_fitted: int) -> bool:
+        """Whether a fit is due after 5 % more events than were fitted.
+
+        For up to 300 items it is due after each event at first. Of more items, whose fits take
+        longer, there are 2 % of their number of new events at least.
+        """
+        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_OF_ITEMS
+        n_unfitted = len(self.history.events) - n_fitted
+        return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 
     @property
     def is_quick(self) -> bool:

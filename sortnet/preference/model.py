@@ -29,6 +29,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotri
 
 from sortnet.core import F32, F64, I64, Bool
 from sortnet.preference.answers import GOLD, Answers
@@ -451,7 +452,7 @@ def fit(
     Cost: that of `find_mode`, and O(n^3) for the covariance.
     """
     mode = find_mode(answers, prior, annotators, start)
-    n = len(prior.columns)
-    covariance = cho_solve((mode.factor, True), np.eye(n), check_finite=False)
+    lower_half, _ = dpotri(mode.factor, lower=True)
+    covariance = np.tril(lower_half) + np.tril(lower_half, -1).T
     draws = mode.drawn(N_DRAWS, np.random.default_rng(seed))
     return Posterior(mode.scores, covariance, draws, mode.annotators, mode.prior)

@@ -122,6 +122,13 @@ class Session:
         """Whether `refit` takes only a few milliseconds."""
         return self._fitting.is_quick
 
+    def is_due(self, n_fitted: int) -> bool:
+        """Whether a fit is due, if the first `n_fitted` events are fitted: after 5 % more events.
+
+        Few events are fitted one by one, but of many items, 2 % of their number together.
+        """
+        return self._fitting.is_due(n_fitted)
+
     def tell(self, judgement: Judgement) -> None:
         """Add an event: an answer or an undo. Events of excluded annotators are ignored.
 

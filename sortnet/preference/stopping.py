@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import ceil
@@ -179,12 +180,16 @@ def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         tops = [_of_top(posterior, members, goal) for members in groups.members]
         wrong, sure, reached = np.array(tops).T
         return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
-    if groups.n_pairs <= _MANY_PAIRS:
-        pairs = groups.every
-    else:
-        pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
-    wrong_share = _wrong_share(posterior, *pairs)
+    mean, variance = posterior.difference(*_compared_pairs(groups, seed))
+    wrong_share = _wrong_share(mean, variance, posterior.tie_threshold)
     return Distance(wrong_share, 1.0, wrong_share <= goal.wrong)
+
+
+def _compared_pairs(groups: Groups, seed: int) -> tuple[I64, I64]:
+    """Return all pairs within groups; if these are many, 20,000 random ones."""
+    if groups.n_pairs <= _MANY_PAIRS:
+        return groups.every
+    return groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
 
 
 def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
@@ -198,7 +203,7 @@ def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
     return Distance(float(n_wrong.mean()) / max(k, 1), sure, sure >= SURE)
 
 
-def _wrong_share(posterior: Posterior, i: I64, j: I64) -> float:
+def _wrong_share(mean: F64, variance: F64, tie_threshold: float) -> float:
     """Compute the share of pairs that are expected to be in the wrong order.
 
     It is the mean of Φ(-(|μ| + τ/2) / σ) over the pairs, where μ and σ are the mean and the
@@ -206,8 +211,7 @@ def _wrong_share(posterior: Posterior, i: I64, j: I64) -> float:
     threshold τ have no wrong order. Only half of the threshold is counted, because the threshold is
     uncertain itself.
     """
-    mean, variance = posterior.difference(i, j)
-    return float(ndtr(-(np.abs(mean) + posterior.tie_threshold / 2) / np.sqrt(variance)).mean())
+    return float(ndtr(-(np.abs(mean) + tie_threshold / 2) / np.sqrt(variance)).mean())
 
 
 def group_standings(
@@ -237,7 +241,8 @@ def group_standings(
                 in_group = Groups(None, len(members))  # pairs of indexes in the array `members`
                 is_few = in_group.n_pairs <= most_pairs
                 i, j = in_group.every if is_few else in_group.draw(rng, most_pairs)
-                wrong = _wrong_share(posterior, members[i], members[j])
+                mean, variance = posterior.difference(members[i], members[j])
+                wrong = _wrong_share(mean, variance, posterior.tie_threshold)
             reached = wrong <= goal.wrong
         # An answer about a pair counts for both of its items.
         n_group_answers = int(n_answers[members].sum()) // 2
@@ -259,8 +264,12 @@ def questions_left(
 
     Cost: about 70 looks at the distance from the goal.
     """
-    growths = [_growth_needed(posterior, groups, goal, k, seed) for k in range(_FUTURES)]
-    growth = float(np.median(growths))
+    truths = posterior.draws[-_FUTURES:]
+    if goal.top:
+        futures = [_top_in_future(posterior, groups, goal, truth) for truth in truths]
+    else:
+        futures = [_order_in_future(posterior, groups, goal, truth, seed=seed) for truth in truths]
+    growth = float(np.median([_growth_needed(is_reached) for is_reached in futures]))
     weight = _WEIGHT_OF_TOP if goal.top else _WEIGHT_OF_ORDER
     return n_answers * float(_USUAL_GROWTH ** (1 - weight) * (growth - 1) ** weight)
 
@@ -278,34 +287,60 @@ def range_of(questions: float, n_free: int) -> tuple[int, int]:
     return min(fewest, most), most
 
 
-def _growth_needed(
-    posterior: Posterior, groups: Groups, goal: Goal, number: int, seed: int
-) -> float:
-    """Find by which factor the answers must grow until the goal is reached in one future.
+def _growth_needed(is_reached: Callable[[float], bool]) -> float:
+    """Find by bisection the factor by which the answers must grow in one future.
 
     Args:
-        posterior, groups, goal, seed: as in `questions_left`.
-        number: the draw of the posterior that is taken as the truth of this future.
+        is_reached: tells whether the goal is reached with so many times as many answers.
     """
     low, high = 0.0, float(np.log(_MOST_GROWTH))
-    truth = posterior.draws[-1 - number]
-    draws = posterior.draws[:_DRAWS_OF_FUTURE]
-    C = posterior.covariance
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        growth = float(np.exp(middle))
-        scores = posterior.scores + np.sqrt(1 - 1 / growth) * (truth - posterior.scores)
-        future = replace(
-            posterior,
-            scores=scores,
-            draws=scores + (draws - posterior.scores) / np.sqrt(growth),
-            covariance=None if C is None else C / growth,
-        )
-        if distance(future, groups, goal, seed=seed).reached:
+        if is_reached(float(np.exp(middle))):
             high = middle
         else:
             low = middle
     return float(np.exp(high))
+
+
+def _order_in_future(
+    posterior: Posterior, groups: Groups, goal: Goal, truth: Draws, *, seed: int
+) -> Callable[[float], bool]:
+    """Return a function that tells whether the order is sure enough with more answers.
+
+    Args:
+        posterior, groups, goal, seed: as in `questions_left`.
+        truth: (n,) the draw of the scores that is taken as the truth of this future.
+    """
+    i, j = _compared_pairs(groups, seed)
+    mean, variance = posterior.difference(i, j)
+    surprise = truth[i] - truth[j] - mean
+
+    def is_reached(growth: float) -> bool:
+        mean_then = mean + np.sqrt(1 - 1 / growth) * surprise
+        return _wrong_share(mean_then, variance / growth, posterior.tie_threshold) <= goal.wrong
+
+    return is_reached
+
+
+def _top_in_future(
+    posterior: Posterior, groups: Groups, goal: Goal, truth: Draws
+) -> Callable[[float], bool]:
+    """Return a function that tells whether the tops are sure enough with more answers.
+
+    Args:
+        posterior, groups, goal: as in `questions_left`.
+        truth: (n,) the draw of the scores that is taken as the truth of this future.
+    """
+    errors = posterior.draws[:_DRAWS_OF_FUTURE] - posterior.scores
+    surprise = truth - posterior.scores
+
+    def is_reached(growth: float) -> bool:
+        scores = posterior.scores + np.sqrt(1 - 1 / growth) * surprise
+        future = replace(posterior, scores=scores, draws=scores + errors / np.sqrt(growth))
+        return distance(future, groups, goal).reached
+
+    return is_reached
 
 
 def near_ties(

@@ -22,7 +22,7 @@ class Batch:
         created: time of creation in seconds since 1970.
         cancelled: time of cancelling in seconds since 1970; None if the batch was not cancelled.
         n_open: number of questions that have no answer yet.
-        about: facts that are stored with each answer, see `store.service.batches`.
+        about: facts that are stored with each answer, see `store.asking.batches`.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby, islice
@@ -24,7 +24,7 @@ from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
-from store.service.costs import CALL_COUNTS, cost_facts, sum_up_costs
+from store.service.costs import CALL_COUNTS, sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
 
@@ -131,8 +131,8 @@ def _facts_of(
 def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add up the calls, tokens and cost of all judges."""
     sums = {name: sum(judge[name] for judge in judges) for name in CALL_COUNTS}
-    costs = _sum_by_currency(judge["costs"] for judge in judges)
-    return {**sums, **cost_facts(costs)}
+    costs = [judge["cost"] for judge in judges if judge["cost"] is not None]
+    return {**sums, "cost": sum(costs) if costs else None}
 
 
 def _judge_reports(
@@ -234,12 +234,3 @@ def _id_and_text(items: Items, number: int) -> dict[str, Any]:
     """Return an item's id and the beginning of its text, which is None if there is no text."""
     text = cut(words_of(items, number), _LONGEST_TEXT)
     return {"id": items.ids[number], "text": text or None}
-
-
-def _sum_by_currency(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Sum the costs of all judges in each currency."""
-    sums: dict[str, float] = {}
-    for costs in costs_of_judges:
-        for currency, cost in costs.items():
-            sums[currency] = sums.get(currency, 0.0) + cost
-    return sums

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sortnet.core import Progress
-from sortnet.judges.prices import amount
+from sortnet.judges.budget import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
@@ -17,7 +17,6 @@ from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
 from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
 from store.report.instructions import instructions_html
-from store.service.costs import amounts
 from store.service.item_ranking import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
@@ -147,8 +146,8 @@ def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if facts["calls"]:
         tokens = facts["tokens_in"] + facts["tokens_out"]
         yield "Calls of models", f"{facts['calls']:,}, {tokens:,} tokens"
-    if facts["costs"]:
-        yield "Cost", amounts(facts["costs"])
+    if facts["cost"] is not None:
+        yield "Cost", amount(facts["cost"])
     remaining = facts["remaining"]
     yield "Goal", "reached" if remaining["stop"] else "not reached yet"
     if remaining["holdout_n"] >= ENOUGH_SHARED:
@@ -184,7 +183,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
         "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
         f"{size['calls']:,}" if size["calls"] else "-",
         f"{tokens_per_comparison:,.0f}" if size["calls"] else "-",
-        "-" if cost is None else amount(cost, None),
+        "-" if cost is None else amount(cost),
         "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
     ]
 
@@ -201,7 +200,7 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
         *map(_figure_cell, figures_of(judge)),
         f"{judge['calls']:,}" if judge["calls"] else "-",
         f"{tokens:,}" if judge["calls"] else "-",
-        amounts(judge["costs"]) or "-",
+        "-" if judge["cost"] is None else amount(judge["cost"]),
         judge["verdict"] or "-",
     ]
 

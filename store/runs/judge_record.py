@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.judges import Function, LanguageModel, Limits, Price, Program
+from sortnet.judges import Function, LanguageModel, Program
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
 _KEY_FUNCTION = "key_is_from_function"
+# {argument of a judge: its name in a record}, where the two differ.
+_NAMES = {"command": "judge", "patience": "store_patience"}
 # A resumed run cannot change these arguments, because it would mix the answers of two judges.
 _FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 
@@ -19,95 +22,36 @@ _FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     """Make the record of a judge and its question, without functions and secret keys.
 
+    A key that is a function is not recorded, only that it is a function.
+
     >>> record = record_of(LanguageModel("qwen3", "http://localhost:8000", key=lambda: "sk-1"), "?")
     >>> record["model"], record["key"], record["key_is_from_function"]
     ('qwen3', None, True)
     """
-    if isinstance(judge, LanguageModel):
-        return {**_record_of_model(judge), "question": question}
-    if isinstance(judge, Program):
-        record: dict[str, Any] = {
-            "judge": judge.command,
-            "timeout": judge.timeout,
-            "workers": judge.workers,
-            "batch": judge.batch,
-            "store_patience": judge.patience,
-        }
-        return {**record, "question": question}
-    return {"function": judge.annotator, "workers": judge.workers, "question": question}
-
-
-def _record_of_model(model: LanguageModel) -> dict[str, Any]:
-    """Make the record of a language model.
-
-    A key that is a function is not recorded, only that it is a function.
-    """
-    return {
-        "model": model.model,
-        "server": model.server,
-        "key": model.key if isinstance(model.key, str) else None,
-        _KEY_FUNCTION: callable(model.key),
-        "prompt": model.prompt,
-        "prompt_hash": Prompt(model.prompt).hash,
-        "request": dict(model.request),
-        "structured": model.structured,
-        "logprobs": model.logprobs,
-        "both_orders": model.both_orders,
-        "max_calls": model.limits.max_calls,
-        "max_tokens": model.limits.max_tokens,
-        "max_cost": model.limits.max_cost,
-        "price_in": model.price.price_in,
-        "price_out": model.price.price_out,
-        "currency": model.price.currency,
-        "prices": model.price.table,
-        "workers": model.workers,
-        "timeout": model.timeout,
-        "store_patience": model.patience,
-        "insecure": model.insecure,
+    if isinstance(judge, Function):
+        return {"function": judge.annotator, "workers": judge.workers, "question": question}
+    record = {
+        _NAMES.get(field.name, field.name): getattr(judge, field.name) for field in fields(judge)
     }
+    record["question"] = question
+    if isinstance(judge, LanguageModel):
+        record["key"] = judge.key if isinstance(judge.key, str) else None
+        record[_KEY_FUNCTION] = callable(judge.key)
+        record["prompt_hash"] = Prompt(judge.prompt).hash
+    return record
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
     """Make the judge that a record describes.
 
     A judge that was a function is not recorded, so the judge made here raises an error when asked.
+    Names that a record lacks have their defaults, and names of earlier versions are ignored.
     """
     if record.get("function") is not None:
         return Function(_missing_function, record["function"], record["workers"])
-    if record.get("judge") is not None:
-        return Program(
-            record["judge"],
-            timeout=record["timeout"],
-            workers=record["workers"],
-            batch=record["batch"],
-            patience=record["store_patience"],
-        )
-    return _recorded_model(record)
-
-
-def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
-    """Make the language model of a record, with defaults for settings that version 0.4 lacked."""
-    return LanguageModel(
-        record["model"],
-        record["server"],
-        key=record["key"],
-        prompt=record["prompt"],
-        request=record.get("request", {}),
-        structured=record.get("structured", False),
-        logprobs=record.get("logprobs", True),
-        both_orders=record["both_orders"],
-        limits=Limits(record["max_calls"], record["max_tokens"], record["max_cost"]),
-        price=Price(
-            record["price_in"],
-            record["price_out"],
-            currency=record.get("currency"),
-            table=record.get("prices"),
-        ),
-        workers=record["workers"],
-        timeout=record["timeout"],
-        patience=record["store_patience"],
-        insecure=record["insecure"],
-    )
+    kind = LanguageModel if record.get("judge") is None else Program
+    names = {field.name: _NAMES.get(field.name, field.name) for field in fields(kind)}
+    return kind(**{field: record[name] for field, name in names.items() if name in record})
 
 
 def _missing_function(left: object, right: object) -> str:

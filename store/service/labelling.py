@@ -32,7 +32,6 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # answers have the processor.
 _PAUSE_FACTOR = 2.0
 _LONGEST_WAIT = 2.0  # seconds that an annotator waits for a fit to few items
-_MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
 def new_session(
@@ -330,6 +329,11 @@ class LabellingService:
             return 0
         if self.session.n_votes:
             return self.remaining.questions
+        return self.n_questions_once
+
+    @property
+    def n_questions_once(self) -> int:
+        """The number of questions that ask about every item once."""
         n_asked_about = len(self.items) - len(self.study.retired)
         return math.ceil(n_asked_about / self.session.set_size)
 
@@ -345,30 +349,18 @@ class LabellingService:
             return max(self.session.events, 1)
         return self.session.events - self._last_fit.n_events
 
-    @property
-    def likely_range(self) -> tuple[int, int] | None:
-        """A range of the number of questions that are left; None if it is not known."""
-        remaining = self.remaining
-        if remaining.fewest is None or remaining.most is None:
-            return None
-        return remaining.fewest, remaining.most
-
     def keep_fitted(self, *, wait: bool = False) -> None:
         """Start a thread that fits the model to the new answers, unless a thread is fitting.
 
         For some time after a fit no further fit starts, so that answers have the processor.
 
         Args:
-            wait: whether to wait a moment for the fit, if it is to few items, or lacks many
-                answers. So somebody who answers in a terminal sees the distance from the goal with
-                the answer just given, and a fast machine is not asked by an old model.
+            wait: whether to wait a moment for the fit, if it is to few items. So somebody who
+                answers in a terminal sees the distance from the goal with the answer just given.
         """
-        n_unfitted = self._n_unfitted
-        if not n_unfitted:
+        if not self._n_unfitted:
             return
-        session = self.session
-        is_behind = session.quick or n_unfitted > _most_unfitted(session)
-        is_awaited = wait and is_behind
+        is_awaited = wait and self.session.quick
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
             is_pausing = not is_awaited and time.monotonic() < self._pause_until
@@ -378,6 +370,12 @@ class LabellingService:
                 self._fitting.start()
         if is_awaited and self._fitting is not None:
             self._fitting.join(_LONGEST_WAIT)
+
+    def fit_if_due(self) -> None:
+        """Fit the model in this thread, if a fit is due by the number of new answers."""
+        session = self.session
+        if session.is_due(session.events - self._n_unfitted):
+            self._fit()
 
     def settle(self) -> None:
         """Fit the model until `ranking` and `remaining` include every answer."""
@@ -594,12 +592,3 @@ def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
     """Whether a judgement of an annotator is about an item."""
     is_about_item = (judgements.items == item).any(axis=1)
     return bool((is_about_item & judgements.by(annotator)).any())
-
-
-def _most_unfitted(session: Session) -> int:
-    """Return the most answers that a machine may give before the next fit.
-
-    The limit is 20 answers. Fits of many answers or items are slow, so there the limit is 5 % of
-    the answers or of the items.
-    """
-    return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

@@ -126,11 +126,11 @@ class RunAnswers:
         """Return {part: number of pairs that have an answer}."""
         return {split: len(self.targets(split)) for split in SPLITS}
 
-    def costs(self) -> dict[str, float]:
-        """Return {currency: cost of all stored answers}."""
+    def cost(self) -> float | None:
+        """Return the cost of all stored answers; None if no cost is known."""
         all_rows = np.arange(len(self.judgements))
-        costs: dict[str, float] = sum_up_costs(self.judgements, all_rows)["costs"]
-        return costs
+        cost: float | None = sum_up_costs(self.judgements, all_rows)["cost"]
+        return cost
 
     def pairs(self, split: Split) -> Pairs:
         """Make training pairs of a part's answers, without pairs that the judge did not decide."""

@@ -5,7 +5,7 @@ phase. The file of its state, which `sortnet.rankers.weights` writes and reads, 
 the optimiser after the last iteration. `training_run` reads both files, the pairs come from the
 store (`store.runs`), and `sortnet.learning.loop` continues with the next iteration.
 
-`estimate` predicts the calls and the cost of a run that asks a language model.
+`estimate` predicts the calls and the cost of a run that asks a language model or a program.
 
 Names are imported when first used: a module of this package can be used without PyTorch.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from store.training.train_or_resume import RunOptions, resume, train
     from store.training.trained_run import TrainedRun
-    from store.training.training_estimate import TrainingEstimate, estimate
+    from store.training.training_estimate import estimate
     from store.training.watch_run import RunChange, watch
     from store.training.watcher import Watcher
 
@@ -24,7 +24,6 @@ __all__ = [
     "RunChange",
     "RunOptions",
     "TrainedRun",
-    "TrainingEstimate",
     "Watcher",
     "estimate",
     "resume",
@@ -36,7 +35,6 @@ _MODULE_OF_NAME = {
     "RunChange": "watch_run",
     "RunOptions": "train_or_resume",
     "TrainedRun": "trained_run",
-    "TrainingEstimate": "training_estimate",
     "Watcher": "watcher",
     "estimate": "training_estimate",
     "resume": "train_or_resume",

@@ -17,6 +17,7 @@ from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.program import refuse_missing_program
 from sortnet.messages import note
 from sortnet.preference.study import LONGEST, QUESTION
+from store.asking.run_judge import RunJudge
 from store.runs.judge_record import (
     is_stored_whole,
     other_argument,
@@ -26,7 +27,6 @@ from store.runs.judge_record import (
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume_call, resume_command
 from store.service.run_answers import AskedDocuments
-from store.service.run_judge import RunJudge
 from store.training.documents import asked_documents, refuse_without_content
 from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder

@@ -36,10 +36,10 @@ from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
 from store import Run, Store
+from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.unfinished import resume_command
-from store.service.run_judge import RunJudge, vali_pairs
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.origin import Origin

@@ -1,4 +1,4 @@
-"""Write the requests of a batch as lines, up to the limits of calls, tokens and cost."""
+"""Write the requests of a batch as lines, up to the limits of calls and cost."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from sortnet.judges import LanguageModel
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.batch_lines import RequestId, request_line
-from sortnet.judges.budget import exceeded_limit
+from sortnet.judges.budget import Budget
 from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.model_answers import CHARACTERS
 from sortnet.judges.model_server import TOPS
-from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body
+from store.asking.machine import asked_question_of
 from store.collections.leases import Lease
-from store.service.judge_as_annotator import asked_question_of
 from store.service.labelling import LabellingService
 
 
@@ -60,7 +59,7 @@ class BatchRequests:
         batch: name of the batch.
         facts: facts that are stored with each answer of the model.
         prompt: prompt of the model.
-        price: price of the tokens in a batch.
+        budget: limits of the model, and prices of its tokens.
         n_questions: number of questions that the lines ask.
         totals: totals of the lines' requests, one or two for each question.
         left_out: leases of the questions that would exceed a limit.
@@ -72,7 +71,7 @@ class BatchRequests:
     batch: str
     facts: Mapping[str, Any]
     prompt: Prompt
-    price: Price
+    budget: Budget
     n_questions: int = 0
     totals: RequestTotals = RequestTotals()
     left_out: list[Lease] = field(default_factory=list)
@@ -107,8 +106,7 @@ class BatchRequests:
             totals.n_requests,
             totals.tokens_in,
             totals.tokens_out,
-            self.price.of(totals.tokens_in, totals.tokens_out),
-            self.price.currency,
+            self.budget.cost_of(totals.tokens_in, totals.tokens_out),
         )
 
     def _count(self, questions: Sequence[AskedQuestion]) -> bool:
@@ -121,22 +119,13 @@ class BatchRequests:
         totals = self.totals
         for question in questions:
             totals = totals.plus(self.prompt, question)
-        self.limit = self._limit_exceeded_by(totals)
+        cost = self.budget.cost_of(totals.tokens_in, totals.tokens_out)
+        self.limit = self.budget.exceeded_by(totals.n_requests, cost)
         if self.limit:
             return False
         self.n_questions += 1
         self.totals = totals
         return True
-
-    def _limit_exceeded_by(self, totals: RequestTotals) -> str:
-        """Return which limit the totals exceed, in words; empty if they exceed none."""
-        return exceeded_limit(
-            self.judge.limits,
-            calls=totals.n_requests,
-            tokens=totals.tokens_in + totals.tokens_out,
-            cost=self.price.of(totals.tokens_in, totals.tokens_out),
-            currency=self.price.currency,
-        )
 
     def _line(self, id: RequestId, question: AskedQuestion) -> str:
         """Write the line of a request to the judge's model."""

@@ -38,17 +38,24 @@ from sortnet.messages import count, note
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
+from store.asking.machine import (
+    EndReason,
+    Judging,
+    LabellingEnd,
+    ask_judges,
+    calls_so_far,
+    check_takes_sets,
+    example_questions,
+)
+from store.asking.sort_collection import collection_to_sort, copy_collection, name_by_content
+from store.asking.sort_turns import turn_to_sort
+from store.asking.sorted_items import SortedItems, ranking_frame
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
-from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
-from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
 from store.service.sentences import why
-from store.service.sort_collection import collection_to_sort, copy_collection, name_by_content
-from store.service.sort_turns import turn_to_sort
-from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
@@ -200,11 +207,27 @@ def _ask_and_rank(
         service.settle()
         n_answers_before = service.session.n_votes
         _note_other_annotators(service, connections)
-        end = ask_in_turn(service, connections, max_calls, progress, is_temporary=is_temporary)
+        judges = [
+            Judging(
+                judge=connection,
+                service=service,
+                annotator=annotator,
+                on_progress=progress,
+            )
+            for annotator, connection in connections.items()
+        ]
+        if max_calls is not None:
+            for judge in judges:
+                judge.judge.budget.lower_limit(max_calls - calls_so_far(service, judge.annotator))
+        ends = ask_judges(judges)
+        if any(end.reason is EndReason.INTERRUPTED for end in ends):
+            raise KeyboardInterrupt
     except KeyboardInterrupt as error:
         n_kept = service.session.n_votes
         error.add_note(f"interrupted: {answers_kept(n_kept, is_temporary=is_temporary)}")
         raise
+    for judge, end in zip(judges, ends, strict=True):
+        _raise_failure(judge, end, is_temporary=is_temporary)
     n_answers = service.session.n_votes
     judgements = service.judgements()
     spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
@@ -212,13 +235,13 @@ def _ask_and_rank(
         frame=ranking_frame(service.ranking, given_items, service.items.ids),
         name=service.collection.name,
         store=service.collection.database.url,
-        reason=EndReason.GOAL if end is None else end.reason,
+        reason=EndReason.GOAL if service.remaining.stop else ends[-1].reason,
         status=why(service.remaining),
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
         spent=spent,
-        costs_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["costs"],
+        cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
         skipped={
             annotator: dict(connection.record.skipped)
             for annotator, connection in connections.items()
@@ -226,6 +249,39 @@ def _ask_and_rank(
         seed=seed,
         goal=goal,
     )
+
+
+def _raise_failure(judging: Judging, end: LabellingEnd, *, is_temporary: bool) -> None:
+    """Raise the error that reports a failed judge, and tells how many of its answers are kept.
+
+    If the judge is a function that raised an exception, this exception gets the report as a note.
+    """
+    # If the judge failed at every question, nothing is left to ask. This is a failure, too.
+    has_only_failed = end.reason is EndReason.NOTHING_LEFT and end.failed and not end.answered
+    if not end.fault and not has_only_failed:
+        return
+    name = judging.judge.name
+    n_answers = judging.service.session.answered(judging.annotator)
+    next_step = answers_kept(n_answers, is_temporary=is_temporary)
+    if judging.cause is not None:
+        judging.cause.add_note(f"{name}: {next_step}")
+        raise judging.cause
+    raise end.error(f"{name}: {end.fault or judging.last_fault}; {next_step}")
+
+
+def answers_kept(n_answers: int, *, is_temporary: bool) -> str:
+    """Tell how many answers are kept after an error or an interrupt, and what to do next.
+
+    >>> answers_kept(3, is_temporary=False)
+    '3 answers are kept: the same call goes on'
+    >>> answers_kept(3, is_temporary=True)
+    '0 answers are kept, 3 are lost: store="FILE" keeps them'
+    """
+    if not is_temporary:
+        are = "is" if n_answers == 1 else "are"
+        return f"{count(n_answers, 'answer')} {are} kept: the same call goes on"
+    lost = f", {n_answers} {'is' if n_answers == 1 else 'are'} lost" if n_answers else ""
+    return f'0 answers are kept{lost}: store="FILE" keeps them'
 
 
 def _answers_by_annotator(service: LabellingService) -> dict[str, int]:

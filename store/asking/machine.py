@@ -1,11 +1,17 @@
-"""Let a machine judge answer under the name of an annotator of a labelling service."""
+"""Let machine judges answer questions of a labelling service, each under an annotator's name.
+
+a session chooses a question -> a lease -> the judge's worker -> the answer is stored
+                             -> the next question
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import operator
 import secrets
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -14,7 +20,7 @@ import numpy as np
 
 from sortnet.errors import LeaseError, SortNetError, StudyError, UnansweredError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
-from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.messages import ANSWERED, count
@@ -22,13 +28,14 @@ from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import ORDER_ANSWERS
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
+from store.asking.patience import StorePatience
 from store.collections.collection import Stored
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
-from store.service.patience import StorePatience
 from store.service.sentences import answers_left, why
 
 _MOST_NAMED = 3  # items that a text names
+_ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
 _LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's thread
 
 
@@ -114,14 +121,14 @@ class Judging(WorkerPool[Lease]):
     Attributes:
         service: chooses the questions and stores the answers.
         annotator: name under which the answers are stored.
-        number: number of questions to answer; None: until the goal is reached.
         n_preferences: number of answers that are neither `skip` nor `cant-say`.
     """
 
     service: LabellingService
     annotator: str
-    number: int | None = None
     n_preferences: int = 0
+    _most_answers: int | None = None  # `answered` at which `ask` ends; None: at the goal
+    _workers: Sequence[Worker] = ()
     _is_interrupted: bool = False
 
     def __post_init__(self) -> None:
@@ -129,34 +136,63 @@ class Judging(WorkerPool[Lease]):
         database = self.service.collection.database
         self._patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
 
-    def run(self) -> None:
-        """Ask the judge until the goal is reached, `number` questions are answered, or it fails.
+    @contextmanager
+    def opened(self) -> Iterator[Judging]:
+        """Keep the workers and their connections open until the end of the `with` block.
 
-        Ctrl-C ends the labelling after the answers so far are stored. Then `end` tells how the
-        labelling ended.
+        The annotator is added if the collection has none of this name, and removed at the end
+        without an answer. Open questions are released at the end.
 
         Raises:
-            SortNetError: if the judge cannot be started, the store stays away, or the questions
-                are about more items than the judge can be asked about.
+            SortNetError: if the judge cannot be started, or the questions are about more items than
+                the judge can be asked about.
         """
         if self.service.study.set_size > 2:
             check_takes_sets(self.judge, self.service.study.set_size)
-        with self.judge.open_connections():
-            workers = self.judge.make_workers()
-            try:
-                self.ask_all(workers)
-                if not self.fault:
+        collection = self.service.collection
+        is_new = self.annotator not in {existing.name for existing in collection.annotators()}
+        collection.annotator(self.annotator)
+        try:
+            with self.judge.open_connections():
+                self._workers = self.judge.make_workers()
+                try:
+                    yield self
+                finally:
+                    for worker in self._workers:
+                        worker.end()
+                    self._release()
+        finally:
+            if is_new:
+                collection.forget(self.annotator)  # `forget` keeps an annotator with answers
+
+    def ask(self, number: int | None = None) -> LabellingEnd:
+        """Ask the judge until the goal is reached, `number` questions are answered, or it fails.
+
+        Ctrl-C ends the asking after the answers so far are stored.
+
+        Args:
+            number: number of questions to answer now; None: until the goal is reached.
+
+        Raises:
+            SortNetError: if the store stays away.
+        """
+        self._most_answers = None if number is None else self.answered + number
+        try:
+            is_settled = False
+            while not is_settled:
+                self.ask_all(self._workers)
+                is_settled = bool(self.fault) or not self.service.remaining.stop
+                if not is_settled:
+                    # Answers that came in after the goal was reached may take it back.
                     self.service.settle()
-            except KeyboardInterrupt:
-                self._is_interrupted = True
-                self.fault = "interrupted"
-            finally:
-                for worker in workers:
-                    worker.end()
-                self._release()
+                    is_settled = self.service.remaining.stop
+        except KeyboardInterrupt:
+            self._is_interrupted = True
+            self.fault = "interrupted"
+        return self.end()
 
     def end(self) -> LabellingEnd:
-        """Return how the labelling ended, after `run`."""
+        """Return how the asking ended, with the numbers of all answers so far."""
         reason, text = self._reason()
         return LabellingEnd(
             reason, text, self.answered, self.n_preferences, self.failed, dict(self.skipped)
@@ -183,9 +219,9 @@ class Judging(WorkerPool[Lease]):
             return []
         with self._lock:
             excluded_ids = self._set_aside | self._open
-            if self.number is not None:  # the answers to open questions will count, too
+            if self._most_answers is not None:  # the answers to open questions will count, too
                 n_to_come = len(self._open) + len(self._kept_back)
-                most = min(most, self.number - self.answered - n_to_come)
+                most = min(most, self._most_answers - self.answered - n_to_come)
         if most <= 0:
             return []
         # The service returns all unanswered questions of the annotator first. Open and failed
@@ -201,9 +237,9 @@ class Judging(WorkerPool[Lease]):
 
     @property
     def _has_all(self) -> bool:
-        """Whether the goal is reached, or `number` questions are answered, skips included."""
+        """Whether the goal is reached, or all wanted questions are answered, skips included."""
         n_answered = self.answered + len(self._kept_back)
-        return self.service.remaining.stop or n_answered == self.number
+        return self.service.remaining.stop or n_answered == self._most_answers
 
     def _items_answered_before(self) -> set[str]:
         """Return the ids of the items that the annotator has put in an order with others."""
@@ -240,8 +276,8 @@ class Judging(WorkerPool[Lease]):
         self._patience.retry_while_away(partial(self.service.held, self.annotator))
 
     def _after_answers(self) -> None:
-        """Fit the model to the new answers."""
-        self.service.keep_fitted(wait=True)
+        """Fit the model to the new answers, if there are many."""
+        self.service.fit_if_due()
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question; a second verdict is about the items in reverse order."""
@@ -326,9 +362,9 @@ class Judging(WorkerPool[Lease]):
     def _progress(self) -> tuple[str, str]:
         """Return the number of answers and the number of questions left, in words."""
         answered_text = f"{self.answered} answered"
-        if self.number is None:
+        if self._most_answers is None:
             return answered_text, answers_left(self.service.remaining)
-        n_left = self.number - self.answered
+        n_left = self._most_answers - self.answered
         return answered_text, f"{n_left} left" if n_left else ""
 
     def _reason(self) -> tuple[EndReason, str]:
@@ -341,7 +377,7 @@ class Judging(WorkerPool[Lease]):
             return EndReason.INTERRUPTED, self.fault
         if self.fault:
             return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT, self.fault
-        if self.answered == self.number:
+        if self.answered == self._most_answers:
             return EndReason.NUMBER, why(remaining)
         why_no_more = self.judge.why_no_more()
         if why_no_more:
@@ -358,6 +394,77 @@ class Judging(WorkerPool[Lease]):
         if left_out:
             why_none = f"{why_none}, but for those about {_names(left_out)}"
         return EndReason.NOTHING_LEFT, why_none
+
+
+def ask_judges(judges: Sequence[Judging], number: int | None = None) -> list[LabellingEnd]:
+    """Let judges answer in turn, until the goal is reached or none of them can be asked.
+
+    With several judges a turn has 20 answers, or an equal share of those left in the round. A judge
+    that fails, has spent its budget or has no question left is not asked again, and the others go
+    on. Ctrl-C ends the asking for all judges.
+
+    Args:
+        judges: the judges, with the same service.
+        number: number of answers of all judges together; None: until the goal is reached.
+
+    Returns:
+        How the asking ended for each judge.
+
+    Raises:
+        SortNetError: if a judge cannot be started, or the store stays away.
+    """
+    service = judges[0].service
+    with ExitStack() as stack:
+        for judge in judges:
+            stack.enter_context(judge.opened())
+        _take_turns(judges, number)
+        service.settle()
+    return [judge.end() for judge in judges]
+
+
+def _take_turns(judges: Sequence[Judging], number: int | None) -> None:
+    """Ask judges in rounds, in each of which every judge that can be asked has a turn."""
+    in_round = [*judges]
+    while in_round:
+        turn = None
+        if len(judges) > 1:
+            turn = _turn_size(_answers_left(judges, number), len(in_round))
+        for judge in tuple(in_round):
+            limits = [n for n in (turn, _answers_left(judges, number)) if n is not None]
+            n_answers = min(limits, default=None)
+            if n_answers == 0 or judge.service.remaining.stop:
+                return
+            end = judge.ask(n_answers)
+            if end.reason is EndReason.INTERRUPTED:
+                return
+            if end.reason is not EndReason.NUMBER:
+                in_round.remove(judge)
+
+
+def _answers_left(judges: Sequence[Judging], number: int | None) -> int | None:
+    """Return how many of `number` answers the judges are still to give; None if it is None."""
+    return None if number is None else number - sum(judge.answered for judge in judges)
+
+
+def _turn_size(n_left: int | None, n_judges: int) -> int:
+    """Choose the number of answers in a turn: 20, or an equal share of those that are left.
+
+    >>> _turn_size(None, 3), _turn_size(10, 3), _turn_size(500, 2)
+    (20, 4, 20)
+    """
+    return _ANSWERS_A_TURN if n_left is None else min(_ANSWERS_A_TURN, math.ceil(n_left / n_judges))
+
+
+def calls_so_far(service: LabellingService, annotator: str) -> int:
+    """Count the calls that a judge's answers in the collection took.
+
+    An answer without a stored number of calls counts as one call.
+    """
+    judgements = service.judgements()
+    if annotator not in judgements.annotators:
+        return 0
+    facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
+    return sum(about.get("calls", 1) if isinstance(about, dict) else 1 for about in facts)
 
 
 def _names(items: Collection[str]) -> str:

@@ -27,10 +27,10 @@ from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
+from sortnet.judges.budget import Budget
 from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.faults import Failure, Reason, failure_in
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
-from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import without_secrets
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
@@ -40,11 +40,11 @@ from sortnet.preference import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.question_set import question_set
 from sortnet.preference.session import Session
+from store.asking.batch_requests import BatchRequests
+from store.asking.machine import mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
 from store.collections.leases import Lease
-from store.service.batch_requests import BatchRequests
-from store.service.judge_as_annotator import mark_model
 from store.service.labelling import LabellingService, new_session
 
 LARGEST_BATCH = 50_000  # most requests that providers accept in a file
@@ -90,7 +90,7 @@ def write_batch(
         service: a service that is fitted to the answers so far.
         annotator: name under which the model's answers are stored.
         n: most questions to write. Fewer are written if there are fewer questions, if a quota is
-            smaller, or if more would exceed the limits of calls, tokens and cost by the estimate.
+            smaller, or if more would exceed the limits of calls and cost by the estimate.
         file: path of the new file, JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
@@ -100,19 +100,18 @@ def write_batch(
 
     Cost: the choice of the questions, and a replay and a fit for a copy of the session.
     """
-    prompt = Prompt(judge.prompt)
+    prompt = Prompt(judge.prompt, judge.image_size)
     _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
     is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
-    price = judge.price_of_tokens().in_batch()
-    about = _describe_batch(service, judge, price)
+    about = _describe_batch(service, judge)
 
     # The ids of the leases identify the requests.
     name, leases = _lease_questions(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
 
-    requests = BatchRequests(service, judge, name, about["facts"], prompt, price)
+    requests = BatchRequests(service, judge, name, about["facts"], prompt, judge.budget())
     try:
         write_file(file, partial(_write_requests, requests, leases))
     except BaseException:  # an interrupt must leave no batch, too
@@ -123,9 +122,7 @@ def write_batch(
     return _complete_batch(requests, annotator, about, file)
 
 
-def _describe_batch(
-    service: LabellingService, judge: LanguageModel, price: Price
-) -> dict[str, Any]:
+def _describe_batch(service: LabellingService, judge: LanguageModel) -> dict[str, Any]:
     """Describe a batch that is about to be written, for the later reading of its answers.
 
     The dict is stored with the batch. Its keys:
@@ -141,8 +138,8 @@ def _describe_batch(
         "model": judge.model,
         "facts": judge.facts(),
         "structured": judge.structured,
-        "price_in": price.price_in,
-        "price_out": price.price_out,
+        "price_in": judge.price_in,
+        "price_out": judge.price_out,
         "tokens": _TOKENS_NOT_COUNTED,
         "worst": service.study.worst,
         "orders": 2 if judge.both_orders else 1,
@@ -606,7 +603,8 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     if about["structured"]:
         meta["structured"] = True
     meta.update(form.facts(reading))
-    cost = Price(about["price_in"], about["price_out"]).of(tokens_in, tokens_out)
+    budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
+    cost = budget.cost_of(tokens_in, tokens_out)
     return form.verdict(reading, text, meta, {"cost": cost})
 
 

@@ -17,6 +17,7 @@ from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError, UnansweredError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
+from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.faults import Reason
 from sortnet.judges.unanswered import skipped_text
@@ -26,10 +27,9 @@ from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select
 from sortnet.messages import count, cut, note, printable
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
+from store.asking.patience import StorePatience
 from store.collections.collection_rows import LONGEST_NAME
 from store.runs.run import Run
-from store.service.costs import amounts
-from store.service.patience import StorePatience
 from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
 _ADDED_TOGETHER = 100  # further questions whose documents become items in one transaction
@@ -227,7 +227,7 @@ class RunJudge:
             judgements=judgements,
             n_stored=sum(self._answers.counts().values()),
             notify=notify,
-            on_progress=lambda text: progress(judge.progress(text)),
+            on_progress=progress,
         )
         self._n_failed = 0  # pairs at which the judge failed twice
         self._is_end_noted = False  # whether a message has told that nothing more is asked
@@ -287,7 +287,7 @@ class RunJudge:
     def facts(self) -> dict[str, Any]:
         """Return the numbers of answers and failures and the cost, for JSON.
 
-        `costs_in_all` is the cost of all stored answers by currency, of earlier processes too.
+        `cost_in_all` is the cost of all stored answers, of earlier processes too; None: not known.
         """
         return {
             "answers": self._answers.counts(),
@@ -295,7 +295,7 @@ class RunJudge:
             "skipped": dict(self._pool.skipped),
             "failed": self._n_failed,
             **self.judge.spent_facts(),
-            "costs_in_all": self._answers.costs(),
+            "cost_in_all": self._answers.cost(),
         }
 
     def text(self) -> str:
@@ -309,9 +309,9 @@ class RunJudge:
         spent = self.judge.spent_text()
         if spent:
             phrases.append(spent)
-        costs = self._answers.costs()
-        if costs:
-            phrases.append(f"all answers cost {amounts(costs)}")
+        cost = self._answers.cost()
+        if cost is not None:
+            phrases.append(f"all answers cost {amount(cost)}")
         return ", ".join(phrases)
 
     def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -358,7 +358,6 @@ class RunJudge:
             pool.is_last_attempt = attempt == ATTEMPTS
             pool.waiting = [self._question(split, pair) for pair in unanswered]
             if pool.waiting and not pool.is_over:
-                self.judge.restart_clock()
                 pool.ask_all(self._workers)
             targets = self._answers.targets(split)
             unanswered = [pair for pair in pairs if pair not in targets]

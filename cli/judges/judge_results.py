@@ -1,0 +1,49 @@
+"""Results about judges: what a dry run would send, and how `sortnet doctor` found a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from cli.printing.results import Result
+from sortnet.judges.budget import amount
+from sortnet.judges.estimate import DryRun
+from sortnet.judges.judge_check import EXPECTED, JudgeCheck
+from sortnet.messages import count
+
+
+def dry_run_result(runs: Sequence[DryRun]) -> Result:
+    """Make the result with a question for each judge, and the calls, tokens and cost."""
+    text: list[str] = []
+    for run in runs:
+        text += [f"{run.judge} would be sent to {run.to}:", "", run.question, ""]
+        text.append(f"every item once: {run.once}")
+        text.append(f"each further 100 questions: {run.hundred}")
+        if run.planned is not None:
+            text.append(f"{run.planned.pairs:,} answers: {run.planned}")
+        text.append("")
+    text.append("nothing was sent")
+    return Result("dry_run", [asdict(run) for run in runs], text=text)
+
+
+def judge_check_result(check: JudgeCheck) -> Result:
+    """Make the result of asking a judge one question."""
+    if check.fault is not None:
+        text = [f"{check.judge} at {check.to}: {' '.join(check.fault.split())}"]
+        return Result("judge", asdict(check), text=text)
+    text = [
+        f"{check.judge} at {check.to} answered in {check.milliseconds:,} ms",
+        f"answer       {check.answer}",
+        f"probability  {'none' if check.p is None else f'{check.p:.3g}'}",
+    ]
+    if check.calls:
+        tokens = count(check.tokens_in + check.tokens_out, "token")
+        text += [
+            f"JSON schema  {'yes' if check.structured else 'no'}",
+            f"calls        {check.calls}, {tokens}",
+            f"cost         {'not known' if check.cost is None else amount(check.cost)}",
+        ]
+    notes = []
+    if check.answer != EXPECTED:
+        notes.append(f"the answer to an easy question is {check.answer}, not {EXPECTED}")
+    return Result("judge", asdict(check), text=text, notes=notes)

@@ -1,0 +1,170 @@
+"""The result of `sortnet.sort`: the sorted items, and a ranker trained on the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlalchemy import URL
+
+from sortnet.core import I64
+from sortnet.items.given_items import GivenItems
+from sortnet.judges.budget import amount
+from sortnet.messages import count, printable
+from sortnet.preference.goal import Goal
+from sortnet.preference.intervals import Ranking
+from store.asking.machine import EndReason
+from store.store import open_store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from store.asking.item_ranker import ItemRanker
+
+
+@dataclass(frozen=True, eq=False)
+class SortedItems:
+    """The result of `sortnet.sort`.
+
+    Attributes:
+        frame: one row for each item that was passed, best first, indexed by the item's place in the
+            input. Its columns are `rank`, `item`, `low` and `high` (the 90 % interval of the rank),
+            `score` (in units of the noise of an answer), and `judgements` (the number of answers
+            about the item). If the goal is about top items, `in_top` is the probability that the
+            item is in the top; if there are groups, there is a column `group`.
+        name: name of the collection.
+        store: the store that has the collection. If `sort` was called without a store, it is a
+            temporary store, which is removed with the result.
+        reason: why the asking ended.
+        status: a line about the distance from the goal.
+        answered: number of answers in this call.
+        answered_in_all: number of answers in the collection, on which the ranking rests.
+        answered_by: {annotator: number of the annotator's answers in the collection}.
+        spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
+            is no language model.
+        cost_in_all: cost of the answers in the collection; None if no cost is known.
+        skipped: {annotator: {reason: number of skips of the judge in this call}}.
+        seed: seed of the ranker's training.
+        goal: the goal at which the asking was to stop; None: the goal of the collection.
+    """
+
+    frame: pd.DataFrame
+    name: str
+    store: URL = field(repr=False)
+    reason: EndReason
+    status: str
+    answered: int
+    answered_in_all: int
+    answered_by: Mapping[str, int]
+    spent: Mapping[str, Mapping[str, Any]]
+    cost_in_all: float | None = None
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    seed: int = field(default=0, repr=False)
+    goal: Goal | None = field(default=None, repr=False)
+
+    @property
+    def items(self) -> list[Any]:
+        """The items, best first."""
+        return list(self.frame["item"])
+
+    @cached_property
+    def ranker(self) -> ItemRanker:
+        """A ranker for further items, trained on the answers when it is first used.
+
+        Raises:
+            DataError: if the items have no features, or there are too few answers.
+
+        Cost: seconds; no judge is asked.
+        """
+        # Only whoever uses the ranker waits for torch.
+        from sortnet.config import Config
+        from sortnet.rankers.better_ranker import better_ranker
+        from store.asking.item_ranker import ItemRanker
+        from store.service.judged_queries import read_judged
+
+        with open_store(self.store, write=False) as store:
+            data = read_judged(store.collection(self.name), seed=self.seed)
+        return ItemRanker(better_ranker(data.train, data.vali, Config(seed=self.seed)))
+
+    def report(self, file: str | Path) -> None:
+        """Write an HTML page about the collection to a file; the page needs no network.
+
+        Raises:
+            SortNetError: if the file cannot be written.
+        """
+        from store.report.collection_page import write_collection_page
+
+        with open_store(self.store, write=False) as store:
+            write_collection_page(store.collection(self.name), file, goal=self.goal)
+
+    def __repr__(self) -> str:
+        return f"SortedItems({self.name!r}, {self.summary})"
+
+    def _repr_html_(self) -> str:
+        """Show the summary and the frame in a notebook."""
+        from html import escape
+
+        table: str = self.frame._repr_html_()  # type: ignore[operator]
+        return f"<p>{escape(printable(self.summary))}</p>{table}"
+
+    @property
+    def summary(self) -> str:
+        """The numbers of items and answers, who answered, costs, and the distance from the goal."""
+        by = ", ".join(f"{n} of {annotator}" for annotator, n in self.answered_by.items())
+        of_whom = f": {by}" if by else ""
+        answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all{of_whom})"
+        cost = ""
+        if self.cost_in_all is not None:
+            cost = f", {amount(self.cost_in_all)} spent in the collection"
+        return f"{count(len(self.frame), 'item')}, {answers}{cost}: {self.status}"
+
+
+def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
+    """Make the frame `SortedItems.frame`, with a row for each value that was passed.
+
+    Args:
+        ranking: the ranking of the collection's items.
+        given_items: the values that were passed to `sortnet.sort`, and their items.
+        ids: ids of the ranked items, in the order of the collection.
+    """
+    import pandas as pd
+
+    numbers = _numbers_in_collection(given_items, ids)
+    columns: dict[str, Any] = {
+        "rank": ranking.rank[numbers],
+        "item": pd.Series(list(given_items.values), dtype=object),
+        "low": ranking.low[numbers],
+        "high": ranking.high[numbers],
+        "score": ranking.score[numbers],
+        "judgements": ranking.judgements[numbers],
+    }
+    if ranking.among_top is not None:
+        columns["in_top"] = ranking.among_top[numbers]
+    frame = pd.DataFrame(columns)
+    groups = given_items.items.groups
+    if groups is not None:
+        frame.insert(0, "group", [groups[item] for item in given_items.number])
+    place_of_item = np.empty(len(ranking), np.int64)  # the inverse of the permutation `order`
+    place_of_item[ranking.order] = np.arange(len(ranking))
+    # Equal values that are one item stay in the order of the input.
+    best_first = np.argsort(place_of_item[numbers], kind="stable")
+    return frame.iloc[best_first]
+
+
+def _numbers_in_collection(given_items: GivenItems, ids: Sequence[str]) -> I64:
+    """Return for each passed value the number that its item has in the collection.
+
+    Several equal values may be one item.
+
+    Args:
+        given_items: the passed values, and their items.
+        ids: ids of the items, in the order of the collection.
+    """
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    id_of_item = given_items.items.ids
+    numbers = [number_of_id[id_of_item[item]] for item in given_items.number]
+    return np.array(numbers, np.int64)
