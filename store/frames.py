@@ -113,6 +113,7 @@ def judgements_frame(
         items: {id: group} of all items, in the order of their numbers.
         excluded: names of the excluded annotators.
     """
+    import pandas as pd
 
     ids = list(items)
     groups = list(items.values())
@@ -125,48 +126,12 @@ def judgements_frame(
         "excluded": [name in excluded for name in judgements.values("annotator")],
     }
     stored = {name: judgements.values(name) for name in JUDGEMENT_COLUMNS if name not in computed}
-    return _frame_with_times({**stored, **computed}, JUDGEMENT_COLUMNS)
-
-
-def _times(seconds: list[Any]) -> pd.Series[Any]:
-    """Make a column of times from seconds since 1970."""
-    import pandas as pd
-
-    floats = pd.Series(seconds, dtype="float64")
-    return pd.to_datetime(floats, unit="s", utc=True).astype(_TIME)
-
-
-def _queries_of(documents: I64, first_documents: I64) -> I64:
-    """Return the index of the query that each document belongs to.
-
-    The query of a document is the last query that begins at the document or before it.
-
-    Args:
-        documents: numbers of documents.
-        first_documents: the number of the first document of each query, ascending.
-
-    >>> _queries_of(np.array([0, 2, 3]), first_documents=np.array([0, 3])).tolist()
-    [0, 0, 1]
-    """
-    n_begun = np.searchsorted(first_documents, documents, side="right")
-    return n_begun - 1
-
-
-def _frame_with_times(values: dict[str, list[Any]], dtypes: dict[str, str]) -> pd.DataFrame:
-    """Make a frame of columns, in which the column `at` is converted to times.
-
-    Args:
-        values: {column: values}; the values of `at` are seconds since 1970.
-        dtypes: {column: dtype} in the order of the frame's columns.
-    """
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    for name, dtype in dtypes.items():
-        if name == "at":
-            columns[name] = _times(values[name])
-        else:
-            columns[name] = pd.Series(values[name], dtype=dtype)
+    values: dict[str, Any] = {**stored, **computed}
+    seconds = pd.Series(values["at"], dtype="float64")
+    values["at"] = pd.to_datetime(seconds, unit="s", utc=True)
+    columns = {
+        name: pd.Series(values[name], dtype=dtype) for name, dtype in JUDGEMENT_COLUMNS.items()
+    }
     return pd.DataFrame(columns)
 
 
@@ -239,7 +204,8 @@ def pair_columns(
     """
     winner = table[:, 0]
     loser = table[:, 1]
-    query = _queries_of(winner, first_documents)
+    # The query of a document is the last query that begins at the document or before it.
+    query = np.searchsorted(first_documents, winner, side="right") - 1
     first_document = first_documents[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),

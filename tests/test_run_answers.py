@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from cli_helpers import invoke
 from collection_helpers import ON_SQLITE, made_items
 from PIL import Image
 from sqlalchemy import delete
@@ -187,6 +188,19 @@ def test_a_long_command_of_several_lines_is_an_annotator(store: Store) -> None:
     ask(judge_of(run, Function(first_text, name=name)), [0], [1])
     (annotator,) = store.collection(run.collection).annotators()
     assert annotator.name.startswith("python -c 'xxx") and len(annotator.name) == 200
+
+
+READING = ["items show", "annotators list", "judgements list", "judgements export", "ranking"]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("words", READING)
+def test_a_collection_without_items_is_read_in_one_line(store: Store, url: str, words: str) -> None:
+    name = RunAnswers(start(store), create=True).collection.name
+    result = invoke(*words.split(), name, "--store", url)
+    is_refused = result.exit_code == 2 and "there must be two to compare" in result.stderr
+    assert is_refused or result.exit_code == 0
+    assert "bug in SortNet" not in result.stderr
 
 
 @ON_SQLITE

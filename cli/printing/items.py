@@ -115,7 +115,7 @@ def items_result(items: Items, limit: int) -> Result:
     """Make the result with a line for each of the first `limit` items of a collection."""
     numbers = range(min(limit, len(items)))
     ids = [printable(items.ids[number]) for number in numbers]
-    longest_id = max(map(len, ids))
+    longest_id = max(map(len, ids), default=0)  # a run that has asked nothing yet has no items
     line_width = width() or DEFAULT_WIDTH
     lines = []
     for number, item_id in zip(numbers, ids, strict=True):

@@ -215,7 +215,6 @@ class RunJudge:
         self._seed = run.seed
         self._again = again
         self._closed = closed
-        self._notify = notify
         self._workers: list[Worker] = []
         self._connections = ExitStack()
         self._answers = RunAnswers(run, create=True)
@@ -390,7 +389,7 @@ class RunJudge:
             raise self._failure(fault, stored)
         if why_no_more and not self._is_end_noted:
             self._is_end_noted = True
-            self._notify(f"{why_no_more}: {stored}, and are learned from")
+            pool.notify(f"{why_no_more}: {stored}, and are learned from")
 
     def _failure(self, fault: str, stored: str) -> BaseException:
         """Make the error that reports a fault of the judge, and tells how to resume the run.

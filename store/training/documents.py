@@ -113,7 +113,12 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
             feature_names = tuple(str(number + 1) for number in range(part.n_features))
         missing = (None,) * len(ids)
         return Items(
-            *(tuple(ids), missing, missing, missing, part.features, feature_names),
+            ids=tuple(ids),
+            texts=missing,
+            images=missing,
+            audio=missing,
+            features=part.features,
+            feature_names=feature_names,
             source=part.source,
             groups=tuple(qids),
         )
