@@ -16,7 +16,7 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     """Make the result with a question for each judge, and the calls, tokens and cost."""
     text: list[str] = []
     for run in runs:
-        text += [f"{run.judge} would be sent to {run.to}:", "", run.question, ""]
+        text += [f"a question to {_name(run)}:", "", run.question, ""]
         text.append(f"every item once: {run.once}")
         text.append(f"each further 100 questions: {run.hundred}")
         if run.planned is not None:
@@ -26,13 +26,18 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     return Result("dry_run", [asdict(run) for run in runs], text=text)
 
 
+def _name(judge: DryRun | JudgeCheck) -> str:
+    """Name a judge, with its server; the name of a program is its command."""
+    return judge.judge if judge.judge == judge.to else f"{judge.judge} at {judge.to}"
+
+
 def judge_check_result(check: JudgeCheck) -> Result:
     """Make the result of asking a judge one question."""
     if check.fault is not None:
-        text = [f"{check.judge} at {check.to}: {' '.join(check.fault.split())}"]
+        text = [f"{_name(check)}: {' '.join(check.fault.split())}"]
         return Result("judge", asdict(check), text=text)
     text = [
-        f"{check.judge} at {check.to} answered in {check.milliseconds:,} ms",
+        f"{_name(check)} answered in {check.milliseconds:,} ms",
         f"answer       {check.answer}",
         f"probability  {'none' if check.p is None else f'{check.p:.3g}'}",
     ]

@@ -101,9 +101,9 @@ class LanguageModel:
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
         for name in ("model", "server", "prompt"):
-            check_type(name, getattr(self, name), str, "text")
+            check_type(name, getattr(self, name), str, "no text")
         for name in ("structured", "logprobs", "both_orders"):
-            check_type(name, getattr(self, name), bool, "true or false")
+            check_type(name, getattr(self, name), bool, "neither true nor false")
         check_whole_number("image_size", self.image_size, least=SMALLEST_SIDE)
         check_whole_number("max_calls", self.max_calls)
         check_number("max_cost", self.max_cost, may_be_zero=False)

@@ -63,12 +63,12 @@ def check_type(name: str, value: object, kind: type, words: str) -> None:
         name: name of the argument, with which the message begins.
         value: value of the argument.
         kind: type of the value.
-        words: the type in words, such as `text`.
+        words: what another value is, such as `no text`.
 
-    >>> check_type("model", "qwen3", str, "text")
+    >>> check_type("model", "qwen3", str, "no text")
     """
     if value is not None and not isinstance(value, kind):
-        raise SortNetError(f"{name}: {shown(value)} is no {words}")
+        raise SortNetError(f"{name}: {shown(value)} is {words}")
 
 
 def _is_whole(value: object) -> TypeGuard[int]:

@@ -73,7 +73,7 @@ class Program:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_type("command", self.command, str, "text")
+        check_type("command", self.command, str, "no text")
         split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
