@@ -41,7 +41,7 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 ANSWERS = ROOT / "docs/how-to/answers.md"
 OWN_DATA = ROOT / "docs/how-to/own-data.md"
-MODELS = ROOT / "docs/how-to/models.md"
+MACHINES = ROOT / "docs/how-to/machines.md"
 COMMANDS = dict(walk())
 
 PAGES_RUN = [
@@ -131,7 +131,7 @@ def test_every_example_that_is_not_run_is_still_there():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES_RUN if page not in (TUTORIAL, OWN_DATA, MODELS, ANSWERS)],
+    [page for page in PAGES_RUN if page not in (TUTORIAL, OWN_DATA, MACHINES, ANSWERS)],
     ids=id_of,
 )
 def test_the_commands_of_a_page_run(page, home, quick_training, request):
@@ -139,29 +139,30 @@ def test_the_commands_of_a_page_run(page, home, quick_training, request):
 
 
 @pytest.mark.slow
-def test_texts_are_ranked_by_a_language_model_as_the_page_says(home, quick_training):
+def test_machines_answer_as_the_page_says(home, quick_training):
     # Words: by probabilities without errors the goal would be reached before the batch is written.
     model = Model(lambda text: len(text) / 50, logprobs=False)
-    real = model.reply
-    model.reply = lambda body, headers: real(body | {"model": "judge"}, headers)  # type: ignore[method-assign]
+    said: dict[str, str] = {}
+    names: dict[str, object] = {}
     n_in_batch = 0
     with serving(model) as url:
-        for block in blocks(MODELS):
-            text = block.text.replace("http://localhost:8000", url)
-            if block.kind == "toml":  # its first line is a comment with the name of the file
-                Path(text.split()[1]).write_text(text)
-            for typed, _ in replace(block, text=text).typed if block.kind == "console" else ():
-                said = run(typed)
+        for block in blocks(MACHINES):
+            block = replace(block, text=block.text.replace("http://localhost:8000", url))
+            if block.kind == "python":
+                run_python(block, MACHINES, names)
+            for typed, _ in block.typed if block.kind == "console" else ():
+                said[typed] = run(typed)
                 if "--write-batch" in typed:
                     n_in_batch = answer_batch(model)
     assert n_in_batch == 12
     assert 20 < len(model.prompts) <= 100
     assert "Which number is greater?" in model.prompts[0]  # by `sortnet doctor`
     assert "Which is longer?" in model.prompts[1]
-    ranked = [line.split(",")[1] for line in said.splitlines()[1:]]
-    assert sorted(ranked) == ["draft-1", "draft-10", "draft-4", "draft-50"]
     report = Path("report.html").read_text()
-    assert "Which is longer?" in report and f"{len(model.prompts) - 1 + n_in_batch}, " in report
+    assert "Which is longer?" in report
+    ranked = said["sortnet rank by-asking tomorrow.csv"].splitlines()[1:]
+    assert len(ranked) == 8
+    assert names["result"].items[0].startswith("Read the manual first")
 
 
 def answer_batch(model: Model) -> int:
