@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import os
-import re
 import signal
 import time
 from pathlib import Path
