@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -11,6 +12,7 @@ import numpy as np
 
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.model import Posterior
 from sortnet.preference.plan import Plan
 from sortnet.preference.rule import Beliefs, Free, openness
 
@@ -50,6 +52,29 @@ class _Share(NamedTuple):
     chooser: _Chooser
 
 
+@dataclass
+class _KeptBeliefs:
+    """The beliefs after a fit, with the answers since then as if they had been as expected.
+
+    Attributes:
+        posterior: the posterior of the fit.
+        set_size: number of items of the questions that the beliefs are for.
+        beliefs: the beliefs.
+        n_expected: number of answers since the fit that the beliefs include.
+    """
+
+    posterior: Posterior
+    set_size: int
+    beliefs: Beliefs
+    n_expected: int = 0
+
+    def expect_answers(self, answers: Sequence[tuple[int, ...]]) -> None:
+        """Include the answers since the fit, of which each is the numbers of its items."""
+        for items in answers[self.n_expected :]:
+            self.beliefs.expect_answer(items)
+        self.n_expected = len(answers)
+
+
 class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
@@ -64,6 +89,7 @@ class SessionAsking:
         self._fitting = fitting
         self._history = fitting.history
         self._n_asked = 0
+        self._kept: _KeptBeliefs | None = None
         self._shares = self._table_of_shares()
 
     def _table_of_shares(self) -> tuple[_Share, ...]:
@@ -159,17 +185,25 @@ class SessionAsking:
         return all(pair not in taken and pair in self._plan.pairs for pair in judgement.pairs)
 
     def _beliefs(self, request: _Request) -> Beliefs:
-        """Collect what the rule chooses from; open questions count as if they were answered."""
+        """Collect what the rule chooses from; open questions count as if they were answered.
+
+        The beliefs after the last fit are kept until the next fit, with the answers since then.
+        """
         posterior = self._fitting.fits.choosing
-        beliefs = Beliefs.of(
-            posterior,
-            self._plan.groups,
-            openness(posterior, self._plan.groups, self._plan.goal.top, request.set_size),
-            self._history.seen(holdout=False),
-            self._fitting.scale_of(request.annotator),
-            request.rng,
-        )
-        for items in [*self._fitting.unfitted(), *sorted(request.taken)]:
+        scale = self._fitting.scale_of(request.annotator)
+        kept = self._kept
+        if kept is None or kept.posterior is not posterior or kept.set_size != request.set_size:
+            openness_of_items = openness(
+                posterior, self._plan.groups, self._plan.goal.top, request.set_size
+            )
+            n_seen = self._history.seen(holdout=False)
+            beliefs = Beliefs.of(
+                posterior, self._plan.groups, openness_of_items, n_seen, scale, request.rng
+            )
+            self._kept = kept = _KeptBeliefs(posterior, request.set_size, beliefs)
+        kept.expect_answers(self._fitting.unfitted())
+        beliefs = kept.beliefs.copy(scale)
+        for items in sorted(request.taken):
             beliefs.expect_answer(items)
         return beliefs
 

@@ -19,8 +19,7 @@ from sortnet.preference.study import Study
 
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
 _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
-_UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
-_UNFITTED_OF_ITEMS = 50  # and of more items, after 1/50 of their number at least
+_UNFITTED_SHARE = 20  # a fit is due after 1/20 more events; of many items, 1/20 of their number
 _FIRST_MILESTONE = 8
 _SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
@@ -29,17 +28,17 @@ _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 def milestone(n_events: int) -> int:
     """Return the number of events after which hyperparameters were last chosen.
 
-    They are chosen after 8 events, and then each time there are a quarter more. The result depends
-    on the number of events only, so that a replay chooses the same hyperparameters.
+    They are chosen after 8 events, and then each time there are half as many more. The result
+    depends on the number of events only, so that a replay chooses the same hyperparameters.
 
-    >>> [milestone(n_events) for n_events in (7, 8, 9, 10, 100)]
-    [0, 8, 8, 10, 97]
+    >>> [milestone(n_events) for n_events in (7, 8, 11, 12, 100)]
+    [0, 8, 8, 12, 90]
     """
     last = 0
     next_milestone = _FIRST_MILESTONE
     while next_milestone <= n_events:
         last = next_milestone
-        next_milestone += next_milestone // 4
+        next_milestone += next_milestone // 2
     return last
 
 
@@ -114,9 +113,9 @@ class SessionFitting:
         """Whether a fit is due after 5 % more events than were fitted.
 
         For up to 300 items it is due after each event at first. Of more items, whose fits take
-        longer, there are 2 % of their number of new events at least.
+        longer, there are 5 % of their number of new events at least.
         """
-        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_OF_ITEMS
+        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_SHARE
         n_unfitted = len(self.history.events) - n_fitted
         return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 
@@ -202,11 +201,10 @@ class SessionFitting:
         gold = self._study.gold_pairs()
         usable, everything = usable.with_gold(gold), everything.with_gold(gold)
         last_milestone = milestone(at)
-        start: F64 | None = None
+        start = None if before is None else before.choosing.scores
         if before is not None and before.milestone == last_milestone:
             prior = before.prior
             annotators = before.choosing.annotators.padded(n_annotators)
-            start = before.choosing.scores
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
         # Features that have earned nothing decide no order, but may tell whom to ask about first.
@@ -217,7 +215,7 @@ class SessionFitting:
             return Fits(choosing, choosing, at, at, last_milestone, prior)
         if before is not None and not ranking:
             return Fits(choosing, before.all, at, before.all_at, last_milestone, prior)
-        of_all = self._posterior(everything, prior, annotators, start, at)
+        of_all = self._posterior(everything, prior, annotators, choosing.scores, at)
         return Fits(choosing, of_all, at, at, last_milestone, prior)
 
     def _posterior(
