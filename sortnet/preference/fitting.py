@@ -19,7 +19,8 @@ from sortnet.preference.study import Study
 
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
 _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
-_UNFITTED_SHARE = 20  # a fit is due after 1/20 more events; of many items, 1/20 of their number
+_UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
+_UNFITTED_OF_ITEMS = 10  # and of more than a few items, after 1/10 of their number at least
 _FIRST_MILESTONE = 8
 _SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
@@ -113,9 +114,9 @@ class SessionFitting:
         """Whether a fit is due after 5 % more events than were fitted.
 
         For up to 300 items it is due after each event at first. Of more items, whose fits take
-        longer, there are 5 % of their number of new events at least.
+        longer, there are 10 % of their number of new events at least.
         """
-        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_SHARE
+        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_OF_ITEMS
         n_unfitted = len(self.history.events) - n_fitted
         return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 

@@ -125,7 +125,7 @@ class Session:
     def is_due(self, n_fitted: int) -> bool:
         """Whether a fit is due, if the first `n_fitted` events are fitted: after 5 % more events.
 
-        Few events are fitted one by one, but of many items, 5 % of their number together.
+        Few events are fitted one by one, but of many items, 10 % of their number together.
         """
         return self._fitting.is_due(n_fitted)
 
@@ -180,14 +180,14 @@ class Session:
             k: number of questions.
             busy: pairs of items that must not be asked now, each with the lower number first.
             set_size: number of items of a question. If None, it is the session's set size.
-            wait: whether to wait for a fit that is due and takes more than a few milliseconds; if
-                not, another thread must call `refit` from time to time.
+            wait: whether to wait for a fit that is due; if not, another thread must call `refit`
+                from time to time.
 
         Cost: a few milliseconds. Each time there are 5 % more events, a fit is added; in between,
         answers count as if they had been as expected.
         """
         n_items_of_question = self.set_size if set_size is None else checked_set_size(set_size)
-        if wait or self._fitting.is_quick:
+        if wait:
             # The session's lock is not held yet, because a fit in another thread needs it.
             self._fitting.fit_if_due()
         with self._lock:

@@ -32,6 +32,7 @@ _FUTURES_OF_ALL, _HOPELESS = 40, 0.05
 _OPEN = 0.1  # a place is open if it is wrong or right with at least this probability
 _LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
+_PAIRS_OF_FUTURE = 2_000  # and in a future that is drawn, from at most this number
 _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
 
 
@@ -164,7 +165,14 @@ class Distance(NamedTuple):
     reached: bool
 
 
-def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Distance:
+def distance(
+    posterior: Posterior,
+    groups: Groups,
+    goal: Goal,
+    *,
+    seed: int = 0,
+    most_pairs: int = _MANY_PAIRS,
+) -> Distance:
     """Measure the distance of all groups from the goal. Each group must reach a top.
 
     Args:
@@ -172,6 +180,7 @@ def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         groups: the groups of the items.
         goal: the goal of the session.
         seed: the seed of the pairs from which the share of wrong pairs is estimated.
+        most_pairs: the most pairs from which the share is estimated.
 
     Cost: a look at 20,000 pairs at most; for a goal of top items, a partition of the scores in each
     draw of the posterior.
@@ -180,16 +189,16 @@ def distance(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         tops = [_of_top(posterior, members, goal) for members in groups.members]
         wrong, sure, reached = np.array(tops).T
         return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
-    mean, variance = posterior.difference(*_compared_pairs(groups, seed))
+    mean, variance = posterior.difference(*_compared_pairs(groups, seed, most_pairs))
     wrong_share = _wrong_share(mean, variance, posterior.tie_threshold)
     return Distance(wrong_share, 1.0, wrong_share <= goal.wrong)
 
 
-def _compared_pairs(groups: Groups, seed: int) -> tuple[I64, I64]:
-    """Return all pairs within groups; if these are many, 20,000 random ones."""
-    if groups.n_pairs <= _MANY_PAIRS:
+def _compared_pairs(groups: Groups, seed: int, most: int) -> tuple[I64, I64]:
+    """Return all pairs within groups; if these are more than `most`, random ones."""
+    if groups.n_pairs <= most:
         return groups.every
-    return groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
+    return groups.draw(np.random.default_rng(seed), most)
 
 
 def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
@@ -312,7 +321,7 @@ def _order_in_future(
         posterior, groups, goal, seed: as in `questions_left`.
         truth: (n,) the draw of the scores that is taken as the truth of this future.
     """
-    i, j = _compared_pairs(groups, seed)
+    i, j = _compared_pairs(groups, seed, _PAIRS_OF_FUTURE)
     mean, variance = posterior.difference(i, j)
     surprise = truth[i] - truth[j] - mean
 
@@ -374,7 +383,7 @@ def near_ties(
     for _ in range(_FUTURES_OF_ALL):
         scores = posterior.scores + root @ rng.standard_normal(n)
         future = replace(posterior, scores=scores, draws=scores + noise, covariance=floor)
-        n_reached += distance(future, groups, goal, seed=seed).reached
+        n_reached += distance(future, groups, goal, seed=seed, most_pairs=_PAIRS_OF_FUTURE).reached
     if n_reached >= _HOPELESS * _FUTURES_OF_ALL:
         return None
     last = replace(posterior, draws=posterior.scores + noise, covariance=floor)

@@ -155,6 +155,7 @@ class Judging(WorkerPool[Lease]):
         try:
             with self.judge.open_connections():
                 self._workers = self.judge.make_workers()
+                self.service.fits_beside = len(self._workers) > 1
                 try:
                     yield self
                 finally:

@@ -94,6 +94,8 @@ class LabellingService:
         remaining: the distance from the goal by the last fit.
         fault: the error of the last fit; empty if there was none.
         last_number: the number of the last judgement that was read.
+        fits_beside: whether no question waits for a fit, so that several workers have something to
+            do. If not, a question about few items waits for the fit that is due.
 
     Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
     new ones.
@@ -122,6 +124,7 @@ class LabellingService:
         self._remaining_lock = threading.Lock()
         self._pause_until = 0.0
         self.fault = ""
+        self.fits_beside = False
         self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
@@ -372,9 +375,13 @@ class LabellingService:
             self._fitting.join(_LONGEST_WAIT)
 
     def fit_if_due(self) -> None:
-        """Fit the model in this thread, if a fit is due by the number of new answers."""
+        """Fit the model, or let a thread do so, if a fit is due by the number of new answers."""
         session = self.session
-        if session.is_due(session.events - self._n_unfitted):
+        if not session.is_due(session.events - self._n_unfitted):
+            return
+        if self.fits_beside:
+            self.keep_fitted()
+        else:
             self._fit()
 
     def settle(self) -> None:
@@ -511,7 +518,8 @@ class LabellingService:
         # The session does not know items that were added after it was started. A pair has its
         # higher item number last.
         busy = {(low, high) for low, high in leased_pairs if high < self.session.n_items}
-        return self.session.ask(annotator, k, busy=busy, wait=False)
+        wait = self.session.quick and not self.fits_beside
+        return self.session.ask(annotator, k, busy=busy, wait=wait)
 
     def _renew_and_lease(
         self, annotator: str, n_questions: int, live_leases: Sequence[Lease]
