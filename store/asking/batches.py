@@ -26,13 +26,21 @@ from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, 
 from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
+from sortnet.judges.asked_question import AskedQuestion
+from sortnet.judges.batch_lines import (
+    AnswerLine,
+    RequestId,
+    answer_lines,
+    is_same_model,
+    request_line,
+)
 from sortnet.judges.budget import Budget
 from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.faults import Failure, Reason, failure_in
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
+from sortnet.judges.model_server import TOPS
 from sortnet.judges.prompts import Prompt
-from sortnet.judges.request import without_secrets
+from sortnet.judges.request import request_body, without_secrets
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
 from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable
@@ -40,20 +48,16 @@ from sortnet.preference import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.question_set import question_set
 from sortnet.preference.session import Session
-from store.asking.batch_requests import BatchRequests
-from store.asking.machine import mark_model
+from store.asking.machine import asked_question_of, mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService, new_session
 
 LARGEST_BATCH = 50_000  # most requests that providers accept in a file
-_ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 _TOGETHER = 200  # lines of answers that are stored in one transaction
-_RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit its length
 _LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
-_TOKENS_NOT_COUNTED = 0  # stands for the mean tokens of a prompt until all prompts are written
 
 
 class _AnotherModelError(SortNetError):
@@ -104,25 +108,30 @@ def write_batch(
     _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
     is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
-    about = _describe_batch(service, judge)
-
-    # The ids of the leases identify the requests.
-    name, leases = _lease_questions(service, annotator, n, about)
+    questions = _choose_questions(service, annotator, n)
+    estimate, limit = _within_limits(service, judge, prompt, questions)
+    if limit and not estimate.pairs:
+        raise SortNetError(f"{limit} allows no question")
+    about = _describe_batch(service, judge, estimate)
+    name, leases = _lease_questions(service, annotator, questions[: estimate.pairs], about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
-
-    requests = BatchRequests(service, judge, name, about["facts"], prompt, judge.budget())
+    lines = _request_lines(service, judge, prompt, name, leases)
     try:
-        write_file(file, partial(_write_requests, requests, leases))
+        write_file(file, partial(_write_lines, lines))
     except BaseException:  # an interrupt must leave no batch, too
         collection.remove_batch(name)
         if is_new_annotator:
             collection.forget(annotator)
         raise
-    return _complete_batch(requests, annotator, about, file)
+    if len(leases) < estimate.pairs:  # other processes have leased some of the questions
+        estimate, _ = _within_limits(service, judge, prompt, [lease.question for lease in leases])
+    return WrittenBatch(name, annotator, len(leases), estimate, file, limit)
 
 
-def _describe_batch(service: LabellingService, judge: LanguageModel) -> dict[str, Any]:
+def _describe_batch(
+    service: LabellingService, judge: LanguageModel, estimate: CallEstimate
+) -> dict[str, Any]:
     """Describe a batch that is about to be written, for the later reading of its answers.
 
     The dict is stored with the batch. Its keys:
@@ -140,35 +149,70 @@ def _describe_batch(service: LabellingService, judge: LanguageModel) -> dict[str
         "structured": judge.structured,
         "price_in": judge.price_in,
         "price_out": judge.price_out,
-        "tokens": _TOKENS_NOT_COUNTED,
+        "tokens": estimate.tokens_in // max(estimate.calls, 1),
         "worst": service.study.worst,
         "orders": 2 if judge.both_orders else 1,
     }
 
 
-def _complete_batch(
-    requests: BatchRequests, annotator: str, about: Mapping[str, Any], file: str
-) -> WrittenBatch:
-    """Release the questions beyond the limits, and store facts about the written requests.
+def _within_limits(
+    service: LabellingService, judge: LanguageModel, prompt: Prompt, questions: Sequence[Question]
+) -> tuple[CallEstimate, str]:
+    """Estimate what the first questions take, as many as the limits of the model allow.
 
-    Args:
-        requests: the requests, which were written to `file`.
-        annotator: name under which the model's answers are stored.
-        about: the description of the batch, see `_describe_batch`.
-        file: path of the requests.
+    Returns:
+        The estimate, whose `pairs` is the number of questions, and the limit that the next question
+        would exceed, in words; empty if all questions are within the limits.
     """
-    service = requests.service
-    _release_left_out(service.collection, annotator, requests)
-    mean_tokens = requests.totals.tokens_in // requests.totals.n_requests
-    service.collection.set_batch(requests.batch, {**about, "tokens": mean_tokens})
-    return WrittenBatch(
-        requests.batch,
-        annotator,
-        requests.n_questions,
-        requests.estimate(),
-        file,
-        limit=requests.limit,
-    )
+    budget = judge.budget()
+    estimate = CallEstimate(0, 0, 0, 0, None)
+    n_characters = tokens_out = n_calls = 0
+    for n_questions, question in enumerate(questions, 1):
+        for asked in _in_orders(service, judge, Lease("", question, "", 0.0)):
+            n_characters += len(prompt.of(asked))
+            tokens_out += AnswerForm.of(asked).tokens
+            n_calls += 1
+        tokens_in = n_characters // CHARACTERS
+        cost = budget.cost_of(tokens_in, tokens_out)
+        limit = budget.exceeded_by(n_calls, cost)
+        if limit:
+            return estimate, limit
+        estimate = CallEstimate(n_questions, n_calls, tokens_in, tokens_out, cost)
+    return estimate, ""
+
+
+def _in_orders(
+    service: LabellingService, judge: LanguageModel, lease: Lease
+) -> list[AskedQuestion]:
+    """Write a question as the model reads it, once for each order in which it is asked."""
+    orders = (False, True) if judge.both_orders else (False,)
+    return [asked_question_of(service, lease, turned=turned) for turned in orders]
+
+
+def _request_lines(
+    service: LabellingService,
+    judge: LanguageModel,
+    prompt: Prompt,
+    batch: str,
+    leases: Sequence[Lease],
+) -> Iterator[str]:
+    """Yield a line for each request of a batch; the ids of the leases identify the requests."""
+    for lease in leases:
+        for order, asked in enumerate(_in_orders(service, judge, lease), 1):
+            body = request_body(
+                judge.model,
+                prompt.messages(asked),
+                judge.request,
+                response_format=AnswerForm.of(asked).response_format if judge.structured else None,
+                n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number of log-probabilities
+            )
+            yield request_line(RequestId(batch, lease.id, order), body)
+
+
+def _write_lines(lines: Iterator[str], path: Path) -> None:
+    """Write lines to a file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(lines)
 
 
 def _refuse_batch(
@@ -195,25 +239,6 @@ def _refuse_batch(
     why_not = prompt.why_not_about(service.study.set_size)
     if why_not:
         raise SortNetError(f"{judge.model} {why_not}")
-
-
-def _write_requests(requests: BatchRequests, leases: Sequence[Lease], path: Path) -> None:
-    """Write the requests about leased questions to a file.
-
-    Raises:
-        SortNetError: if a limit allows not even one question.
-    """
-    with path.open("w", encoding="utf-8", newline="") as lines:
-        lines.writelines(requests.lines(leases))
-    if not requests.n_questions:
-        raise SortNetError(f"{requests.limit} allows no question")
-
-
-def _release_left_out(collection: Collection, annotator: str, requests: BatchRequests) -> None:
-    """Release the leased questions that would have exceeded a limit."""
-    ids = [lease.id for lease in requests.left_out]
-    for start in range(0, len(ids), _RELEASED_TOGETHER):
-        collection.release(annotator, ids[start : start + _RELEASED_TOGETHER])
 
 
 def _store_verdict(
@@ -502,31 +527,29 @@ def _lines_of_file(file: str) -> Iterator[AnswerLine | Fault]:
 
 
 def _lease_questions(
-    service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
+    service: LabellingService,
+    annotator: str,
+    questions: Sequence[Question],
+    about: Mapping[str, Any],
 ) -> tuple[str, list[Lease]]:
-    """Lease up to n questions for a new batch, and return the batch's name and the leases.
+    """Lease questions for a new batch, and return the batch's name and the leases.
 
-    The name is empty if there is no question: then no batch is made.
+    A question that another process has leased meanwhile is left out. Without a question no batch is
+    made, and the name is empty.
 
     Args:
         about: the description of the batch, see `_describe_batch`.
     """
+    if not questions:
+        return "", []
     collection = service.collection
-    leases: list[Lease] = []
-    name = ""
-    for _ in range(_ATTEMPTS):
-        questions = _choose_questions(service, annotator, n - len(leases))
-        if not questions:
-            break
-        # Other processes may lease some of these questions first; then more questions are chosen.
-        with collection.locked():
-            if not name:
-                name = collection.add_batch(annotator, dict(about))
-            leases += collection.lease(
-                annotator, questions, math.inf, after=service.last_number, batch=name
-            )
-        if len(leases) == n:
-            break
+    with collection.locked():
+        name = collection.add_batch(annotator, dict(about))
+        leases = collection.lease(
+            annotator, questions, math.inf, after=service.last_number, batch=name
+        )
+        if not leases:
+            collection.remove_batch(name)
     return name, leases
 
 

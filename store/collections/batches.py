@@ -68,12 +68,6 @@ class BatchRows(AnnotatorRows):
             connection.execute(insert(BatchRow), row)
         return name
 
-    def set_batch(self, name: str, about: dict[str, Any]) -> None:
-        """Set the facts that are stored with each answer to a batch."""
-        change = update(BatchRow).where(*self._is_batch(name)).values(about=about)
-        with self.locked() as connection:
-            connection.execute(change)
-
     def remove_batch(self, name: str) -> None:
         """Take back the questions of a batch that was never sent, and remove the batch."""
         with self.locked() as connection:
