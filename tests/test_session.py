@@ -434,10 +434,9 @@ def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
     session, other = Session(None, n, seed=0), Session(None, n, seed=0)
     for k in range(30):
         (q,) = session.ask("ana")
-        assert q.model >= k - (0 if n == 20 else 4)
+        assert q.model >= k - (0 if n == 20 else n // 10 - 1)
         judgement = q.answered("ana", by_truth(range(n), q))
         session.tell(judgement)
         other.tell(judgement)
-        # Only a few milliseconds may pass here: more items are left to another thread.
         (question,) = other.ask("ana", wait=False)
-        assert question.model == (k + 1 if n == 20 else 0)
+        assert question.model == 0  # the fits are left to another thread
