@@ -356,3 +356,19 @@ def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> No
     standard_error = float(np.sqrt(np.mean(p * (1 - p)) / len(p)))
     assert abs(p.mean() - is_right.mean()) < 0.05 + 2 * standard_error
     assert is_right.mean() > 0.5
+
+
+def test_a_group_of_the_size_of_a_question_is_not_asked_about_again_and_again():
+    session = Session(None, 8, groups="aaaabbbb", set_size=4, repeats=0, holdout=0)
+    asked = []
+    while questions := session.ask("model"):
+        (question,) = questions
+        asked.append(frozenset(question.items))
+        places = sorted(range(len(question.items)), key=lambda place: -question.items[place])
+        worst = places[-1] if len(places) > 2 else None
+        session.tell(question.answered_by_place("model", places[0], worst))
+    assert {frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7})} <= {*asked}
+    # The two items of each group that were neither best nor worst are then a pair.
+    assert sorted(map(len, asked)) == [2, 2, 4, 4]
+    order = session.ranking().order.tolist()
+    assert [item for item in order if item < 4] == [3, 2, 1, 0]

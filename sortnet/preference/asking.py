@@ -217,6 +217,9 @@ class SessionAsking:
             return None
         askable = self._askable(request)
         items = beliefs.grown(pair, request.set_size, request.free, askable, request.rng)
+        if len(items) > 2 and self._history.has_answered(request.annotator, items):
+            # Of a small group only the pair is left that was named neither best nor worst.
+            items = pair
         return self._shuffled_question(request.annotator, items, "informative")
 
     def _choose_uniform(self, request: _Request) -> Question | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -96,6 +96,14 @@ class History:
         """Whether the annotator has answered about two items, or skipped them."""
         key = key_of(min(i, j), max(i, j))
         return self._n_compared[self.annotators.get(annotator, -1), key] > 0
+
+    def has_answered(self, annotator: str, items: Sequence[int]) -> bool:
+        """Whether a live answer of the annotator is about exactly these items, in any places."""
+        rows = self._live_rows(annotator)
+        is_among = np.isin(self.events.items[rows], items)
+        has_all = is_among.sum(axis=1) == len(items)
+        has_others = (self.events.items[rows] >= 0).sum(axis=1) > len(items)
+        return bool((has_all & ~has_others).any())
 
     def n_annotators_of(self, keys: I64) -> I64:
         """Count the annotators who have answered about each pair or skipped it, (p,).
