@@ -76,6 +76,14 @@ def test_a_file_has_all_of_a_language_model():
         assert getattr(judge, field.name) != getattr(defaults, field.name), field.name
 
 
+def test_the_text_null_leaves_a_parameter_of_the_request_out(folder):
+    Path("j.toml").write_text(
+        'model = "judge"\nserver = "http://localhost"\nrequest = {temperature = "null", seed = 1}\n'
+    )
+    model = LanguageModel.from_file("j.toml")
+    assert model.request == {"temperature": None, "seed": 1}
+
+
 def test_a_file_with_a_command_is_a_program():
     judge_file(command="python judge.py", timeout=3, workers=2, batch=4, patience=5)
     expected = sortnet.Program("python judge.py", timeout=3, workers=2, batch=4, patience=5)

@@ -14,6 +14,7 @@ from sortnet.files import refuse_irregular, shown
 J = TypeVar("J")
 
 _LARGEST_FILE = 1 << 20  # bytes
+_LEFT_OUT = "null"  # stands for None, which TOML lacks: the parameter of a request is left out
 
 
 def read_table(file: str | Path) -> dict[str, Any]:
@@ -46,6 +47,10 @@ def judge_in_file(kind: type[J], file: str | Path) -> J:
     _check_keys(kind, table, file)
     if isinstance(table.get("prompt"), str):
         table["prompt"] = str(Path(file).parent / table["prompt"])
+    if isinstance(table.get("request"), dict):
+        table["request"] = {
+            name: None if value == _LEFT_OUT else value for name, value in table["request"].items()
+        }
     try:
         return kind(**table)
     except SortNetError as error:

@@ -119,8 +119,8 @@ class LanguageModel:
     def from_file(cls, file: str | Path) -> LanguageModel:
         """Read a language model from a TOML file, whose keys are the arguments of `LanguageModel`.
 
-        `key` is the name of the environment variable that has the key, `request` is a table, and
-        `prompt` is a path relative to the file.
+        `key` is the name of the environment variable that has the key, and `prompt` is a path
+        relative to the file. `request` is a table; the text `null` in it leaves a parameter out.
 
         Raises:
             SortNetError: if the file cannot be read, or a key is unknown, missing or has a value
