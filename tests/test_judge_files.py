@@ -80,7 +80,7 @@ def test_the_text_null_leaves_a_parameter_of_the_request_out(folder):
     Path("j.toml").write_text(
         'model = "judge"\nserver = "http://localhost"\nrequest = {temperature = "null", seed = 1}\n'
     )
-    model = LanguageModel.from_file("j.toml")
+    model = sortnet.LanguageModel.from_file("j.toml")
     assert model.request == {"temperature": None, "seed": 1}
 
 
