@@ -347,7 +347,7 @@ def test_a_resumed_run_refuses_another_model_or_prompt_but_takes_other_workers(b
                 resume("model", judge=other, options=OPTIONS)
         resume("model", judge=sortnet.LanguageModel("judge", url, workers=4), options=OPTIONS)
         with open_store("s.db", write=False) as store:
-            assert store.run("last").judge["workers"] == 4
+            assert store.run("last").judge["judge"]["workers"] == 4
     assert stored() == N
 
 
@@ -429,7 +429,8 @@ def test_a_store_that_only_a_folder_names_runs_no_command_from_python(begun, mon
         ({"quality": "map"}, "by accuracy"),
         ({"question": 5}, "question: 5 is no text"),
         ({"question": "x" * 501}, "question: at most 500 characters"),
-        ({"judge": {"a": max}}, "give a function of two items"),
+        ({"judge": {}}, "judge: there is none"),
+        ({"judge": {"a": "b"}}, "give a function of two items"),
         ({"judge": sortnet.Program("no-such-program")}, "cannot start 'no-such-program'"),
         ({"judge": sortnet.LanguageModel("m", "ftp://x")}, "is no http or https URL"),
     ],
@@ -524,7 +525,7 @@ def test_a_resumed_run_may_ask_for_no_logprobs(begun):
     assert stored() == N
     with open_store("s.db") as store:
         run = store.run(sortnet.load_ranker("model").info["run"])
-        assert run.judge["logprobs"] is False
+        assert run.judge["judge"]["logprobs"] is False
 
 
 class Notes(Watcher):
