@@ -398,20 +398,19 @@ class RunJudge:
         pool_of_pair: dict[Pair, _Pool] = {}
         attempt = 0
         is_judge_lost = False
-        while unanswered and (attempt < ATTEMPTS or is_judge_lost):
-            pools = self._pools_to_ask()
-            if not pools:
-                break
+        while (
+            unanswered and (pools := self._pools_to_ask()) and (attempt < ATTEMPTS or is_judge_lost)
+        ):
             attempt += 1
             for pool in pools:
                 pool.split = split
                 pool.is_last_attempt = attempt >= ATTEMPTS
                 pool.waiting = []
             for pair in unanswered:
-                failed = pool_of_pair.get(pair)
-                others = [pool for pool in pools if pool is not failed] or pools
-                pool = pool_of_pair[pair] = others[turns[pair] % len(others)]
-                pool.waiting.append(self._question(split, pair))
+                # A pair that a judge has left unanswered is asked of another one.
+                others = [pool for pool in pools if pool is not pool_of_pair.get(pair)] or pools
+                pool_of_pair[pair] = others[turns[pair] % len(others)]
+                pool_of_pair[pair].waiting.append(self._question(split, pair))
             for pool in pools:
                 if pool.waiting:
                     self._begin(pool)

@@ -342,7 +342,7 @@ class AskedJudge:
             return dict(zip(stored, self.judges.values(), strict=True))  # a program may have moved
         if self.judges.keys() != stored.keys():
             raise _others_than_before(stored)
-        return self.judges
+        return {name: self.judges[name] for name in stored}  # the order decides who is asked
 
 
 def _records_of(judges: Mapping[str, MachineJudge], question: str) -> dict[str, Any]:
