@@ -663,6 +663,23 @@ def test_the_run_ends_when_all_judges_fail_and_goes_on_with_all_of_them():
     assert [record["workers"] for record in records.values()] == [2, 2]
 
 
+def test_a_resumed_run_takes_its_programs_in_any_order(begun):
+    command = program().command
+    code = Path("judge.py").read_text()
+    Path("judge.py").write_text("import sys; sys.exit(3)")
+    commands = [f"{command} {number}" for number in (1, 2)]
+    begun({command: sortnet.Program(command) for command in commands})
+    Path("judge.py").write_text(code)
+    words = [word for command in reversed(commands) for word in ("--judge", command)]
+    done("train", "--resume", "--out", "model", *words, "--workers", 2)
+    with open_store("s.db", write=False) as store:
+        records = store.run("last").judge
+    assert [(name, record["judge"], record["workers"]) for name, record in records.items()] == [
+        (command, command, 2) for command in commands
+    ]
+    assert {*answers_by_annotator()} == {*commands} and stored() == N
+
+
 def test_the_limit_of_calls_is_one_of_each_judge():
     with serving(Model(words_in)) as url:
         few, more = (

@@ -49,7 +49,7 @@ class AskedJudge:
         question: the question about each pair. If None, a resumed run asks its stored question, and
             a new run `Which is better?`.
         changes: {name: new value} in the record of each judge of a resumed run, see
-            `judge_record`; the only changes may be for all judges. The stored judges are changed,
+            `judge_record`; changes that name no judge are for all. The stored judges are changed,
             and `judges` are not used. If None, `judges` replace the stored judges.
         names: {argument: its name in messages}, where the two differ.
 
@@ -299,25 +299,30 @@ class AskedJudge:
             stored: {name: record} of the stored judges.
 
         Raises:
-            SortNetError: on a change of an argument that the stored judges do not have, or on
-                changes of another number of judges.
+            SortNetError: on a change of an argument that the stored judges do not have, or of other
+                judges.
         """
-        changes = self.changes or [{}]
-        if len(changes) != len(stored):
-            if len(changes) > 1 or not changes[0].keys().isdisjoint(("judge", "model")):
-                raise _others_than_before(stored)
-            changes = [*changes] * len(stored)
         for argument in self._changed_arguments():
             if not any(argument in record for record in stored.values()):
                 raise SortNetError(
                     "cannot resume the run, it was started with another judge, which has no "
                     f"{self._name(argument)}"
                 )
-        # Changes that are for all judges may have arguments that only some of them have.
-        return {
-            name: {argument: value for argument, value in of_judge.items() if argument in record}
-            for (name, record), of_judge in zip(stored.items(), changes, strict=True)
-        }
+        changes = self.changes or [{}]
+        if len(changes) == len(stored) == 1:
+            return dict(zip(stored, changes, strict=True))
+        if changes[0].keys().isdisjoint(("judge", "model")):
+            # The changes are for all judges, but some of them may not have all arguments.
+            return {
+                name: {
+                    argument: value for argument, value in changes[0].items() if argument in record
+                }
+                for name, record in stored.items()
+            }
+        by_name = {of_judge.get("judge", of_judge.get("model")): of_judge for of_judge in changes}
+        if by_name.keys() != stored.keys():
+            raise _others_than_before(stored)
+        return {name: by_name[name] for name in stored}
 
     def _resumed_judges(
         self,
