@@ -74,8 +74,7 @@ def judge_of(run: Run, judge: Callable[..., Any] | Function, **options: Any) -> 
     }
     facts: dict[str, Any] = {"question": "Longer?", "judgements": 99, "again": "again"}
     return RunJudge(
-        described.connect("", value_of_id),
-        described.annotator,
+        {described.annotator: described.connect("", value_of_id)},
         run,
         AskedDocuments(items, items),
         closed=False,

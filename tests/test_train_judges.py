@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, judge_file, letor, quick_training
+from cli_helpers import FAST, done, fault, invoke, judge_file, letor, quick_training
 from forked_processes import ForkedScript, exit_code_of
 from language_model_server import Model, serving
+from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 import sortnet
@@ -347,7 +348,7 @@ def test_a_resumed_run_refuses_another_model_or_prompt_but_takes_other_workers(b
                 resume("model", judge=other, options=OPTIONS)
         resume("model", judge=sortnet.LanguageModel("judge", url, workers=4), options=OPTIONS)
         with open_store("s.db", write=False) as store:
-            assert store.run("last").judge["workers"] == 4
+            assert store.run("last").judge["judge"]["workers"] == 4
     assert stored() == N
 
 
@@ -429,7 +430,8 @@ def test_a_store_that_only_a_folder_names_runs_no_command_from_python(begun, mon
         ({"quality": "map"}, "by accuracy"),
         ({"question": 5}, "question: 5 is no text"),
         ({"question": "x" * 501}, "question: at most 500 characters"),
-        ({"judge": {"a": max}}, "give a function of two items"),
+        ({"judge": {}}, "judge: there is none"),
+        ({"judge": {"a": "b"}}, "give a function of two items"),
         ({"judge": sortnet.Program("no-such-program")}, "cannot start 'no-such-program'"),
         ({"judge": sortnet.LanguageModel("m", "ftp://x")}, "is no http or https URL"),
     ],
@@ -520,11 +522,14 @@ def test_a_resumed_run_may_ask_for_no_logprobs(begun):
     model = Model(words_in, faults=[500] * 3)
     with serving(model) as url:
         begun(sortnet.LanguageModel("judge", url, patience=0))
+        # Earlier versions stored the record of the only judge without its name.
+        with open_store("s.db") as store:
+            store.run("last").set_judge(store.run("last").judge["judge"])
         done("train", "--resume", "--out", "model", *judge_file(server=url, logprobs=False))
     assert stored() == N
     with open_store("s.db") as store:
         run = store.run(sortnet.load_ranker("model").info["run"])
-        assert run.judge["logprobs"] is False
+        assert run.judge["judge"]["logprobs"] is False
 
 
 class Notes(Watcher):
@@ -555,3 +560,174 @@ def test_a_watcher_is_told_of_failures_and_of_how_many_were_asked():
     assert stored() == N
     told = [line for line in watcher.lines if line.startswith("asked ")]
     assert len(told) >= N and told[-1].startswith(f"asked {N} of {N}, ")
+
+
+def by_several(url: str, *args: object, **of_model: object) -> list[object]:
+    """The command of a training by a program and by the model `judge`."""
+    words = ["train", "products.csv", "--query", "search", "--id", "product", *FAST]
+    words += ["--pairs", "uncertain", "--judgements", N, "--judge", program().command]
+    return [*words, *judge_file(server=url, **of_model), *args]
+
+
+def answers_by_annotator() -> dict[str, int]:
+    return answers()["annotator"].value_counts().to_dict()
+
+
+def asked_of() -> list[tuple[str, ...]]:
+    """The annotator and the items of each answer in the newest run."""
+    frame = answers()
+    return [
+        (annotator, *items)
+        for annotator, items in zip(frame["annotator"], frame["items"], strict=True)
+    ]
+
+
+def test_two_judges_answer_about_half_of_the_pairs_each():
+    model = Model(words_in)
+    with serving(model) as url:
+        runs = value_of(done(*by_several(url, "--dry-run", "--json")), "dry_run")
+        assert [run["judge"] for run in runs] == [program().command, "judge"]
+        assert not Path("asked").exists() and not model.prompts
+        facts = value_of(done(*by_several(url, "--json")))
+    by_annotator = answers_by_annotator()
+    assert by_annotator == {
+        "judge": pytest.approx(N / 2, abs=3),
+        program().command: pytest.approx(N / 2, abs=3),
+    }
+    assert sum(by_annotator.values()) == N == sum(facts["judge"]["answers"].values())
+    judges = facts["judge"]["judges"]
+    assert {name: judge["answers"] for name, judge in judges.items()} == by_annotator
+    assert judges["judge"]["calls"] == len(model.prompts) == by_annotator["judge"]
+    assert facts["quality"]["accuracy"] > 0.7
+    name = facts["judge"]["collection"]
+    listed = value_of(done("annotators", "list", name, "--json"))
+    assert {annotator["name"]: annotator["answers"] for annotator in listed} == by_annotator
+    with open_store("s.db", write=False) as store:
+        assert {*store.collection(name).study().models} == {*by_annotator}
+    text = done("train", "--resume", "--out", "model")
+    assert f"{by_annotator['judge']} by judge" in text
+    two = ("--judge", program().command, "--judge", program().command)
+    assert "their own names, which must differ" in fault("train", "products.csv", *two)
+
+
+def test_a_judge_that_fails_is_asked_no_more_and_the_other_goes_on():
+    model = Model(words_in, faults=[None] * 3 + [404] * 99)
+    with serving(model) as url:
+        result = invoke(*map(str, by_several(url)))
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("it is asked no more") == 1
+    assert "--model judge: " in result.stderr and len(model.prompts) == 4
+    assert answers_by_annotator() == {program().command: N - 3, "judge": 3}
+
+
+def test_a_pair_that_gets_no_answer_is_asked_of_the_other_judge():
+    def stumbles(left, right):
+        raise_at.append(1)
+        if len(raise_at) % 3 == 0:
+            raise ValueError("stumbled")
+        return "left" if left["size"] > right["size"] else "right"
+
+    raise_at: list[int] = []
+    steady = Larger()
+    trained = by_judge({"stumbling": stumbles, "steady": steady})
+    assert max(steady.pairs.values()) == 1 and trained.training.judge.facts()["failed"] == 0
+    by_annotator = answers_by_annotator()
+    assert by_annotator["steady"] == len(steady.calls) == N - by_annotator["stumbling"] > N / 2
+    with pytest.raises(SortNetError, match="other judges: stumbling and steady"):
+        resume("model", judge={"steady": steady}, options=OPTIONS)
+
+
+def test_the_run_ends_when_all_judges_fail_and_goes_on_with_all_of_them():
+    model = Model(words_in, faults=[None] * 3 + [404])
+    program()
+    code = Path("judge.py").read_text()
+    with serving(model) as url:
+        words = by_several(url)
+        broken = code.replace(
+            "    left,", "    len(open('asked').readlines()) > 9 and 1/0\n    left,"
+        )
+        Path("judge.py").write_text(broken)
+        line = invoke(*map(str, words)).stderr.splitlines()[-1]
+        n_kept = stored()
+        assert f"{n_kept} of {N} answers are kept: go on with sortnet train --resume" in line
+        assert 3 < n_kept < N
+        resumed = ("train", "--resume", "--out", "model")
+        others = f"other judges: {program().command} and judge"
+        assert others in fault(*resumed, "--judge", program().command)
+        assert others in fault(*resumed, *judge_file(server=url))
+        done(*resumed, "--server", url, "--workers", 2)
+    assert stored() == N and answers_by_annotator()["judge"] > 3
+    with open_store("s.db", write=False) as store:
+        records = store.run("last").judge
+    assert [*records] == [program().command, "judge"]
+    assert [record["workers"] for record in records.values()] == [2, 2]
+
+
+def test_a_resumed_run_takes_its_programs_in_any_order(begun):
+    command = program().command
+    code = Path("judge.py").read_text()
+    Path("judge.py").write_text("import sys; sys.exit(3)")
+    commands = [f"{command} {number}" for number in (1, 2)]
+    begun({command: sortnet.Program(command) for command in commands})
+    Path("judge.py").write_text(code)
+    words = [word for command in reversed(commands) for word in ("--judge", command)]
+    done("train", "--resume", "--out", "model", *words, "--workers", 2)
+    with open_store("s.db", write=False) as store:
+        records = store.run("last").judge
+    assert [(name, record["judge"], record["workers"]) for name, record in records.items()] == [
+        (command, command, 2) for command in commands
+    ]
+    assert {*answers_by_annotator()} == {*commands} and stored() == N
+
+
+def test_the_limit_of_calls_is_one_of_each_judge():
+    with serving(Model(words_in)) as url:
+        few, more = (
+            sortnet.LanguageModel("judge", url, max_calls=max_calls) for max_calls in (5, 12)
+        )
+        watcher = Notes()
+        options = RunOptions(store="s.db", columns=COLUMNS, threads=1, watcher=watcher)
+        by_judge({"few": few, "more": more}, options=options)
+    assert answers_by_annotator() == {"few": 5, "more": 12}
+    assert watcher.notes == [
+        "judge few: the limit of 5 calls is reached; it is asked no more",
+        "judge more: the limit of 12 calls is reached; it is asked no more",
+        f"no judge can be asked any more: 17 of {N} answers are kept, and are learned from",
+    ]
+
+
+def test_a_killed_run_by_two_judges_asks_no_answered_pair_again():
+    is_killed = threading.Event()
+
+    def hangs(body):
+        is_killed.wait(60)
+        return JSONResponse({}, 500)
+
+    n_answered = 15
+    model = Model(words_in, faults=[*[None] * n_answered, hangs])
+    with serving(model) as url:
+        one = "sortnet.LanguageModel('judge', {url!r})"
+        script = MODEL_SCRIPT.replace(
+            'judge = sortnet.LanguageModel("judge", {url!r})',
+            f"judge = {{{{'first': {one}, 'second': {one}}}}}",
+        ).format(url=url, n=N, settings=SETTINGS)
+        with ForkedScript(script) as process:
+            while process.poll() is None and len(model.prompts) <= n_answered:
+                time.sleep(0.01)
+        is_killed.set()
+        assert process.returncode == -signal.SIGKILL and stored() == n_answered
+        judge = sortnet.LanguageModel("judge", url)
+        with pytest.raises(SortNetError, match="started with other judges: first and second"):
+            resume("model", judge={"first": judge, "third": judge}, options=OPTIONS)
+        with pytest.raises(SortNetError, match="started with other judges: first and second"):
+            resume("model", judge=judge, options=OPTIONS)
+        resume("model", judge={"second": judge, "first": judge}, options=OPTIONS)
+        killed = asked_of()
+        by_judge({"first": judge, "second": judge}, "whole")
+        whole = asked_of()
+    about_half = pytest.approx(N / 2, abs=3)
+    assert answers_by_annotator() == {"first": about_half, "second": about_half}
+    # The call that was under way is made again, no other.
+    answered = model.prompts[:n_answered] + model.prompts[n_answered + 1 : N + 1]
+    assert len(answered) == len({*answered}) == N == len(killed)
+    assert {*killed} == {*whole}  # the same judge is asked about each pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -104,7 +105,7 @@ class _SectionedCommand(click.Command):
 @click.option(
     "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
 )
-@judge_options
+@partial(judge_options, several=True)
 @click.option(
     "--question",
     metavar="TEXT",
@@ -160,7 +161,9 @@ def train(
     a resumed run asks no answered question again. After nine failures at ten questions the run ends
     and keeps its answers; after --max-calls and --max-cost nothing more is asked, and the run
     learns from the answers so far. A file FILE.toml may describe the judge, see sortnet label; an
-    option replaces the value in the file.
+    option replaces the value in the file. --judge or --model may be given several times: the pairs
+    are dealt to the judges, each of which answers under its own name, up to --max-calls calls. A
+    judge that fails is asked no more, and the others go on.
 
     \b
     Examples:

@@ -79,16 +79,42 @@ def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Progr
             for each judge.
         SortNetError: if a file or a value cannot be used.
     """
-    parameters = [option.removeprefix("--") for option in _OPTIONS_OF_EACH_JUDGE]
-    n_judges = max(1, len(values["judge"]), len(values["model"]))
-    values_of_judges = [dict(values) for _ in range(n_judges)]
-    for parameter in parameters:
-        for judge, value in zip(
-            values_of_judges, _for_each(n_judges, values[parameter], parameter), strict=True
-        ):
-            judge[parameter] = value
-    judges = [judge_from_options(judge) for judge in values_of_judges]
+    judges = [judge_from_options(of_judge) for of_judge in values_of_judges(values)]
     return [judge for judge in judges if judge is not None]
+
+
+def values_of_judges(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the values of the options for each judge; one dict without `--judge` and `--model`.
+
+    Args:
+        values: see `judges_from_options`.
+
+    Raises:
+        click.UsageError: if an option is neither given once nor once for each judge.
+    """
+    n_judges = max(1, len(values["judge"]), len(values["model"]))
+    of_judges = [dict(values) for _ in range(n_judges)]
+    for option in _OPTIONS_OF_EACH_JUDGE:
+        parameter = option.removeprefix("--")
+        for of_judge, value in zip(
+            of_judges, _for_each(n_judges, values[parameter], parameter), strict=True
+        ):
+            of_judge[parameter] = value
+    return of_judges
+
+
+def judges_by_annotator(
+    judges: Sequence[LanguageModel | Program],
+) -> dict[str, LanguageModel | Program]:
+    """Return {annotator: the judge that answers under this name}.
+
+    Raises:
+        click.UsageError: if several judges would have the same name.
+    """
+    by_annotator = {judge.annotator: judge for judge in judges}
+    if len(by_annotator) < len(judges):
+        raise click.UsageError("several judges answer under their own names, which must differ")
+    return by_annotator
 
 
 def _for_each(n_judges: int, option_values: Sequence[str], parameter: str) -> Sequence[str | None]:

@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from cli.console import progress, put
+from cli.judges.judge_options import judges_by_annotator
 from cli.printing.labelled import labelled_result
 from cli.printing.results import print_result
 from cli.terminal.asking import Asker, Asking, Front, labelled_facts, refuse_closed
@@ -251,10 +250,9 @@ def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
         return PersonAsker(annotator or _login(), options.place)
     from cli.terminal.label_by_judge import JudgesAsker
 
-    judges = {annotator or judge.annotator: judge for judge in options.judges}
-    if len(judges) < len(options.judges):
-        raise click.UsageError("several judges answer under their own names, which must differ")
-    return JudgesAsker.of(judges)
+    if annotator is not None:
+        return JudgesAsker.of({annotator: options.judges[0]})
+    return JudgesAsker.of(judges_by_annotator(options.judges))
 
 
 def _login() -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from sortnet.errors import SortNetError
 from sortnet.judges.function import Function
 from sortnet.judges.judge_file import read_table
 from sortnet.judges.language_model import LanguageModel
@@ -27,6 +28,20 @@ def described(judge: OneJudge) -> MachineJudge:
     if isinstance(judge, LanguageModel | Program | Function):
         return judge
     return Function(judge)
+
+
+def named_judges(judges: Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
+    """Return {name under which answers are stored: judge} for several judges.
+
+    Raises:
+        SortNetError: if there is no judge, or a value is not a judge.
+
+    >>> named_judges({"length": lambda left, right: "left"})["length"].annotator
+    'function'
+    """
+    if not judges:
+        raise SortNetError("judge: there is none")
+    return {str(name): described(judge) for name, judge in judges.items()}
 
 
 def judge_from_file(file: str | Path) -> LanguageModel | Program:

@@ -1,9 +1,10 @@
-"""Ask a machine judge about the pairs of a training run, and store each answer at once."""
+"""Ask machine judges about the pairs of a training run, and store each answer at once."""
 
 from __future__ import annotations
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -73,10 +74,12 @@ class _Pool(WorkerPool[Question]):
         annotator: name under which the answers are stored.
         question: the question about each pair.
         judgements: most pairs that the run may have answers about.
-        n_stored: number of pairs with a stored answer.
+        count_stored: returns the number of pairs with a stored answer of any judge.
         split: the part that is asked about now.
         waiting: questions that no worker has been asked yet.
+        workers: the workers of the judge; empty before its first question.
         is_last_attempt: whether a question that gets no answer now is not asked again.
+        is_end_noted: whether it was found that the judge is asked no more.
     """
 
     answers: RunAnswers
@@ -84,10 +87,12 @@ class _Pool(WorkerPool[Question]):
     annotator: str
     question: str
     judgements: int
-    n_stored: int
+    count_stored: Callable[[], int]
     split: Split = "train"
     waiting: list[Question] = field(default_factory=list)
+    workers: Sequence[Worker] = ()
     is_last_attempt: bool = False
+    is_end_noted: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,7 +150,7 @@ class _Pool(WorkerPool[Question]):
 
     def _items_answered_before(self) -> set[str]:
         """Return the ids of the documents whose order with others the judge has told."""
-        targets = self.answers.targets(self.split)
+        targets = self.answers.targets(self.split, self.annotator)
         decided = [pair for pair, target in targets.items() if not math.isnan(target)]
         return {self.ids[document] for pair in decided for document in pair}
 
@@ -168,21 +173,23 @@ class _Pool(WorkerPool[Question]):
         append = partial(self.answers.append, judgements, judgement_ids)
         self.patience.retry_while_away(append)
         self.answered += 1
-        self.n_stored += 1
 
     def _progress(self) -> tuple[str, str]:
         """Return the number of answers and the number of questions left, in words."""
         n_left = len(self.waiting) + len(self._open)
         n_left_text = f"{n_left:,} left in this round" if n_left else ""
-        return f"asked {self.n_stored:,} of {self.judgements:,}", n_left_text
+        return f"asked {self.count_stored():,} of {self.judgements:,}", n_left_text
 
 
 class RunJudge:
-    """Answers questions about the documents of a run, from stored answers or by asking a machine.
+    """Answers questions about the documents of a run, from stored answers or by asking machines.
+
+    Each pair is asked of one judge: the pairs of a round are dealt to the judges one after the
+    other. A pair that gets no answer is asked of another judge, if there is one. A judge that fails
+    or has spent its budget is asked no more, and the others go on.
 
     Args:
-        judge: the machine that is asked.
-        annotator: name under which its answers are stored.
+        judges: {name under which answers are stored: the machine that is asked}.
         run: the run, whose collection has the answers.
         documents: the documents of both parts.
         question: the question about each pair.
@@ -195,8 +202,7 @@ class RunJudge:
 
     def __init__(
         self,
-        judge: JudgeConnection,
-        annotator: str,
+        judges: Mapping[str, JudgeConnection],
         run: Run,
         documents: AskedDocuments,
         *,
@@ -211,25 +217,29 @@ class RunJudge:
 
         The arguments are described at the class.
         """
-        self.judge = judge
         self._seed = run.seed
         self._again = again
         self._closed = closed
-        self._workers: list[Worker] = []
+        self._judgements = judgements
+        self._notify = notify
         self._connections = ExitStack()
         self._answers = RunAnswers(run, create=True)
-        self._pool = _Pool(
-            judge=judge,
-            answers=self._answers,
-            documents=documents,
-            annotator=cut(printable(" ".join(annotator.split())), LONGEST_NAME),
-            question=question,
-            judgements=judgements,
-            n_stored=sum(self._answers.counts().values()),
-            notify=notify,
-            on_progress=progress,
-        )
-        self._n_failed = 0  # pairs at which the judge failed twice
+        self._n_stored_before = sum(self._answers.counts().values())
+        self._pools = [
+            _Pool(
+                judge=judge,
+                answers=self._answers,
+                documents=documents,
+                annotator=cut(printable(" ".join(annotator.split())), LONGEST_NAME),
+                question=question,
+                judgements=judgements,
+                count_stored=self._count_stored,
+                notify=notify,
+                on_progress=progress,
+            )
+            for annotator, judge in judges.items()
+        ]
+        self._n_failed = 0  # pairs at which the judges failed twice
         self._is_end_noted = False  # whether a message has told that nothing more is asked
 
     @contextmanager
@@ -237,8 +247,8 @@ class RunJudge:
         """Keep connections and programs open until the end of the `with` block.
 
         Raises:
-            SortNetError: if the block fails because no answer of the judge prefers a document; the
-                message names the judge.
+            SortNetError: if the block fails because no answer of the judges prefers a document;
+                the message names the judges.
         """
         try:
             with self._connections:
@@ -247,10 +257,12 @@ class RunJudge:
             undecided = self._undecided()
             if undecided is None:
                 raise
-            raise SortNetError(f"{self.judge.name}: {undecided}") from None
+            names = " and ".join(pool.judge.name for pool in self._pools)
+            raise SortNetError(f"{names}: {undecided}") from None
         finally:
-            for worker in self._workers:
-                worker.end()
+            for pool in self._pools:
+                for worker in pool.workers:
+                    worker.end()
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
         """Return the training part with this judge, and the validation part with its answers.
@@ -288,27 +300,55 @@ class RunJudge:
         """Return the numbers of answers and failures and the cost, for JSON.
 
         `cost_in_all` is the cost of all stored answers, of earlier processes too; None: not known.
+        Of several judges, `judges` has the number of answers and the cost of each by its name.
         """
         return {
             "answers": self._answers.counts(),
             "collection": self._answers.collection.name,
-            "skipped": dict(self._pool.skipped),
+            "skipped": dict(self._skipped()),
             "failed": self._n_failed,
-            **self.judge.spent_facts(),
+            **self._spent_facts(),
             "cost_in_all": self._answers.cost(),
         }
+
+    def _spent_facts(self) -> dict[str, Any]:
+        """Return the calls and cost of the only judge, or those of each judge by its name."""
+        if len(self._pools) == 1:
+            return self._pools[0].judge.spent_facts()
+        judges = {
+            pool.annotator: {"answers": self._count_answers(pool), **pool.judge.spent_facts()}
+            for pool in self._pools
+        }
+        return {"judges": judges}
+
+    def _count_answers(self, pool: _Pool) -> int:
+        """Count the pairs that a judge has answered about, in earlier processes too."""
+        return sum(len(self._answers.targets(split, pool.annotator)) for split in SPLITS)
+
+    def _skipped(self) -> Counter[str]:
+        """Count the skips of all judges by their reasons."""
+        return sum((pool.skipped for pool in self._pools), Counter())
+
+    def _count_stored(self) -> int:
+        """Count the pairs with a stored answer of any judge."""
+        return self._n_stored_before + sum(pool.answered for pool in self._pools)
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
         counts = self._answers.counts()
         phrases = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
-        if self._pool.skipped:
-            phrases.append(skipped_text(self._pool.skipped))
+        skipped = self._skipped()
+        if skipped:
+            phrases.append(skipped_text(skipped))
         if self._n_failed:
             phrases.append(f"{self._n_failed:,} failed")
-        spent = self.judge.spent_text()
-        if spent:
-            phrases.append(spent)
+        for pool in self._pools:
+            spent = pool.judge.spent_text()
+            if len(self._pools) > 1:
+                texts = [f"{self._count_answers(pool):,} by {pool.annotator}", spent]
+                spent = " with ".join(filter(None, texts))
+            if spent:
+                phrases.append(spent)
         cost = self._answers.cost()
         if cost is not None:
             phrases.append(f"all answers cost {amount(cost)}")
@@ -321,7 +361,7 @@ class RunJudge:
 
         Args:
             split: name of the part.
-            queries: the part, which every judge gets; this judge needs only the numbers.
+            queries: the part, which every judge gets; these judges need only the numbers.
             i, j: (m,) numbers of documents.
 
         Returns:
@@ -332,81 +372,121 @@ class RunJudge:
         targets = self._answers.targets(split)
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
-            self._ask(split, unanswered)
+            # A resumed round deals its pairs as before, whichever of them were answered meanwhile.
+            n_earlier = len(targets.keys() - set(pairs))
+            turns = {pair: turn for turn, pair in enumerate(pairs, n_earlier)}
+            self._ask(split, unanswered, turns)
             targets = self._answers.targets(split)
         # Targets are about the document with the lower number.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
-    def _ask(self, split: Split, pairs: Sequence[Pair]) -> None:
+    def _ask(self, split: Split, pairs: Sequence[Pair], turns: Mapping[Pair, int]) -> None:
         """Ask about pairs, up to twice about each pair, and store the answers.
 
+        The pairs of a judge that is lost in the last attempt are asked of the others.
+
+        Args:
+            split: the part of the documents.
+            pairs: the pairs.
+            turns: {pair: a number that decides which judge is asked}.
+
         Raises:
-            SortNetError: if the judge fails; the message has the command that resumes the run.
+            SortNetError: if the judges fail; the message has the command that resumes the run.
         """
-        pool = self._pool
-        if not self._workers:
-            question = printable(" ".join(pool.question.split()))  # people see it in one line
-            begin = partial(self._answers.begin, pool.annotator, question)
-            pool.patience.retry_while_away(begin)
-            self._connections.enter_context(self.judge.open_connections())
-            self._workers = list(self.judge.make_workers())
-        pool.split = split
         unanswered = pairs
-        # The second round asks only the questions at which the judge failed in the first round.
-        for attempt in range(1, ATTEMPTS + 1):
-            pool.is_last_attempt = attempt == ATTEMPTS
-            pool.waiting = [self._question(split, pair) for pair in unanswered]
-            if pool.waiting and not pool.is_over:
-                pool.ask_all(self._workers)
+        pool_of_pair: dict[Pair, _Pool] = {}
+        attempt = 0
+        is_judge_lost = False
+        while (
+            unanswered and (pools := self._pools_to_ask()) and (attempt < ATTEMPTS or is_judge_lost)
+        ):
+            attempt += 1
+            for pool in pools:
+                pool.split = split
+                pool.is_last_attempt = attempt >= ATTEMPTS
+                pool.waiting = []
+            for pair in unanswered:
+                # A pair that a judge has left unanswered is asked of another one.
+                others = [pool for pool in pools if pool is not pool_of_pair.get(pair)] or pools
+                pool_of_pair[pair] = others[turns[pair] % len(others)]
+                pool_of_pair[pair].waiting.append(self._question(split, pair))
+            for pool in pools:
+                if pool.waiting:
+                    self._begin(pool)
+                    pool.ask_all(pool.workers)
             targets = self._answers.targets(split)
             unanswered = [pair for pair in pairs if pair not in targets]
+            is_judge_lost = len(self._pools_to_ask()) < len(pools)
         self._end_round(len(unanswered), n_pairs=len(pairs))
 
-    def _end_round(self, n_unanswered: int, *, n_pairs: int) -> None:
-        """Count the failures of a round of questions, and raise an error if the judge has failed.
+    def _pools_to_ask(self) -> list[_Pool]:
+        """List the pools whose judges have neither failed nor spent their budgets."""
+        return [pool for pool in self._pools if not pool.is_over]
 
-        If the judge's budget is spent instead, the unanswered pairs are no failures, and a message
-        tells once that nothing more is asked.
+    def _begin(self, pool: _Pool) -> None:
+        """Before a judge's first question, add its annotator, and start its workers."""
+        if pool.workers:
+            return
+        question = printable(" ".join(pool.question.split()))  # people see it in one line
+        pool.patience.retry_while_away(partial(self._answers.begin, pool.annotator, question))
+        self._connections.enter_context(pool.judge.open_connections())
+        pool.workers = pool.judge.make_workers()
+
+    def _end_round(self, n_unanswered: int, *, n_pairs: int) -> None:
+        """Count the failures of a round of questions, and raise an error if all judges have failed.
+
+        If no judge can be asked any more, but a budget is spent, the unanswered pairs are no
+        failures, and a message tells once that nothing more is asked.
 
         Args:
             n_unanswered: number of pairs that the round left unanswered.
             n_pairs: number of pairs that the round was about.
 
         Raises:
-            SortNetError: if the judge has failed.
+            SortNetError: if the judges have failed.
             Exception: the exception that a function raised as a judge.
         """
-        pool = self._pool
-        why_no_more = self.judge.why_no_more()  # why the budget is spent; empty if it is not
-        fault = pool.fault
-        if not why_no_more:
+        stored = f"{self._count_stored():,} of {self._judgements:,} answers are kept"
+        is_one = len(self._pools) == 1
+        lost = [pool for pool in self._pools if pool.is_over and not pool.is_end_noted]
+        for pool in lost:
+            pool.is_end_noted = True
+            if not is_one:
+                why = pool.fault or pool.judge.why_no_more()
+                self._notify(f"{pool.judge.name}: {why}; it is asked no more")
+        pools = self._pools_to_ask()
+        if pools:
             self._n_failed += n_unanswered
-            if not fault and n_unanswered == n_pairs:
-                fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
-        stored = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
-        if fault:
-            raise self._failure(fault, stored)
-        if why_no_more and not self._is_end_noted:
+            if n_unanswered == n_pairs:
+                pool = next((pool for pool in pools if pool.last_fault), pools[0])
+                fault = f"failed at all {count(n_pairs, 'pair')}; {pool.last_fault}"
+                raise self._failure(pool, fault, stored)
+        elif all(pool.fault for pool in self._pools):
+            pool = (lost or self._pools)[-1]
+            raise self._failure(pool, pool.fault, stored)
+        elif not self._is_end_noted:
             self._is_end_noted = True
-            pool.notify(f"{why_no_more}: {stored}, and are learned from")
+            why = self._pools[0].judge.why_no_more() if is_one else "no judge can be asked any more"
+            self._notify(f"{why}: {stored}, and are learned from")
 
-    def _failure(self, fault: str, stored: str) -> BaseException:
-        """Make the error that reports a fault of the judge, and tells how to resume the run.
+    def _failure(self, pool: _Pool, fault: str, stored: str) -> BaseException:
+        """Make the error that reports a fault of a judge, and tells how to resume the run.
 
         If the judge is a function that raised an exception, this exception gets the report as a
         note.
 
         Args:
+            pool: the pool of the judge.
+            fault: the fault in words.
             stored: tells how many answers are stored.
         """
-        name = self._pool.judge.name
+        name = pool.judge.name
         next_step = f"{stored}: go on with {self._again}"
-        cause = self._pool.cause
-        if cause is not None:
-            cause.add_note(f"{name}: {next_step}")
-            return cause
-        error = UnansweredError if self._pool.is_unanswered else SortNetError
+        if pool.cause is not None:
+            pool.cause.add_note(f"{name}: {next_step}")
+            return pool.cause
+        error = UnansweredError if pool.is_unanswered else SortNetError
         return error(f"{name}: {fault}; {next_step}")
 
     def _question(self, split: Split, pair: Pair) -> Question:

@@ -28,7 +28,7 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.files import shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
-from sortnet.judges.any_judge import MachineJudge, OneJudge, described
+from sortnet.judges.any_judge import MachineJudge, OneJudge, described, named_judges
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
@@ -484,9 +484,7 @@ def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, Machin
     ['length']
     """
     if isinstance(judge, Mapping):
-        if not judge:
-            raise SortNetError("judge: there is none")
-        return {str(name): described(one_judge) for name, one_judge in judge.items()}
+        return named_judges(judge)
     machine_judge = described(judge)
     return {_annotator_name(machine_judge): machine_judge}
 

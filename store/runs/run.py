@@ -232,7 +232,10 @@ class Run:
 
     @property
     def judge(self) -> dict[str, Any] | None:
-        """The options of the judge that the run asks; None if it asks no judge."""
+        """{name: options} of the judges that the run asks; None if it asks no judge.
+
+        Earlier versions stored the options of the only judge, without its name.
+        """
         judge: dict[str, Any] | None = self._row().judge
         return judge
 
@@ -245,7 +248,7 @@ class Run:
         return f"run:{self.id}"
 
     def set_judge(self, options: Mapping[str, Any]) -> None:
-        """Store the options of the judge that the run asks."""
+        """Store {name: options} of the judges that the run asks."""
         change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
         self.database.retrying(lambda db: db.execute(change), write=True)
 

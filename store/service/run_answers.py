@@ -1,6 +1,6 @@
-"""The answers of a run's judge: judgements of a collection that the run owns.
+"""The answers of a run's judges: judgements of a collection that the run owns.
 
-Documents become items of the collection when the judge is asked about them.
+Documents become items of the collection when a judge is asked about them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AskedDocuments:
 
 
 class RunAnswers:
-    """The answers of a run's judge, in the collection that the run owns.
+    """The answers of a run's judges, in the collection that the run owns.
 
     Attributes:
         collection: the collection.
@@ -91,11 +91,10 @@ class RunAnswers:
         if is_known or annotator in self.collection.study().models:
             return
         self.collection.annotator(annotator)
-        self.collection.decide(
-            Decision("question", reason=question),
-            Decision("model", annotator),
-            Decision("p-measurement", annotator),
-        )
+        decisions = [Decision("model", annotator), Decision("p-measurement", annotator)]
+        if self.collection.study().question != question:  # another judge may have been asked first
+            decisions.insert(0, Decision("question", reason=question))
+        self.collection.decide(*decisions)
 
     def add_items(self, items: Items) -> None:
         """Add documents as items, under ids of `item_ids`; adding them again changes nothing."""
@@ -114,12 +113,19 @@ class RunAnswers:
         self.collection.append(timed, ids=ids)
         self.judgements.extend(Judgements(timed))
 
-    def targets(self, split: Split) -> dict[Pair, float]:
-        """Return the result of `targets_of` for the answers about the documents of a part."""
+    def targets(self, split: Split, annotator: str | None = None) -> dict[Pair, float]:
+        """Return the result of `targets_of` for the answers about the documents of a part.
+
+        Args:
+            split: name of the part.
+            annotator: whose answers are read; None: those of all judges.
+        """
         documents = self._documents_of(split)
         is_of_part = (documents[self.judgements.items[:, :2]] >= 0).all(axis=1)
         is_learned = self.judgements.is_pair & (self.judgements.strategy == STRATEGY)
         is_learned &= self.judgements.live & (self.judgements.answer != UNDO)
+        if annotator is not None:
+            is_learned &= self.judgements.by(annotator)
         return targets_of(self.judgements.where(is_learned & is_of_part), documents)
 
     def counts(self) -> dict[Split, int]:

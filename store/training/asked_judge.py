@@ -1,8 +1,8 @@
-"""The judge that a training asks about its documents, as an argument of `train` and `resume`."""
+"""The judges that a training asks about its documents, as an argument of `train` and `resume`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from sortnet.files import shown
 from sortnet.judges import Function, LanguageModel, Program
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.judges.program import refuse_missing_program
-from sortnet.messages import note
+from sortnet.messages import note, printable
 from sortnet.preference.study import LONGEST, QUESTION
 from store.asking.run_judge import RunJudge
 from store.runs.judge_record import (
@@ -23,6 +23,7 @@ from store.runs.judge_record import (
     other_argument,
     record_of,
     recorded_judge,
+    records_by_name,
 )
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume_call, resume_command
@@ -40,24 +41,25 @@ _ARGUMENT_OF_JUDGE = {Program: "judge", LanguageModel: "model", Function: ""}
 
 @dataclass(frozen=True, kw_only=True)
 class AskedJudge:
-    """The judge that a training asks about its documents, and the question.
+    """The judges that a training asks about its documents, and the question.
 
     Attributes:
-        judge: the judge. If None, a new run has no judge, and a resumed run asks the stored judge.
+        judges: {name under which answers are stored: judge}. If empty, a new run has no judge, and
+            a resumed run asks the stored judges.
         question: the question about each pair. If None, a resumed run asks its stored question, and
             a new run `Which is better?`.
-        changes: {name: new value} in the record of a resumed run's judge, see `judge_record`. The
-            stored judge is changed, and `judge` is not used. If None, `judge` replaces the stored
-            judge.
+        changes: {name: new value} in the record of each judge of a resumed run, see
+            `judge_record`; changes that name no judge are for all. The stored judges are changed,
+            and `judges` are not used. If None, `judges` replace the stored judges.
         names: {argument: its name in messages}, where the two differ.
 
     Raises:
         SortNetError: on a question that is no text, or too long.
     """
 
-    judge: MachineJudge | None = None
+    judges: Mapping[str, MachineJudge] = field(default_factory=dict)
     question: str | None = None
-    changes: Mapping[str, Any] | None = None
+    changes: Sequence[Mapping[str, Any]] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,8 +74,8 @@ class AskedJudge:
 
     @property
     def is_judge_passed(self) -> bool:
-        """Whether `judge` replaces the judge of a resumed run."""
-        return self.judge is not None and self.changes is None
+        """Whether `judges` replace the judges of a resumed run."""
+        return bool(self.judges) and self.changes is None
 
     def _name(self, argument: str) -> str:
         """Return the name of an argument in messages: its option on the command line, if known."""
@@ -86,7 +88,7 @@ class AskedJudge:
             record: the record of a resumed run; None for a new run.
         """
         if record is None:
-            return self.judge is not None
+            return bool(self.judges)
         return record.get("judged_by") is not None
 
     def check_resumed(self, record: Mapping[str, Any], folder: Path) -> None:
@@ -105,13 +107,17 @@ class AskedJudge:
         if judged_by is None and passed_names:
             raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
         is_function = judged_by == JUDGED_BY["function"]
-        if is_function and self.judge is None and record["phase"] != DONE:
+        if is_function and not self.judges and record["phase"] != DONE:
             # A function is not stored, and the rest of the run must ask it.
             raise _must_be_passed_again("a function", folder)
 
+    def _changed_arguments(self) -> list[str]:
+        """List the arguments of judges that are changed."""
+        return [argument for changes in self.changes or () for argument in changes]
+
     def _passed_names(self) -> list[str]:
         """List the arguments that were passed, as messages name them."""
-        arguments = [] if self.changes is None else [*self.changes]
+        arguments = self._changed_arguments()
         if self.is_judge_passed:
             arguments.append("judge")
         if self.question is not None:
@@ -127,39 +133,39 @@ class AskedJudge:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
     def check_connection(self) -> None:
-        """Raise an error if the judge's program does not exist, or its key or server is invalid."""
-        if isinstance(self.judge, Program):
-            refuse_missing_program(self.judge.command)
-        if self.judge is not None:
-            self.judge.connect()  # raises an error on an invalid key or server
+        """Raise an error if a judge's program does not exist, or its key or server is invalid."""
+        for judge in self.judges.values():
+            if isinstance(judge, Program):
+                refuse_missing_program(judge.command)
+            judge.connect()  # raises an error on an invalid key or server
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
-        """Read the documents of both parts as the judge is shown them, or nothing without a judge.
+        """Read the documents of both parts as judges are shown them, or nothing without a judge.
 
         Raises:
-            SortNetError: if the judge would see no content of the documents.
+            SortNetError: if a judge would see no content of the documents.
         """
         if not job.is_asked:
             return AskedDocuments()
         progress("reading what is shown of the documents")
         parts: dict[Split, Queries] = {"train": job.train, "vali": job.vali}
         paths = {split: find_data(job.data[split]) for split in parts}
-        documents = asked_documents(parts, paths, as_rows=isinstance(self.judge, Function))
-        if self.judge is not None:
-            refuse_without_content(documents.shown["train"], self.judge, self.names)
+        has_function = any(isinstance(judge, Function) for judge in self.judges.values())
+        documents = asked_documents(parts, paths, as_rows=has_function)
+        for judge in self.judges.values():
+            refuse_without_content(documents.shown["train"], judge, self.names)
         return documents
 
-    def record(self) -> dict[str, Any] | None:
-        """Make the record of the judge for a new run; None without a judge."""
-        return None if self.judge is None else record_of(self.judge, self.question or QUESTION)
+    def records(self) -> dict[str, Any] | None:
+        """Make {name: record} of the judges for a new run; None without a judge."""
+        return _records_of(self.judges, self.question or QUESTION) if self.judges else None
 
     def again(self, folder: Path) -> str | None:
-        """Return the Python call that resumes a run whose judge must be passed again.
+        """Return the Python call that resumes a run whose judges must be passed again.
 
-        Return None if the judge is stored, so that the command line can resume the run.
+        Return None if the judges are stored, so that the command line can resume the run.
         """
-        record = self.record()
-        if record is None or is_stored_whole(record):
+        if all(map(is_stored_whole, (self.records() or {}).values())):
             return None
         return resume_call(str(folder))
 
@@ -173,13 +179,13 @@ class AskedJudge:
         is_own_store: bool,
         notify: Callable[[str], None] = note,
     ) -> Iterator[TrainingRun]:
-        """Connect the judge of a run within a `with` block, and yield the run with its judge.
+        """Connect the judges of a run within a `with` block, and yield the run with its judges.
 
         A run without a judge is yielded as it is.
 
         Args:
             training: the run.
-            documents: the documents as the judge is shown them.
+            documents: the documents as the judges are shown them.
             progress: called with a line about each step.
             is_own_store: whether the user chose the store. Another store may be another user's: a
                 command that only this store names is not run, and a server that only this store
@@ -187,19 +193,22 @@ class AskedJudge:
             notify: called with messages about failures.
 
         Raises:
-            SortNetError: if the judge is another judge than before, or must be passed again.
+            SortNetError: if the judges are others than before, or must be passed again.
         """
         job = training.job
         if not job.is_asked:
             yield training
             return
-        judge, question = self._judge_and_question(training, is_own_store=is_own_store)
+        judges, question = self._judges_and_question(training, is_own_store=is_own_store)
         assert job.config.judgements is not None
-        argument = _ARGUMENT_OF_JUDGE[type(judge)]
-        name_in_messages = self.names.get(argument, "")
+        connections = {}
+        for name, judge in judges.items():
+            name_in_messages = self.names.get(_ARGUMENT_OF_JUDGE[type(judge)], "")
+            if len(judges) > 1:
+                name_in_messages = f"{name_in_messages or 'judge'} {printable(name)}"
+            connections[name] = judge.connect(name_in_messages, documents.value_of_id)
         run_judge = RunJudge(
-            judge.connect(name_in_messages, documents.value_of_id),
-            judge.annotator,
+            connections,
             training.run,
             documents,
             question=question,
@@ -212,41 +221,51 @@ class AskedJudge:
         with run_judge.opened():
             yield replace(training, judge=run_judge)
 
-    def _judge_and_question(
+    def _judges_and_question(
         self, training: TrainingRun, *, is_own_store: bool
-    ) -> tuple[MachineJudge, str]:
-        """Return the stored judge and question of a run, after the changes that the caller passed.
+    ) -> tuple[Mapping[str, MachineJudge], str]:
+        """Return the stored judges and question of a run, after the changes that the caller passed.
 
-        If the store has no judge of the run, return the judge that the caller passed.
+        If the store has no judge of the run, return the judges that the caller passed.
         """
         stored = training.run.judge
         if stored is None:
-            if self.judge is None:
+            if not self.judges:
                 raise SortNetError(
                     f"the store does not say who judges the run: pass {self._name('judge')}"
                 )
-            return self.judge, self.question or QUESTION
-        judge, question = self._resumed_judge_and_question(stored)
+            return self.judges, self.question or QUESTION
+        stored_records = records_by_name(stored)
+        question = self.question or next(iter(stored_records.values()))["question"]
+        changes_by_name = self._changes_by_name(stored_records)
+        judges = self._resumed_judges(stored_records, changes_by_name)
         is_changed = bool(self._passed_names())
         if training.finished and not is_changed:
-            return judge, question  # a finished run asks nothing, so that nothing is checked
-        record = record_of(judge, question)
-        argument = other_argument(record, stored)
-        if argument is not None:
-            # "another judge" is a phrase, in which `judge` is not the name of an argument.
-            raise _other_than_before("judge" if argument == "judge" else self._name(argument))
-        if not training.finished:
-            if not self.is_judge_passed:
-                self._check_stored_judge(judge, stored, training.folder, is_own_store=is_own_store)
-            if is_changed:
-                training.run.set_judge(record)
-        return judge, question
+            return judges, question  # a finished run asks nothing, so that nothing is checked
+        records = _records_of(judges, question)
+        for name, record in records.items():
+            argument = other_argument(record, stored_records[name])
+            if argument is not None:
+                # "another judge" is a phrase, in which `judge` is not the name of an argument.
+                raise _other_than_before("judge" if argument == "judge" else self._name(argument))
+            if not training.finished and not self.is_judge_passed:
+                self._check_stored_judge(
+                    judges[name],
+                    stored_records[name],
+                    training.folder,
+                    changes_by_name[name],
+                    is_own_store=is_own_store,
+                )
+        if is_changed and not training.finished:
+            training.run.set_judge(records)
+        return judges, question
 
     def _check_stored_judge(
         self,
         judge: MachineJudge,
         record: Mapping[str, Any],
         folder: Folder,
+        changes: Mapping[str, Any],
         *,
         is_own_store: bool,
     ) -> None:
@@ -256,6 +275,7 @@ class AskedJudge:
             judge: the judge to ask, read from the store and changed by `changes`.
             record: the record of the judge in the store.
             folder: the folder of the run, which names the store.
+            changes: the changes of the record.
             is_own_store: whether the user chose the store. Another store may be another user's, and
                 name a harmful program or a server that collects keys.
         """
@@ -264,32 +284,82 @@ class AskedJudge:
         if not is_stored_whole(record):
             raise _must_be_passed_again("a judge whose key comes from a function", folder.path)
         argument = "judge" if isinstance(judge, Program) else "server"
-        is_given_by_user = self.changes is not None and argument in self.changes
-        if not is_own_store and not is_given_by_user:
+        if not is_own_store and argument not in changes:
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
                 f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
             )
 
-    def _resumed_judge_and_question(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
-        """Return the judge and question of a resumed run, after the changes the caller passed.
+    def _changes_by_name(
+        self, stored: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return {name of a judge: the changes of its record} for the judges of a resumed run.
 
         Args:
-            stored: the stored record of the judge.
+            stored: {name: record} of the stored judges.
 
         Raises:
-            SortNetError: on a change of an argument that the stored judge does not have.
+            SortNetError: on a change of an argument that the stored judges do not have, or of other
+                judges.
         """
-        question = self.question or stored["question"]
-        if self.changes is None:
-            return self.judge or recorded_judge(stored), question
-        for argument in self.changes:
-            if argument not in stored:
+        for argument in self._changed_arguments():
+            if not any(argument in record for record in stored.values()):
                 raise SortNetError(
                     "cannot resume the run, it was started with another judge, which has no "
                     f"{self._name(argument)}"
                 )
-        return recorded_judge({**stored, **self.changes}), question
+        changes = self.changes or [{}]
+        if len(changes) == len(stored) == 1:
+            return dict(zip(stored, changes, strict=True))
+        if changes[0].keys().isdisjoint(("judge", "model")):
+            # The changes are for all judges, but some of them may not have all arguments.
+            return {
+                name: {
+                    argument: value for argument, value in changes[0].items() if argument in record
+                }
+                for name, record in stored.items()
+            }
+        by_name = {of_judge.get("judge", of_judge.get("model")): of_judge for of_judge in changes}
+        if by_name.keys() != stored.keys():
+            raise _others_than_before(stored)
+        return {name: by_name[name] for name in stored}
+
+    def _resumed_judges(
+        self,
+        stored: Mapping[str, Mapping[str, Any]],
+        changes_by_name: Mapping[str, Mapping[str, Any]],
+    ) -> Mapping[str, MachineJudge]:
+        """Return {name: judge} of a resumed run, in place of the stored judges or as changed.
+
+        Args:
+            stored: {name: record} of the stored judges.
+            changes_by_name: {name: the changes of the judge's record}.
+
+        Raises:
+            SortNetError: if judges with other names are passed.
+        """
+        if not self.is_judge_passed:
+            return {
+                name: recorded_judge({**record, **changes_by_name[name]})
+                for name, record in stored.items()
+            }
+        if len(self.judges) == len(stored) == 1:
+            return dict(zip(stored, self.judges.values(), strict=True))  # a program may have moved
+        if self.judges.keys() != stored.keys():
+            raise _others_than_before(stored)
+        return {name: self.judges[name] for name in stored}  # the order decides who is asked
+
+
+def _records_of(judges: Mapping[str, MachineJudge], question: str) -> dict[str, Any]:
+    """Make {name: record} of judges that are asked a question."""
+    return {name: record_of(judge, question) for name, judge in judges.items()}
+
+
+def _others_than_before(names: Iterable[str]) -> SortNetError:
+    """Make the error for resuming a run with other judges than those with these names."""
+    return SortNetError(
+        f"cannot resume the run, it was started with other judges: {' and '.join(names)}"
+    )
 
 
 def _other_than_before(name: str) -> SortNetError:

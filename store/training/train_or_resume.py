@@ -16,7 +16,7 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder, rows_of
-from sortnet.judges.any_judge import OneJudge, described
+from sortnet.judges.any_judge import OneJudge, described, named_judges
 from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
@@ -49,8 +49,8 @@ class RunOptions:
             for each core.
         trials: whether settings that are left open are chosen by trials; if not, they get their
             defaults.
-        judge: the judge that is asked in place of grades. An argument `judge` of `train` or
-            `resume` replaces this judge.
+        judge: the judges that are asked in place of grades. An argument `judge` of `train` or
+            `resume` replaces these judges.
         watcher: called at each step of the training.
         command: the command to record. If None, the call of the Python function is recorded.
         group: the processes of the run, see `sortnet.learning.distributed.joined`.
@@ -95,7 +95,7 @@ def train(
     data: str | Sequence[str],
     out: str = "model",
     *,
-    judge: OneJudge | None = None,
+    judge: OneJudge | Mapping[str, OneJudge] | None = None,
     question: str | None = None,
     overwrite: bool = False,
     options: RunOptions | None = None,
@@ -114,7 +114,7 @@ def train(
         judge: a `LanguageModel`, a `Program`, or a function of two documents. The function gets
             rows of a table as dicts, or documents of LETOR text as arrays of numbers. It returns
             `left`, `right`, `tie`, `skip`, or a float, the probability that the left document is
-            better.
+            better. A dict {name: judge} has several judges, to which the pairs are dealt.
         question: the question to the judge. If None, the question is `Which is better?`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns and further options.
@@ -165,7 +165,7 @@ def resume(
     out: str,
     data: Sequence[str] = (),
     *,
-    judge: OneJudge | None = None,
+    judge: OneJudge | Mapping[str, OneJudge] | None = None,
     question: str | None = None,
     options: RunOptions | None = None,
     **settings: Any,
@@ -178,9 +178,10 @@ def resume(
     Args:
         out: the folder of the run.
         data: the new paths of data that were moved; empty if the data were not moved.
-        judge: the judge that the run asks. If None, the stored judge is asked. A function is not
-            stored, so it must be passed again. The judge may have another number of `workers`,
-            another `timeout` and other limits than before; another judge is refused.
+        judge: the judge that the run asks, or {name: judge} as before. If None, the stored judges
+            are asked. A function is not stored, so it must be passed again. A judge may have
+            another number of `workers`, another `timeout` and other limits than before; another
+            judge is refused.
         question: may be given again; a question other than the run's is refused.
         options: store, threads and further options; options other than the run's are refused.
         settings: may be given again; settings other than the run's are refused.
@@ -204,12 +205,21 @@ def resume(
     return _run(prepared, options, options.command or call, clear=False)
 
 
-def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """Put a judge and a question into the options; if both are None, change nothing."""
+def with_judge(
+    options: RunOptions,
+    judge: OneJudge | Mapping[str, OneJudge] | None,
+    question: str | None,
+) -> RunOptions:
+    """Put a judge, or judges by name, and a question into the options; None changes nothing."""
     if judge is None and question is None:
         return options
-    machine_judge = options.judge.judge if judge is None else described(judge)
-    asked_judge = replace(options.judge, judge=machine_judge, question=question, changes=None)
+    judges = options.judge.judges
+    if isinstance(judge, Mapping):
+        judges = named_judges(judge)
+    elif judge is not None:
+        machine_judge = described(judge)
+        judges = {machine_judge.annotator: machine_judge}
+    asked_judge = replace(options.judge, judges=judges, question=question, changes=None)
     return replace(options, judge=asked_judge)
 
 
@@ -411,7 +421,7 @@ def _begin(
         show_trial=watcher.trial_ended,
         group=options.group,
         again=options.judge.again(prepared.folder.path),
-        judge=options.judge.record(),
+        judge=options.judge.records(),
         origin=prepared.origin,
         clear=clear,
     )

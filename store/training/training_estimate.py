@@ -35,9 +35,26 @@ def estimate(
 
     Cost: the data are read.
     """
-    if not isinstance(judge, LanguageModel | Program):
-        raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
     options = with_judge(options or RunOptions(), judge, question)
+    (run,) = estimate_judges(data, options, **settings)
+    return run
+
+
+def estimate_judges(
+    data: str | Sequence[str], options: RunOptions, **settings: Any
+) -> list[DryRun]:
+    """Return what `estimate` does for each judge of the options, as if it were the only judge.
+
+    Raises:
+        SortNetError: as `estimate`.
+    """
+    judges = [
+        judge
+        for judge in options.judge.judges.values()
+        if isinstance(judge, LanguageModel | Program)
+    ]
+    if len(judges) < max(1, len(options.judge.judges)):
+        raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
     paths = [data] if isinstance(data, str) else list(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
     prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
@@ -52,7 +69,7 @@ def estimate(
     examples = [question_about(left, right) for left, right in _example_pairs(job)]
     n_documents = int(job.train.offsets[-1] + job.vali.offsets[-1])
     n_once = math.ceil(n_documents / 2)
-    return dry_run(judge, examples, n_once, job.config.judgements)
+    return [dry_run(judge, examples, n_once, job.config.judgements) for judge in judges]
 
 
 def _example_pairs(job: TrainingJob) -> list[tuple[int, int]]:

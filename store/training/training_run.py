@@ -59,7 +59,7 @@ class TrainingRun:
         group: the processes of the run. Only the first process writes to the folder and the store.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
-        judge: the program, model or function that is asked. If None, the data have the answers.
+        judge: the programs, models or functions that are asked. If None, the data have the answers.
         origin: the model that the run begins with. If None, the run begins with random weights.
     """
 
@@ -230,7 +230,7 @@ def begin(
         group: the processes of the run; this process is the first process.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
-        judge: the record of the judge that a new run asks; None without a judge.
+        judge: {name: record} of the judges that a new run asks; None without a judge.
         origin: the model that the run begins with, which a new run copies into its folder. If
             None, the run begins with random weights.
         clear: whether a new run removes the record of an earlier run in the folder.
@@ -288,7 +288,7 @@ def _new_record(
         job: the requested settings and the data.
         command: the command line.
         recorded_url: the store's URL to record.
-        judge: the record of the judge that the run asks; None without a judge.
+        judge: {name: record} of the judges that the run asks; None without a judge.
         origin: the model that the run begins with. If None, the run begins with random weights.
     """
     settings = job.config.to_json()
@@ -304,7 +304,9 @@ def _new_record(
         "trials": [],
     }
     if judge is not None:
-        record["judged_by"] = JUDGED_BY[kind_of(judge)]
+        kinds = [kind_of(of_judge) for of_judge in judge.values()]
+        # A function must be passed again when the run is resumed, whoever else is asked.
+        record["judged_by"] = JUDGED_BY["function" if "function" in kinds else kinds[0]]
     if origin is not None:
         record["from"] = origin.facts
     return record
