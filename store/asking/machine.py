@@ -327,7 +327,7 @@ class Judging(WorkerPool[Lease]):
         try:
             stored = self._patience.retry_while_away(attempt)
         except LeaseError:
-            if n_attempts == 1:  # the lease was not lost while the server was away
+            if not self._patience.was_away:  # the lease was not lost while the server was away
                 raise
             new_lease = self._lease_again(lease.question)
             if new_lease is None:

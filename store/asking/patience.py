@@ -23,6 +23,9 @@ class StorePatience:
             until an attempt succeeds.
         name: name of the judge in messages.
         notify: called with a message when the waiting begins.
+
+    Attributes:
+        was_away: whether the server has been away, so that leases may have ended meanwhile.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class StorePatience:
         self._name = name
         self._notify = notify
         self._lock = threading.Lock()
+        self.was_away = False
         self._until: float | None = None  # time when the waiting ends; None: nobody waits
         self._stopped = threading.Event()
 
@@ -72,6 +76,7 @@ class StorePatience:
         The first thread that waits starts the time for which the server may be away.
         """
         with self._lock:
+            self.was_away = True
             if self._until is None:
                 self._until = time.monotonic() + self._seconds
                 if self._seconds > 0 and not self._stopped.is_set():
