@@ -33,13 +33,13 @@ def answer_all(service, who, m):
             service.settle()
 
 
-def test_refits_at_half_as_many_judgements_more_and_the_last_are_iterations(store, collection):
+def test_refits_at_each_quarter_more_judgements_and_the_last_are_iterations(store, collection):
     service = LabellingService(collection, record=True)
     answer_all(service, "ana", 17)
-    assert store.run("last").iterations_frame()["iteration"].tolist() == [8, 12]
+    assert store.run("last").iterations_frame()["iteration"].tolist() == [8, 10, 12, 15]
     service.close()
     frame = store.run("last").iterations_frame()
-    assert frame["iteration"].tolist() == [8, 12, 17]
+    assert frame["iteration"].tolist() == [8, 10, 12, 15, 17]
     last = frame.iloc[-1]
     assert last["train_order"] == 1 - service.remaining.wrong
     assert last["comparisons_train"] == service.session.n_votes == 17
@@ -61,7 +61,7 @@ def test_later_sessions_go_on_with_the_same_run_and_silent_ones_leave_it(store, 
         silent.close()
     assert store.runs_frame()["status"].tolist() == ["done"]
     run = store.run("last")
-    assert run.iterations_frame()["iteration"].tolist() == [8, 9, 11]
+    assert run.iterations_frame()["iteration"].tolist() == [8, 9, 10, 11]
     assert run.config == {"quality": "order", "collection": "args"}
 
 

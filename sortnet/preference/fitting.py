@@ -20,7 +20,7 @@ from sortnet.preference.study import Study
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
 _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
-_UNFITTED_OF_ITEMS = 10  # and of more than a few items, after 1/10 of their number at least
+_UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least
 _FIRST_MILESTONE = 8
 _SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
@@ -29,17 +29,17 @@ _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 def milestone(n_events: int) -> int:
     """Return the number of events after which hyperparameters were last chosen.
 
-    They are chosen after 8 events, and then each time there are half as many more. The result
-    depends on the number of events only, so that a replay chooses the same hyperparameters.
+    They are chosen after 8 events, and then each time there are a quarter more. The result depends
+    on the number of events only, so that a replay chooses the same hyperparameters.
 
-    >>> [milestone(n_events) for n_events in (7, 8, 11, 12, 100)]
-    [0, 8, 8, 12, 90]
+    >>> [milestone(n_events) for n_events in (7, 8, 9, 10, 100)]
+    [0, 8, 8, 10, 97]
     """
     last = 0
     next_milestone = _FIRST_MILESTONE
     while next_milestone <= n_events:
         last = next_milestone
-        next_milestone += next_milestone // 2
+        next_milestone += next_milestone // 4
     return last
 
 
@@ -114,7 +114,7 @@ class SessionFitting:
         """Whether a fit is due after 5 % more events than were fitted.
 
         For up to 300 items it is due after each event at first. Of more items, whose fits take
-        longer, there are 10 % of their number of new events at least.
+        longer, there are 2 % of their number of new events at least.
         """
         least = 1 if self.is_quick else self.history.n_items // _UNFITTED_OF_ITEMS
         n_unfitted = len(self.history.events) - n_fitted

@@ -125,7 +125,7 @@ class Session:
     def is_due(self, n_fitted: int) -> bool:
         """Whether a fit is due, if the first `n_fitted` events are fitted: after 5 % more events.
 
-        Few events are fitted one by one, but of many items, 10 % of their number together.
+        Few events are fitted one by one, but of many items, 2 % of their number together.
         """
         return self._fitting.is_due(n_fitted)
 
@@ -204,7 +204,7 @@ class Session:
     def refit(self) -> None:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
-        Cost: see `fit` and `fit_many`; each time there are half as many more events, the
+        Cost: see `fit` and `fit_many`; each time there are a quarter more events, the
         hyperparameters are chosen again, which takes about fifty fits to 300 items.
         """
         self._fitting.refit()

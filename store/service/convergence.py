@@ -30,7 +30,7 @@ class Convergence:
     """Records refits as iterations of a run; each collection has one run for all its labelling.
 
     The number of an iteration is the number of the last judgement that was fitted. A refit is
-    recorded whenever the judgements have grown by half, and at the end of a process. So there
+    recorded whenever the judgements have grown by a quarter, and at the end of a process. So there
     are few records, and they do not delay answers. A record that cannot be written is left out.
 
     Args:
@@ -73,7 +73,7 @@ class Convergence:
             "seconds_train": seconds,
         }
         self._refit_number = number
-        # Milestones are numbers of judgements from 8 on, each half as high again as the one before.
+        # Milestones are numbers of judgements from 8 on, each a quarter higher than the one before.
         # A record is due if a milestone was passed since the last record.
         if milestone(number) > milestone(self._recorded_number):
             self._record()
