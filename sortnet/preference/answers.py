@@ -112,12 +112,6 @@ class Answers:
         b = second[column]
         return Edges(row, a, b, self.items[row, a], self.items[row, b])
 
-    def n_answers_of(self, n_items: int) -> I64:
-        """Count the answers about each item, (n_items,)."""
-        is_first_choice = self.direction > 0
-        items = self.items[is_first_choice]
-        return np.bincount(items[items >= 0], minlength=n_items)
-
 
 @dataclass(frozen=True, eq=False)
 class Edges:
