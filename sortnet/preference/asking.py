@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -60,19 +60,21 @@ class _KeptBeliefs:
         posterior: the posterior of the fit.
         set_size: number of items of the questions that the beliefs are for.
         beliefs: the beliefs.
-        n_expected: number of answers since the fit that the beliefs include.
+        expected: the items of the answers and open questions that the beliefs include.
     """
 
     posterior: Posterior
     set_size: int
     beliefs: Beliefs
-    n_expected: int = 0
+    expected: set[frozenset[int]] = field(default_factory=set)
 
-    def expect_answers(self, answers: Sequence[tuple[int, ...]]) -> None:
-        """Include the answers since the fit, of which each is the numbers of its items."""
-        for items in answers[self.n_expected :]:
-            self.beliefs.expect_answer(items)
-        self.n_expected = len(answers)
+    def expect_answers(self, questions: Sequence[tuple[int, ...]]) -> None:
+        """Include answers and open questions, each the numbers of its items, once until a fit."""
+        for items in questions:
+            key = frozenset(items)
+            if key not in self.expected:
+                self.expected.add(key)
+                self.beliefs.expect_answer(items)
 
 
 class SessionAsking:
@@ -201,11 +203,9 @@ class SessionAsking:
                 posterior, self._plan.groups, openness_of_items, n_seen, scale, request.rng
             )
             self._kept = kept = _KeptBeliefs(posterior, request.set_size, beliefs)
-        kept.expect_answers(self._fitting.unfitted())
-        beliefs = kept.beliefs.copy(scale)
-        for items in sorted(request.taken):
-            beliefs.expect_answer(items)
-        return beliefs
+        kept.expect_answers([*self._fitting.unfitted(), *sorted(request.taken)])
+        kept.beliefs.scale = scale
+        return kept.beliefs
 
     def _choose_informative(self, request: _Request) -> Question | None:
         """Choose the pair whose answer does most for the goal, and add items for a larger set."""

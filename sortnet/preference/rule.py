@@ -27,7 +27,7 @@ right in .87 of pairs).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -129,12 +129,6 @@ class Beliefs:
             draws=posterior.draws[:_DRAWS, items].astype(np.float64),
             n_seen=n_seen[items],
             scale=scale,
-        )
-
-    def copy(self, scale: float) -> Beliefs:
-        """Copy the beliefs for an annotator whose answers have this scale; 0 for words."""
-        return replace(
-            self, covariance=self.covariance.copy(), n_seen=self.n_seen.copy(), scale=scale
         )
 
     def worth(self, i: I64, j: I64) -> F64:
