@@ -98,6 +98,13 @@ def test_the_goal_ends_all_and_a_budget_one():
     assert "--number" not in text
 
 
+def test_a_model_that_was_not_asked_does_not_say_that_nothing_is_left():
+    with serving(Several("a", "b")) as url:
+        rows = value_of(done(*command(url, "a", "b"), "--number", 1, "--json"))
+    assert [(row["answered"], row["end"]) for row in rows] == [(1, "number"), (0, "number")]
+    assert all("all pairs" not in row["why"] for row in rows)
+
+
 def test_each_model_may_have_its_own_server_and_key(monkeypatch):
     monkeypatch.setenv("KEY_A", "key-of-a-server")
     monkeypatch.setenv("KEY_B", "key-of-b-server")

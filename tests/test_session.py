@@ -440,3 +440,13 @@ def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
         other.tell(judgement)
         (question,) = other.ask("ana", wait=False)
         assert question.model == 0  # the fits are left to another thread
+
+
+@pytest.mark.parametrize(("n", "least"), [(300, 1), (1_000, 20), (10_000, 100), (1_000_000, 100)])
+def test_a_fit_is_never_left_out_for_many_answers(n, least):
+    session = Session(None, n)
+    assert not session.is_due(0)
+    session.replay([Judgement.of("ana", (k, k + 1), "left") for k in range(least - 1)])
+    assert not session.is_due(0)
+    session.tell(Judgement.of("ana", (least, least + 1), "left"))
+    assert session.is_due(0)

@@ -17,6 +17,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.ranking import _p_of_best
+from sortnet.preference.rule import Beliefs
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of
 
@@ -372,3 +373,21 @@ def test_a_group_of_the_size_of_a_question_is_not_asked_about_again_and_again():
     assert sorted(map(len, asked)) == [2, 2, 4, 4]
     order = session.ranking().order.tolist()
     assert [item for item in order if item < 4] == [3, 2, 1, 0]
+
+
+def test_an_open_question_about_a_set_is_expected_once_when_it_is_answered(monkeypatch):
+    expected = []
+    expect_answer = Beliefs.expect_answer
+
+    def noted(beliefs, items):
+        expected.append(tuple(items))
+        expect_answer(beliefs, items)
+
+    monkeypatch.setattr(Beliefs, "expect_answer", noted)
+    session = Session(None, 30, set_size=4, holdout=0, repeats=0)
+    (question,) = session.ask("ana")
+    session.ask("ben", busy=question.pairs, wait=False)
+    n_open = len(expected)
+    session.tell(question.answered_by_place("ana", 0, 3))
+    session.ask("ben", wait=False)
+    assert n_open > 0 and expected[n_open:] == []

@@ -109,7 +109,8 @@ def estimate_calls(
         examples: questions with prompts of typical length.
     """
     if not isinstance(judge, LanguageModel):
-        return CallEstimate(n_pairs, math.ceil(n_pairs / judge.batch), 0, 0, None)
+        n_asked = n_pairs if judge.max_calls is None else min(n_pairs, judge.max_calls)
+        return CallEstimate(n_pairs, math.ceil(n_asked / judge.batch), 0, 0, None)
     calls = 2 * n_pairs if judge.both_orders else n_pairs
     if judge.max_calls is not None:
         calls = min(calls, judge.max_calls)

@@ -60,20 +60,23 @@ class _KeptBeliefs:
         posterior: the posterior of the fit.
         set_size: number of items of the questions that the beliefs are for.
         beliefs: the beliefs.
-        expected: the items of the answers and open questions that the beliefs include.
+        expected: the pairs of items of the answers and open questions that the beliefs include.
     """
 
     posterior: Posterior
     set_size: int
     beliefs: Beliefs
-    expected: set[frozenset[int]] = field(default_factory=set)
+    expected: set[Pair] = field(default_factory=set)
 
     def expect_answers(self, questions: Sequence[tuple[int, ...]]) -> None:
-        """Include answers and open questions, each the numbers of its items, once until a fit."""
+        """Include answers and open questions, each the numbers of its items.
+
+        A question whose pairs are all included already is not included again: it was open before.
+        """
         for items in questions:
-            key = frozenset(items)
-            if key not in self.expected:
-                self.expected.add(key)
+            pairs = set(combinations(sorted(items), 2))
+            if not pairs <= self.expected:
+                self.expected |= pairs
                 self.beliefs.expect_answer(items)
 
 

@@ -20,7 +20,8 @@ from sortnet.preference.study import Study
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
 _SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
-_UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least
+_UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least, ...
+_MOST_UNFITTED = 100  # ... but after this number
 _FIRST_MILESTONE = 8
 _SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
@@ -102,7 +103,7 @@ class SessionFitting:
     def fit_if_due(self) -> None:
         """Fit before a question is chosen, if a fit is due and no other thread fits.
 
-        The event that makes a fit due is told by `is_due`.
+        `is_due` says when a fit is due.
         """
         if self.is_due(self.fits.at) and self._fitting.acquire(blocking=False):
             try:
@@ -114,9 +115,10 @@ class SessionFitting:
         """Whether a fit is due after 5 % more events than were fitted.
 
         For up to 300 items it is due after each event at first. Of more items, whose fits take
-        longer, there are 2 % of their number of new events at least.
+        longer, there are 2 % of their number of new events at least, but never more than 100.
         """
-        least = 1 if self.is_quick else self.history.n_items // _UNFITTED_OF_ITEMS
+        share_of_items = min(self.history.n_items // _UNFITTED_OF_ITEMS, _MOST_UNFITTED)
+        least = 1 if self.is_quick else share_of_items
         n_unfitted = len(self.history.events) - n_fitted
         return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 

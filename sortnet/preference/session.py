@@ -125,7 +125,7 @@ class Session:
     def is_due(self, n_fitted: int) -> bool:
         """Whether a fit is due, if the first `n_fitted` events are fitted: after 5 % more events.
 
-        Few events are fitted one by one, but of many items, 2 % of their number together.
+        Few events are fitted one by one, but of many items 2 % of their number, at most 100.
         """
         return self._fitting.is_due(n_fitted)
 

@@ -300,7 +300,7 @@ def _growth_needed(is_reached: Callable[[float], bool]) -> float:
     """Find by bisection the factor by which the answers must grow in one future.
 
     Args:
-        is_reached: tells whether the goal is reached with so many times as many answers.
+        is_reached: tells whether the goal is reached if the answers grow by a factor.
     """
     low, high = 0.0, float(np.log(_MOST_GROWTH))
     for _ in range(_BISECTIONS):

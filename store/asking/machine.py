@@ -44,7 +44,7 @@ class EndReason(Enum):
 
     GOAL = "the goal is reached"
     NUMBER = "as many answers as were wanted are given"
-    BUDGET = "the budget of calls, tokens or cost is spent"
+    BUDGET = "the budget of calls or cost is spent"
     NOTHING_LEFT = "there is no question left for the annotator"
     FAULT = "the judge failed"
     UNANSWERED = "the judge answered nearly nothing"
@@ -129,6 +129,7 @@ class Judging(WorkerPool[Lease]):
     n_preferences: int = 0
     _most_answers: int | None = None  # `answered` at which `ask` ends; None: at the goal
     _workers: Sequence[Worker] = ()
+    _was_asked: bool = False
     _is_interrupted: bool = False
 
     def __post_init__(self) -> None:
@@ -155,7 +156,6 @@ class Judging(WorkerPool[Lease]):
         try:
             with self.judge.open_connections():
                 self._workers = self.judge.make_workers()
-                self.service.fits_beside = len(self._workers) > 1
                 try:
                     yield self
                 finally:
@@ -178,6 +178,8 @@ class Judging(WorkerPool[Lease]):
             SortNetError: if the store stays away.
         """
         self._most_answers = None if number is None else self.answered + number
+        self._was_asked = True
+        self.service.fits_beside = len(self._workers) > 1
         try:
             is_settled = False
             while not is_settled:
@@ -385,6 +387,8 @@ class Judging(WorkerPool[Lease]):
             return EndReason.BUDGET, why_no_more
         if remaining.stop:
             return EndReason.GOAL, why(remaining)
+        if not self._was_asked:  # the other judges have given all answers that were wanted
+            return EndReason.NUMBER, why(remaining)
         self._release()  # so that only the leases of other annotators are reported
         why_none = self._patience.retry_while_away(
             partial(self.service.why_nothing_left, self.annotator)
@@ -400,9 +404,9 @@ class Judging(WorkerPool[Lease]):
 def ask_judges(judges: Sequence[Judging], number: int | None = None) -> list[LabellingEnd]:
     """Let judges answer in turn, until the goal is reached or none of them can be asked.
 
-    With several judges a turn has 20 answers, or an equal share of those left in the round. A judge
-    that fails, has spent its budget or has no question left is not asked again, and the others go
-    on. Ctrl-C ends the asking for all judges.
+    With several judges a turn has 20 answers, or an equal share of the answers that are left. A
+    judge that fails, has spent its budget or has no question left is not asked again, and the
+    others go on. Ctrl-C ends the asking for all judges.
 
     Args:
         judges: the judges, with the same service.

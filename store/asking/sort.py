@@ -217,8 +217,8 @@ def _ask_and_rank(
             for annotator, connection in connections.items()
         ]
         if max_calls is not None:
-            for judge in judges:
-                judge.judge.budget.lower_limit(max_calls - calls_so_far(service, judge.annotator))
+            for annotator, connection in connections.items():
+                connection.budget.lower_limit(max_calls - calls_so_far(service, annotator))
         ends = ask_judges(judges)
         if any(end.reason is EndReason.INTERRUPTED for end in ends):
             raise KeyboardInterrupt
