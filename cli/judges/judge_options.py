@@ -48,7 +48,7 @@ _OPTIONS_OF_ALL_JUDGES = (
     ),
 )
 # Parameters of a command whose values replace those of the judge's file.
-FIELDS = (*("model", "server", "key", "prompt", "both_orders", "max_calls", "max_cost", "workers"),)
+FIELDS = ("model", "server", "key", "prompt", "both_orders", "max_calls", "max_cost", "workers")
 # Names of the parameters of a command that stand for the options of a judge.
 NAMES = ("judge", *FIELDS, "dry_run")
 
@@ -79,7 +79,7 @@ def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Progr
             for each judge.
         SortNetError: if a file or a value cannot be used.
     """
-    judges = [judge_from_options(of_judge) for of_judge in values_of_judges(values)]
+    judges = map(judge_from_options, values_of_judges(values))
     return [judge for judge in judges if judge is not None]
 
 
@@ -93,14 +93,13 @@ def values_of_judges(values: Mapping[str, Any]) -> list[dict[str, Any]]:
         click.UsageError: if an option is neither given once nor once for each judge.
     """
     n_judges = max(1, len(values["judge"]), len(values["model"]))
-    of_judges = [dict(values) for _ in range(n_judges)]
+    values_of_each = [dict(values) for _ in range(n_judges)]
     for option in _OPTIONS_OF_EACH_JUDGE:
         parameter = option.removeprefix("--")
-        for of_judge, value in zip(
-            of_judges, _for_each(n_judges, values[parameter], parameter), strict=True
-        ):
-            of_judge[parameter] = value
-    return of_judges
+        value_of_each = _for_each(n_judges, values[parameter], parameter)
+        for values_of_judge, value in zip(values_of_each, value_of_each, strict=True):
+            values_of_judge[parameter] = value
+    return values_of_each
 
 
 def judges_by_annotator(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,14 @@ def label_criteria(
         SortNetError: if an answer cannot be stored, or the collection is closed.
     """
     labelled: list[dict[str, Any]] = []
-    with _created_annotators(collection, asker.names):
-        if options.place is not None:
-            collection.check_one_question()  # each criterion may place the item elsewhere
-        for criterion in collection.asked():
-            n_left = _answers_left(options.number, labelled)
-            has_quit = any(facts["quit"] for facts in labelled)
-            if n_left == 0 or has_quit:
-                break
-            labelled += _label_criterion(criterion, asker, options, n_left, prints=not as_json)
+    if options.place is not None:
+        collection.check_one_question()  # each criterion may place the item elsewhere
+    for criterion in collection.asked():
+        n_left = _answers_left(options.number, labelled)
+        has_quit = any(facts["quit"] for facts in labelled)
+        if n_left == 0 or has_quit:
+            break
+        labelled += _label_criterion(criterion, asker, options, n_left, prints=not as_json)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
@@ -165,34 +164,6 @@ def _is_done(service: LabellingService) -> bool:
     return service.is_fitted and service.remaining.stop
 
 
-@contextmanager
-def _created_annotators(collection: Collection, annotators: Iterable[str]) -> Iterator[None]:
-    """Create annotators for a `with` block, unless they exist.
-
-    When the block ends, created annotators who have given no answer are removed.
-    """
-    with ExitStack() as stack:
-        for annotator in annotators:
-            stack.enter_context(_created_annotator(collection, annotator))
-        yield
-
-
-@contextmanager
-def _created_annotator(collection: Collection, annotator: str) -> Iterator[None]:
-    """Create an annotator for a `with` block, unless the annotator exists.
-
-    When the block ends, a created annotator who has given no answer is removed.
-    """
-    is_new = annotator not in {existing.name for existing in collection.annotators()}
-    collection.annotator(annotator)
-    try:
-        yield
-    finally:
-        if is_new:
-            # `forget` removes only an annotator without answers.
-            collection.forget(annotator)
-
-
 @dataclass(frozen=True)
 class PersonAsker:
     """Asks the person at the terminal.
@@ -212,8 +183,14 @@ class PersonAsker:
 
     def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
         """Ask about a criterion, and return facts about the labelling."""
-        refuse_closed(service, self.annotator)
-        asking = Asking(service, self.annotator)
+        from store.service.annotators import created_annotator
+
+        with created_annotator(service.collection, self.annotator):
+            refuse_closed(service, self.annotator)
+            return [self._ask_person(Asking(service, self.annotator), number)]
+
+    def _ask_person(self, asking: Asking, number: int | None) -> dict[str, Any]:
+        """Ask the person, and return facts about the labelling."""
         why = "interrupted"
         further_facts: dict[str, Any] = {}
         asking.interrupted = True  # until the body has ended without a signal
@@ -228,10 +205,10 @@ class PersonAsker:
                     why, further_facts = place_item(asking, front, self.place, number)
                 asking.interrupted = False
         finally:
-            service.release(self.annotator)
+            asking.service.release(self.annotator)
+        facts = labelled_facts(asking.service, self.annotator, asking.n_new)
         has_quit = asking.quit or asking.interrupted
-        facts = labelled_facts(service, self.annotator, asking.n_new)
-        return [{**facts, "why": why, "quit": has_quit, **further_facts}]
+        return {**facts, "why": why, "quit": has_quit, **further_facts}
 
 
 def asker_of(options: LabelOptions, annotator: str | None) -> Asker:

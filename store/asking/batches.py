@@ -52,6 +52,7 @@ from store.asking.machine import asked_question_of, mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
 from store.collections.leases import Lease
+from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService, new_session
 
 LARGEST_BATCH = 50_000  # most requests that providers accept in a file
@@ -107,23 +108,21 @@ def write_batch(
     prompt = Prompt(judge.prompt, judge.image_size)
     _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
-    is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
     questions = _choose_questions(service, annotator, n)
     estimate, limit = _within_limits(service, judge, prompt, questions)
     if limit and not estimate.pairs:
         raise SortNetError(f"{limit} allows no question")
     about = _describe_batch(service, judge, estimate)
-    name, leases = _lease_questions(service, annotator, questions[: estimate.pairs], about)
-    if not leases:
-        raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
-    lines = _request_lines(service, judge, prompt, name, leases)
-    try:
-        write_file(file, partial(_write_lines, lines))
-    except BaseException:  # an interrupt must leave no batch, too
-        collection.remove_batch(name)
-        if is_new_annotator:
-            collection.forget(annotator)
-        raise
+    with created_annotator(collection, annotator):
+        name, leases = _lease_questions(service, annotator, questions[: estimate.pairs], about)
+        if not leases:
+            raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
+        lines = _request_lines(service, judge, prompt, name, leases)
+        try:
+            write_file(file, partial(_write_lines, lines))
+        except BaseException:  # an interrupt must leave no batch, too
+            collection.remove_batch(name)
+            raise
     if len(leases) < estimate.pairs:  # other processes have leased some of the questions
         estimate, _ = _within_limits(service, judge, prompt, [lease.question for lease in leases])
     return WrittenBatch(name, annotator, len(leases), estimate, file, limit)

@@ -31,6 +31,7 @@ from sortnet.preference.study import Decision
 from store.asking.patience import StorePatience
 from store.collections.collection import Stored
 from store.collections.leases import Lease
+from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
 
@@ -150,21 +151,17 @@ class Judging(WorkerPool[Lease]):
         """
         if self.service.study.set_size > 2:
             check_takes_sets(self.judge, self.service.study.set_size)
-        collection = self.service.collection
-        is_new = self.annotator not in {existing.name for existing in collection.annotators()}
-        collection.annotator(self.annotator)
-        try:
-            with self.judge.open_connections():
-                self._workers = self.judge.make_workers()
-                try:
-                    yield self
-                finally:
-                    for worker in self._workers:
-                        worker.end()
-                    self._release()
-        finally:
-            if is_new:
-                collection.forget(self.annotator)  # `forget` keeps an annotator with answers
+        with (
+            created_annotator(self.service.collection, self.annotator),
+            self.judge.open_connections(),
+        ):
+            self._workers = self.judge.make_workers()
+            try:
+                yield self
+            finally:
+                for worker in self._workers:
+                    worker.end()
+                self._release()
 
     def ask(self, number: int | None = None) -> LabellingEnd:
         """Ask the judge until the goal is reached, `number` questions are answered, or it fails.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,3 +91,18 @@ def change_gold(
     study = collection.study()
     n_known = len(decisions) - len(stored)
     return GoldPairs(collection.name, len(study.gold), study.gold_rate, n_known)
+
+
+@contextmanager
+def created_annotator(collection: Collection, name: str) -> Iterator[None]:
+    """Create an annotator for a `with` block, unless the annotator exists.
+
+    When the block ends, a created annotator who has given no answer is removed.
+    """
+    is_new = name not in {annotator.name for annotator in collection.annotators()}
+    collection.annotator(name)
+    try:
+        yield
+    finally:
+        if is_new:
+            collection.forget(name)  # `forget` keeps an annotator with answers
