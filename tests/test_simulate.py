@@ -362,10 +362,11 @@ def test_a_setwise_heapsort_with_a_judge_who_is_right_has_the_best_first():
 
 
 def test_sessions_about_sets_are_better_at_equal_questions_and_sorted_sets_are_scored():
-    results = simulate(["default", "sets-4", "setwise-heapsort"], [12, 30], n=16, seeds=2)
-    assert len(results) == 12
-    assert mean_of(results, "sets-4", 30).mean() > mean_of(results, "default", 30).mean()
-    assert mean_of(results, "setwise-heapsort", 30).mean() > 0.3
+    # Four draws of 24 items: the gain of twelve draws is .14, of a single one .01 to .25.
+    results = simulate(["default", "sets-4", "setwise-heapsort"], [12, 40], n=24, seeds=4)
+    assert len(results) == 24
+    assert mean_of(results, "sets-4", 40).mean() > mean_of(results, "default", 40).mean()
+    assert mean_of(results, "setwise-heapsort", 40).mean() > 0.3
 
 
 def test_more_questions_about_sets_than_there_are_pairs_for_are_refused():
