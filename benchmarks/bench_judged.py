@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from cli.main import main
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.tables.rows import read_rows
+from sortnet.tables.read_rows import read_rows
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 ANSWERS = {"a1": "left", "a2": "right", "equal": "tie"}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
-from sortnet.tables.rows import read_rows
+from sortnet.tables.read_rows import read_rows
 from store import open_store
 from store.csv_file import ESCAPED_COLUMN, rows_of_frame, without_escapes, write_csv
 

@@ -16,7 +16,7 @@ from sortnet import read_letor, write_letor
 from sortnet.core import Queries
 from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
-from sortnet.tables.rows import read_rows
+from sortnet.tables.read_rows import read_rows
 
 
 def frame(n: int = 60) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.items import read_items
 from sortnet.rankers import model_folder
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.tables.rows import read_rows
+from sortnet.tables.read_rows import read_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 

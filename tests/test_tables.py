@@ -18,8 +18,8 @@ from sortnet.estimator.arrays import Features
 from sortnet.items import Columns, describe, read_items
 from sortnet.items.given_items import items_from
 from sortnet.rankers.load_ranker import load_ranker
+from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import feature_matrix
-from sortnet.tables.rows import read_rows, rows_of_frame
 from sortnet.tables.values import numbers_of
 
 NAMES = ("size", "made", "new", "colour=blue", "colour=red")
@@ -127,7 +127,7 @@ def test_what_is_named_like_a_grade_or_an_id_is_no_feature(tmp_path):
 
 @pytest.mark.parametrize("at_once", [5, 1 << 21])
 def test_a_column_that_turns_to_text_late_is_text_throughout(tmp_path, monkeypatch, at_once):
-    monkeypatch.setattr("sortnet.tables.rows._CELLS_AT_ONCE", at_once)
+    monkeypatch.setattr("sortnet.tables.read_csv.CELLS_AT_ONCE", at_once)
     cells = ["1", "2.50", "", "3"] + ["a", "b"] * 3
     (tmp_path / "t.csv").write_text("x\n" + "".join(f'"{cell}"\n' for cell in cells))
     rows = read_rows(tmp_path / "t.csv", keep=lambda column: False)

@@ -14,7 +14,7 @@ from sortnet import from_frame
 from sortnet.core import Queries
 from sortnet.data import read_queries
 from sortnet.errors import DataError
-from sortnet.tables import rows as tables
+from sortnet.tables import read_csv as tables
 
 TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
 
@@ -84,7 +84,7 @@ def test_a_csv_read_in_pieces_is_the_csv_read_whole(tmp_path, monkeypatch):
     frame = pd.DataFrame(rng.normal(size=(200, 3)).round(6), columns=["a", "b", "c"])
     frame["qid"], frame["label"] = rng.integers(9, size=200), rng.integers(4, size=200)
     path = written(tmp_path, frame.to_csv(index=False))
-    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 7)
+    monkeypatch.setattr(tables, "CELLS_AT_ONCE", 7)
     q = read_queries(path)
     expected = frame[["a", "b", "c"]].to_numpy(np.float32)
     np.testing.assert_array_equal(q.features, expected[q.rows])
@@ -113,7 +113,7 @@ TIMES = np.array([0.0, 3600.0, 1.0, 3605.0, 3.0, 3607.0])
 def test_a_column_whose_differences_in_a_query_float32_loses_is_refused(
     tmp_path, monkeypatch, start
 ):
-    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 4)
+    monkeypatch.setattr(tables, "CELLS_AT_ONCE", 4)
     frame = late(TIMES.astype(type(start)) + start)
     lost = "column 'time': float32 loses the differences of values as large as 1.7e+09: subtract"
     with pytest.raises(DataError) as raised:
@@ -195,7 +195,7 @@ def test_other_names_for_the_columns_can_be_given():
     ],
 )
 def test_a_bad_row_is_refused_with_its_line_and_text(tmp_path, monkeypatch, row, offending):
-    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 8)  # two rows
+    monkeypatch.setattr(tables, "CELLS_AT_ONCE", 8)  # two rows
     good = "1,0,1.5,2\n"
     path = written(tmp_path, f"qid,label,a,b\n{good}\n{good}{row}\n{good}")
     assert fault(path).startswith(f", line 5: {offending}")
@@ -219,6 +219,8 @@ def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
         ("qid,label,\n1,0,1\n", ", line 2: column 3 has no name"),
         ('qid,label,x\n1,0,"1\n"\n1,0,"1\n', ", line 4: unexpected end of data"),
         (b"qid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
+        (b"\xef\xbb\xbfqid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
+        (b"qid,label,x\r1,0,1\r\xff,0,1\r", ", line 3: byte 0xff is not UTF-8"),
         ("label,x\n1,0\n", "there is no column 'qid'"),
         ("qid,label\n1,0\n", "there is no feature column"),
         ("qid,label,x,y\n1,0,,n/a\n", "there is no feature: there is no value in x, y"),

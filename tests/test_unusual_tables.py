@@ -17,7 +17,7 @@ from sortnet.data.read_tables import from_frame
 from sortnet.errors import DataError
 from sortnet.items.given_items import items_from
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.tables.rows import read_rows
+from sortnet.tables.read_rows import read_rows
 
 PLAIN = "query,price,color,grade\n" + "".join(
     f"s{k // 4},0.{k},{('red', 'blue')[k % 2]},{k % 3}\n" for k in range(8)

@@ -34,8 +34,9 @@ from sortnet.data.read_tables import (
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.table_documents import names_of
+from sortnet.tables.read_rows import read_rows
 from sortnet.tables.roles import kept_as_read
-from sortnet.tables.rows import Rows, read_rows
+from sortnet.tables.rows import Rows
 
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
 LEAST = 6  # the least number of queries, or rows, that can be divided

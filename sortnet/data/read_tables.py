@@ -30,6 +30,7 @@ from sortnet.items.table_documents import (
     unique_ids,
     with_described,
 )
+from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import (
     GRADES,
     Columns,
@@ -39,7 +40,7 @@ from sortnet.tables.roles import (
     kept_as_read,
     without_unique_text,
 )
-from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
+from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import is_missing
 
 # What the message about a missing column of queries or grades advises, if the user has named none.

@@ -17,6 +17,7 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.table_documents import NameRule, documents_of, with_described
 from sortnet.rankers.base import Ranker
+from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
 from sortnet.tables.roles import (
     Columns,
     choose_columns,
@@ -25,7 +26,7 @@ from sortnet.tables.roles import (
     kept_as_read,
     without_unique_text,
 )
-from sortnet.tables.rows import Rows, as_pandas, is_frame, no_column, rows_of_frame, with_words
+from sortnet.tables.rows import Rows, no_column
 from sortnet.tables.values import is_missing, numbers_of
 
 

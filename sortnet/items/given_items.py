@@ -19,8 +19,8 @@ from sortnet.files import is_table, shown
 from sortnet.items.base import Items, checked_text
 from sortnet.items.read_items import TEXT_FILES, read_with_roles
 from sortnet.items.table_documents import NameRule, documents_of
+from sortnet.tables.read_rows import is_frame, read_rows, rows_of_frame
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
-from sortnet.tables.rows import is_frame, read_rows, rows_of_frame
 
 _SOURCE = "items"
 _LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item

@@ -12,7 +12,8 @@ from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.tables.rows import Rows, listed, read_rows
+from sortnet.tables.read_rows import read_rows
+from sortnet.tables.rows import Rows, listed
 
 _SIDES = ("left", "right")
 _LISTED = 3  # number of groups that a message names

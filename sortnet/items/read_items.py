@@ -15,8 +15,9 @@ from sortnet.files import reading, shown
 from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text
 from sortnet.items.media import inside, load_image
 from sortnet.items.table_documents import NameRule, documents_of
+from sortnet.tables.read_csv import decoded
+from sortnet.tables.read_rows import read_rows
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
-from sortnet.tables.rows import decoded, read_rows
 
 LETOR = ".txt"  # ending of a file in the LETOR format
 TEXT_FILES = (".txt", ".md")

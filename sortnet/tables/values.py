@@ -23,6 +23,11 @@ MISSING = {
     *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
     *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
 }
+# The spellings of these words that pandas reads as missing; other spellings cost a second look.
+MISSING_SPELLINGS = sorted(
+    {spelling for word in MISSING for spelling in (word, word.upper(), word.title())}
+    | {"NaN", "NaT"}
+)
 MOST_LEVELS = 50  # largest number of values of a categorical column that become features
 _ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categorical column
 _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
@@ -71,7 +76,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
 
-    numbers = _plain_numbers(cells)
+    numbers = plain_numbers(cells)
     not_plain = np.flatnonzero(np.isnan(numbers))  # dates, truth values, missing and other cells
     dates = [k for k in not_plain if is_date(cells[k])]
     if dates:
@@ -86,7 +91,7 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     return numbers, is_wrong
 
 
-def _plain_numbers(cells: Cells) -> F64:
+def plain_numbers(cells: Cells) -> F64:
     """Convert numbers, and texts that are numbers, to float64; all other cells become NaN."""
     import pandas as pd
 

@@ -15,7 +15,8 @@ from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import MOST_ITEMS, SIDES, Word, check_undo
-from sortnet.tables.rows import Rows, listed, read_rows
+from sortnet.tables.read_rows import read_rows
+from sortnet.tables.rows import Rows, listed
 from store.collections.collection_rows import checked_name
 from store.collections.formats.faults import refuse
 from store.collections.formats.foreign_rows import FOREIGN_COLUMNS, votes_of_foreign_rows

@@ -19,8 +19,9 @@ from sortnet.items import Columns, Items
 from sortnet.items.table_documents import items_of
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge
+from sortnet.tables.read_rows import read_rows
 from sortnet.tables.roles import GRADES, kept_as_read
-from sortnet.tables.rows import Rows, read_rows
+from sortnet.tables.rows import Rows
 from sortnet.tables.values import is_numeric
 from store.service.run_answers import AskedDocuments, item_ids
 
