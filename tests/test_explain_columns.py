@@ -17,6 +17,7 @@ from sortnet.explain.attribution import explain_pair
 from sortnet.explain.columns import Column, columns_of
 from sortnet.explain.permutation import permutation_importance
 from sortnet.items import Describer, readable_names
+from sortnet.items.texts import SURFACE
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 from sortnet.tables.values import date_text
@@ -147,20 +148,21 @@ def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path
     args = ("explain", "m", "new.csv", "i0", "i1")
     names = [row["feature"] for row in value_of(done(*args, "--json"))["features"]]
     assert {name.partition(": ")[0] for name in names} == {"description"}
-    assert not [name for name in names if "topic" in name]
-    words = {word for text in items.texts for word in text.split()}
-    topics = [name.removeprefix("description: ") for name in names if ", " in name]
-    assert topics and {word for topic in topics for word in topic.split(", ")} <= words
+    words = {word for text in items.texts for word in text.lower().split()}
+    described = {name.removeprefix("description: ") for name in names}
+    assert described & words and described <= words | {*SURFACE} | {
+        f"{first} {second}" for first in words for second in words
+    }
     monkeypatch.setenv("COLUMNS", "120")
-    table = done(*args, "--top", 60)
+    table = done(*args, "--top", 500)
     assert [name for name in names if name not in table] == []
     assert all(name.startswith("text: ") for name in model.feature_names), "what folders keep"
 
 
 def test_two_features_never_get_one_name():
-    names = ("text: topic 1 (a, b)", "text: topic 2 (a, b)", "text: topic 3", "t: log words")
-    columns = {"text": "t"}
-    assert readable_names(names, columns) == (*names[:2], "t: topic 3", "t: log words")
+    names = ("text: rare ship", "image: rare ship", "text: slow", "t: log words")
+    columns = {"text": "t", "image": "t"}
+    assert readable_names(names, columns) == (*names[:2], "t: slow", "t: log words")
     assert readable_names(("text: log words", "t: log words"), columns)[0] == "text: log words"
     of_folder = {"id": "files", "text": "files"}
     assert readable_names(("text: log words",), of_folder) == ("text: log words",)

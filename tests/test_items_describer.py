@@ -17,6 +17,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
+from sortnet.items.texts import Words
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model
 
@@ -134,6 +135,8 @@ def test_embeddings_of_another_language_model_are_refused(language_model):
         load_describer(to_json(fitted), arrays).apply(items_of(["a"]))
 
 
+N_WORDS = len(Words.fit(essays(20).texts).terms)
+MANY_WORDS = np.frombuffer("\n".join(f"w{k}" for k in range(301)).encode(), "u1")
 SPOILT = {
     "no list": ({"items": 3}, {}, "items cannot be 3"),
     "a role": ({"columns": {"x": "y"}}, {}, "columns cannot have 'x': 'y'"),
@@ -142,25 +145,20 @@ SPOILT = {
     "fewer texts": ({"texts": 3}, {}, "counts.texts has values that are not from 2 to 3"),
     "no array": ({"texts": None}, {}, "'counts.texts' is none of their arrays"),
     "twice": ({"given": ["a", "a"]}, {}, "two features have one name"),
-    "made": ({"given": ["text: a"]}, {}, "named as those that are made"),
+    "made": ({"given": ["text: glamour"]}, {}, "named as those that are made"),
     "unknown": ({"made": ["text: glamour"]}, {}, "nothing makes the feature 'text: glamour'"),
     "embedded": ({"embedded": True}, {}, "meanings.mean is bool 0"),
     "a term twice": ({}, {"words.terms": np.frombuffer(b"a\na", "u1")}, "a term twice"),
-    "no UTF-8": ({}, {"letters.terms": np.array([255, 254], "u1")}, "letters.terms is not UTF-8"),
+    "no UTF-8": ({}, {"words.terms": np.array([255, 254], "u1")}, "words.terms is not UTF-8"),
     "idf": ({}, {"words.idf": np.zeros(2, "f4")}, "words.idf is float32 2"),
-    "NaN": ({}, {"topics": np.nan}, "topics has values that are not from -1.01 to 1.01"),
-    "type": ({}, {"topics": np.zeros((2, 3))}, "topics is float64 2x3"),
+    "NaN": ({}, {"words.idf": np.full(N_WORDS, np.nan, "f4")}, "words.idf has values that are not"),
+    "many": ({}, {"words.terms": MANY_WORDS}, "words.terms has 301 words; the limit is 300"),
+    "0.4": (
+        {},
+        {"topics": np.zeros((2, 3))},
+        "by topics, as versions up to 0.4 did: train it again",
+    ),
 }
-
-
-def test_a_shape_of_no_bytes_is_refused_before_its_rows_are_named():
-    arrays = arrays_of(fit(essays(20)))
-    nothing, no_idf = np.empty(0, "u1"), np.empty(0, "f4")
-    for name in ("words", "letters"):
-        arrays |= {f"{name}.terms": nothing, f"{name}.idf": no_idf}
-    arrays["topics"] = np.empty((10**9, 0), "f4")
-    with pytest.raises(ModelError, match="topics has 1000000000 axes of 0 dimensions"):
-        load_describer(to_json(fit(essays(20))), arrays)
 
 
 def test_the_estimator_keeps_what_describes_items(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 from item_helpers import items_of
 from optional_extras import needs
 from PIL import Image
-from threadpoolctl import threadpool_limits
 
+from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
 from sortnet.items import Items, describe, given_only, read_items
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
-from sortnet.items.texts import SURFACE, Meanings, Topics, embeddings, surface_features
+from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
 
 def surface(text: str) -> dict[str, float]:
@@ -60,8 +61,7 @@ def test_the_surface_of_a_text_is_what_one_counts_by_hand():
     }
     for name, share in shares.items():
         assert found[name] == pytest.approx(share), name
-    assert len(counts) + len(shares) + 1 == len(SURFACE)  # and the share of stop words:
-    assert surface("the cat of them")["stop words share"] == 3 / 4
+    assert len(counts) + len(shares) == len(SURFACE)
 
 
 def test_words_are_rare_as_the_other_texts_say():
@@ -77,26 +77,57 @@ def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():
     assert np.isnan(found[0]).all() and (found[1] == 0).all()
 
 
-def test_topics_are_the_singular_vectors_of_the_terms_up_to_sign():
+WORDS = [f"word{k}" for k in range(40)]
+
+
+def texts_of(n: int, rng: np.random.Generator) -> list[str]:
+    frequency = np.arange(1, 41) / 820
+    return [" ".join(rng.choice(WORDS, rng.integers(1, 20), p=frequency)) for _ in range(n)]
+
+
+def test_values_of_words_are_those_of_scikit_learn():
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    texts = ["red fish", "red bird", "blue fish", "blue bird red", "fish fish bird", "blue"]
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
-    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3), sublinear_tf=True, min_df=2)
-    terms = np.hstack([v.fit_transform(texts).toarray() for v in (words, letters)])
-    u, s, _ = np.linalg.svd(terms, full_matrices=False)
-    found = Topics.fit(texts, topics=3)(texts)
-    np.testing.assert_allclose(np.abs(found), np.abs(u * s)[:, :3], atol=1e-5)
-
-
-def test_ten_times_the_seed_gives_the_same_topics_with_the_same_signs():
     rng = np.random.default_rng(0)
-    words = [f"word{k}" for k in range(40)]
-    texts = [" ".join(rng.choice(words, 12, p=np.arange(1, 41) / 820)) for _ in range(60)]
-    first = Topics.fit(texts, topics=2, seed=0)(texts)
-    for seed in range(1, 10):
-        found = Topics.fit(texts, topics=2, seed=seed)(texts)
-        assert (found * first).sum(axis=0).min() > 0
+    texts = texts_of(60, rng)
+    words = Words.fit(texts)
+    assert len(words.terms) == 20 < len(Words.fit(texts_of(600, rng)).terms)
+    peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, vocabulary=words.terms)
+    np.testing.assert_allclose(words(texts), peer.fit_transform(texts).toarray(), atol=1e-6)
+    assert (words([None, "", "unheard of"]) == 0).all()
+
+
+def test_words_are_chosen_by_their_correlation_with_the_grades_within_queries(monkeypatch):
+    rng = np.random.default_rng(1)
+    texts = texts_of(200, rng)
+    query = np.arange(200) // 10
+    grades = rng.integers(0, 3, 200) + 5 * query  # a query's mean tells nothing
+    grades += 2 * np.array(["word7" in text.split() for text in texts])
+    monkeypatch.setattr("sortnet.items.texts._LEAST_TERMS", 10)
+    deviations = deviations_in_queries(grades, query)
+    has = {term: np.array([term in text.split() for text in texts]) for term in WORDS}
+    pairs = {pair for text in texts for pair in pairwise(text.split())}
+    has |= {f"{a} {b}": np.array([f" {a} {b} " in f" {t} " for t in texts]) for a, b in pairs}
+    correlation = {
+        term: abs(np.corrcoef(present, deviations)[0, 1])
+        for term, present in has.items()
+        if 3 <= present.sum() <= 190
+    }
+    best = sorted(correlation, key=lambda term: -correlation[term])[:10]
+    assert Words.fit(texts, deviations).terms == tuple(sorted(best))
+    assert best[0] == "word7"
+
+
+def test_words_without_grades_are_neither_in_nearly_all_texts_nor_in_one():
+    texts = ["the tea is hot", "the tea is cold", "the milk is hot", "the milk is red", "the end"]
+    assert set(Words.fit(texts).terms) == {
+        *("tea", "hot", "milk", "tea is", "milk is", "is hot", "the tea", "the milk")
+    }
+
+
+def test_characters_of_scripts_without_spaces_are_words():
+    texts = ["很好吃", "好吃", "不好", "とても良い", "良い"]
+    assert {"好 吃", "良 い", "吃"} <= set(Words.fit(texts).terms)
 
 
 def test_white_black_and_red_are_where_oklab_has_them():
@@ -202,10 +233,7 @@ def test_items_with_texts_and_images_get_features_of_both(tmp_path, photo):
     kinds = [name.split(":")[0] for name in made.feature_names]
     assert kinds == sorted(kinds, reverse=True) and set(kinds) == {"text", "image"}
     blank = np.isnan(made.features)
-    surface = [
-        "topic" not in name and kind == "text"
-        for name, kind in zip(made.feature_names, kinds, strict=True)
-    ]
+    surface = [name.removeprefix("text: ") in SURFACE for name in made.feature_names]
     assert blank[1][surface].all() and not blank[0].any()
     assert blank[2][[kind == "image" for kind in kinds]].all()
 
@@ -274,7 +302,7 @@ def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
     if not data.exists():
         pytest.skip("no ../shared/data here")
     items = read_items(data / "items.tsv", features=())
-    X = describe(items).features
+    X = surface_features(items.texts)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     number = {name: k for k, name in enumerate(items.ids)}
     rows = [line.split("\t") for line in (data / "strict_pairs.tsv").read_text().splitlines()[1:]]
@@ -288,14 +316,3 @@ def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
     by_length = (length == better)[held_out].mean()
     right_ones = (model.predict(difference) == better)[held_out].mean()
     assert right_ones > by_length
-
-
-def test_topics_do_not_depend_on_the_number_of_threads():
-    rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("abcdefghijklmnopqrst"), 6)) for _ in range(2000)]
-    texts = [" ".join(rng.choice(words, 30)) for _ in range(250)]
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            found.append(Topics.fit(texts)(texts))
-    np.testing.assert_array_equal(*found)

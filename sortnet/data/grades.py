@@ -72,6 +72,25 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
     return tuple(edges.tolist())
 
 
+def deviations_in_queries(grades: ArrayLike, qid: ArrayLike | None) -> F64:
+    """Subtract from each grade the mean grade of its query, (n,).
+
+    Args:
+        grades: (n,) the grades.
+        qid: (n,) the query of each document, in any order; None: all are one query.
+
+    >>> deviations_in_queries([1, 3, 0], ["a", "a", "b"]).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    values = np.asarray(grades, np.float64)
+    queries = np.zeros(len(values), np.int64)
+    if qid is not None:
+        _, queries = np.unique(np.asarray(qid).astype(str), return_inverse=True)
+    means = np.bincount(queries, values) / np.bincount(queries)
+    deviations: F64 = values - means[queries]
+    return deviations
+
+
 def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
     """Find the bin (n,) of each number, from 0: how many edges are at or below the number.
 

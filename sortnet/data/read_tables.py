@@ -17,7 +17,7 @@ import numpy as np
 from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
-from sortnet.data.grades import read_grades
+from sortnet.data.grades import deviations_in_queries, read_grades
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
@@ -173,7 +173,7 @@ def queries_of(
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles, NameRule.ANY)
-    described = _described(documents, like, progress)
+    described = _described(documents, like, grades if labelled else None, progress)
     if not described.names:
         _refuse_without_features(rows, ignored | columns_by_name)
     origins = None if like is None else like.origins
@@ -246,12 +246,15 @@ class _Described(NamedTuple):
 
 
 def _described(
-    documents: TableDocuments[LabelledColumns], like: HasFeatures | None, progress: Progress
+    documents: TableDocuments[LabelledColumns],
+    like: HasFeatures | None,
+    grades: I32 | None,
+    progress: Progress,
 ) -> _Described:
     """Make the features of the documents, also from texts and images.
 
     The describer of `like` makes the same features again. Without `like`, a new describer is made
-    if there is a column of texts or images.
+    if there is a column of texts or images; the grades, if there are any, choose its words.
     """
     roles = documents.roles
     fitted: Describer | None = None if like is None else like.describer
@@ -264,7 +267,8 @@ def _described(
     if like is not None or not (roles.text or roles.image):
         return _Described(documents.features, documents.feature_names, None)
     items = documents.items(None)
-    features, new = with_described(documents.features, items, None, roles, progress)
+    deviations = None if grades is None else deviations_in_queries(grades, documents.groups)
+    features, new = with_described(documents.features, items, None, roles, progress, deviations)
     # A describer that makes no feature from the texts and images is not needed later.
     return _Described(features, new.feature_names, new if new.made else None)
 

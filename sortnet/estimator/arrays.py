@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from sortnet.core import F64, I64, NamedColumns, Queries
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY
+from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
@@ -85,7 +86,13 @@ class Features:
 
     @classmethod
     def fit_apply(
-        cls, X: Any, source: str, *, id: str | None = None, query: str | None = None
+        cls,
+        X: Any,
+        source: str,
+        *,
+        id: str | None = None,
+        query: str | None = None,
+        deviations: F64 | None = None,
     ) -> tuple[Features, F64]:
         """Choose the features that the columns of a frame become; return them and their values.
 
@@ -94,6 +101,8 @@ class Features:
             source: name of the frame in messages.
             id, query: names of the columns of ids and queries, which are not in X; the model folder
                 records them.
+            deviations: (n,) how much better each row is than its query, by which words of texts are
+                chosen; None: no grades are known.
 
         Returns:
             The rule that makes the features; and the values (n, n_features) of the features, NaN
@@ -121,7 +130,9 @@ class Features:
         if roles.text or roles.image:
             recorded_roles = replace(roles, id=id or roles.id, group=query)
             items = documents.items()
-            matrix, describer = with_described(matrix, items, None, recorded_roles)
+            matrix, describer = with_described(
+                matrix, items, None, recorded_roles, deviations=deviations
+            )
             names = describer.feature_names
             if not describer.made:  # no text or image has a feature
                 describer = None
@@ -344,6 +355,45 @@ def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | Non
         return values
     sums: F64 = np.add.reduceat(values[queries.rows], queries.offsets[:-1])
     return sums / queries.sizes
+
+
+def deviations_of(
+    y: ArrayLike | None, qid: ArrayLike | None, group: ArrayLike | None, n: int
+) -> F64 | None:
+    """Subtract from each grade the mean grade of its query, (n,); None without checked grades.
+
+    Args:
+        y, qid, group: arguments of `fit`, which are not checked yet: None is returned if they do
+            not fit.
+        n: number of rows.
+    """
+    if y is None:
+        return None
+    grades = np.asarray(y)
+    if group is not None:
+        sizes = np.asarray(group)
+        if sizes.dtype.kind not in "iu" or sizes.min(initial=0) < 0 or sizes.sum() != n:
+            return None
+        qid = np.repeat(np.arange(len(sizes)), sizes)
+    if grades.shape != (n,) or grades.dtype.kind not in "biuf":
+        return None
+    if qid is not None and np.shape(qid) != (n,):
+        return None
+    return deviations_in_queries(grades, qid)
+
+
+def wins_less_losses(better: NDArray[Any], worse: NDArray[Any], X: Any) -> F64 | None:
+    """Count the pairs in which each row is better, less those in which it is worse, (n,).
+
+    None if a number of a row is impossible, which is refused later.
+    """
+    n = np.shape(X)[0]
+    numbers = np.concatenate((better, worse))
+    if not len(numbers) or numbers.min() < 0 or numbers.max() >= n:
+        return None
+    wins = np.bincount(better, minlength=n).astype(np.float64)
+    losses = np.bincount(worse, minlength=n)
+    return wins - losses
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:

@@ -440,9 +440,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
                 f"{rows.shape}"
             )
-        queries = self._queries(X, None, qid, group, reset=reset, initial=initial)
         better_rows = rows[:, 0]
         worse_rows = rows[:, 1]
+        deviations = arrays.wins_less_losses(better_rows, worse_rows, X) if reset else None
+        queries = self._queries(
+            X, None, qid, group, reset=reset, initial=initial, deviations=deviations
+        )
         return queries.with_judgements(better_rows, worse_rows, soft=soft, weight=weight)
 
     def _fit(
@@ -810,6 +813,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         may_lack_query: bool = False,
         labelled: bool = False,
         initial: SortNetRanker | None = None,
+        deviations: F64 | None = None,
     ) -> Queries:
         """Check the data as scikit-learn does, and make queries of the rows.
 
@@ -824,6 +828,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 that are compared in pairs.
             labelled: whether the rows have grades, as `y` or in a column of X.
             initial: the estimator to begin with, whose features are used.
+            deviations: (n_docs,) how much better each row is than its query, by which words of
+                texts are chosen; None: by the grades, if there are any.
         """
         # The columns of query, grade and id are taken out of a frame.
         refuse_masked(**{f"{source}: y": y, f"{source}: qid": qid, f"{source}: group": group})
@@ -839,7 +845,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if reset:
             self.one_query_ = has_no_queries
             self.features_ = None if initial is None else initial.features_
-        matrix, grades = self._check_values(table, y, reset and initial is None, source)
+        is_new = reset and initial is None
+        if is_new and deviations is None:
+            deviations = arrays.deviations_of(y, qid, group, len(table))
+        matrix, grades = self._check_values(table, y, is_new, source, deviations)
         features = self.features_
         feature_names = None if features is None else features.names
 
@@ -883,7 +892,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return in_which_bin(column, edges)
 
     def _check_values(
-        self, X: Any, y: ArrayLike | None, reset: bool, source: str
+        self, X: Any, y: ArrayLike | None, reset: bool, source: str, deviations: F64 | None
     ) -> tuple[Any, Any]:
         """Check X and y as scikit-learn does; return X as an array of features, and y.
 
@@ -892,6 +901,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             y: (n_docs,) the grades, or None.
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
+            deviations: as in `_queries`.
 
         Raises:
             DataError: also in place of the errors of scikit-learn.
@@ -907,7 +917,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         try:
             if not hasattr(X, "columns"):
                 return self._check_array(X, y, reset, source, rules)
-            X = self._features_of_frame(X, reset, source)
+            X = self._features_of_frame(X, reset, source, deviations)
             if y is None:
                 return check_array(X, **rules), None
             checked: tuple[Any, Any] = check_X_y(X, y, y_numeric=True, **rules)
@@ -942,7 +952,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         checked: tuple[Any, Any] = validate_data(self, X, y=y, y_numeric=True, reset=reset, **rules)
         return checked
 
-    def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
+    def _features_of_frame(self, X: Any, reset: bool, source: str, deviations: F64 | None) -> F64:
         """Compute the features (n, n_features) of a frame.
 
         Args:
@@ -950,6 +960,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             reset: whether the estimator is fitted on the frame. The features are then chosen by the
                 frame, unless the training begins with another estimator.
             source: name of the frame in messages.
+            deviations: as in `_queries`.
         """
         features = self.features_
         is_of_table = features is not None and features.is_of_table
@@ -960,12 +971,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if features is not None:
             return features.apply(X, source)
         if reset:
-            return self._choose_features(X, source)
+            return self._choose_features(X, source, deviations)
         # The estimator was fitted on an array, so every column is a feature.
         columns = tuple(map(str, X.columns))
         return Features(columns, columns).apply(X, source)
 
-    def _choose_features(self, X: Any, source: str) -> F64:
+    def _choose_features(self, X: Any, source: str, deviations: F64 | None) -> F64:
         """Choose the features that the columns of a frame become; return their values.
 
         The values are (n, n_features). A warning names columns from which no feature is made.
@@ -973,7 +984,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         query = None
         if not self.one_query_ and self.query != ALL_ROWS:
             query = self.query or QUERY
-        self.features_, matrix = Features.fit_apply(X, source, id=self.id, query=query)
+        self.features_, matrix = Features.fit_apply(
+            X, source, id=self.id, query=query, deviations=deviations
+        )
         if self.features_.unused:
             warnings.warn(
                 f"{source}: no features are made of {listed(map(shown, self.features_.unused))}: "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
 from sortnet.items.features import MADE, Describer
-from sortnet.items.texts import LETTERS, WORDS, Meanings, Terms, Topics, WordCounts
+from sortnet.items.texts import MOST_TERMS, Meanings, WordCounts, Words
 from sortnet.tables.roles import NAMED
 
 Array = NDArray[Any]
@@ -40,7 +40,7 @@ def to_json(describer: Describer) -> dict[str, Any]:
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
     """
-    n_texts = None if describer.words is None else describer.words.texts
+    n_texts = None if describer.counts is None else describer.counts.texts
     has_embeddings = describer.meanings is not None
     return {
         "columns": dict(describer.columns),
@@ -58,16 +58,12 @@ def arrays_of(describer: Describer) -> Arrays:
     {}
     """
     arrays: Arrays = {}
-    topics = describer.topics
-    if describer.words is not None and topics is not None:
-        counts = describer.words.counts
+    if describer.counts is not None and describer.words is not None:
+        counts = describer.counts.counts
         arrays["counts.words"] = _lines(counts)
         arrays["counts.texts"] = np.array(list(counts.values()), np.int64)
-        arrays["words.terms"] = _lines(topics.words.terms)
-        arrays["words.idf"] = topics.words.idf
-        arrays["letters.terms"] = _lines(topics.letters.terms)
-        arrays["letters.idf"] = topics.letters.idf
-        arrays["topics"] = topics.loadings
+        arrays["words.terms"] = _lines(describer.words.terms)
+        arrays["words.idf"] = describer.words.idf
     if describer.meanings is not None:
         arrays["meanings.mean"] = describer.meanings.mean
         arrays["meanings.axes"] = describer.meanings.axes
@@ -96,17 +92,21 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
     unused_arrays = dict(arrays)  # the functions named `_pop_...` remove the arrays that they use
+    if "topics" in arrays:
+        raise ModelError(
+            "items: the model describes texts by topics, as versions up to 0.4 did: train it again"
+        )
+    counts = None
     words = None
-    topics = None
     if document["texts"] is not None:
-        words = _pop_word_counts(unused_arrays, int(document["texts"]))
-        topics = _pop_topics(unused_arrays)
+        counts = _pop_word_counts(unused_arrays, int(document["texts"]))
+        words = _pop_words(unused_arrays)
     describer = Describer(
         given=tuple(document["given"]),
         made=tuple(document["made"]),
         columns=document["columns"],
+        counts=counts,
         words=words,
-        topics=topics,
         meanings=_pop_meanings(unused_arrays) if document["embedded"] else None,
     )
     if unused_arrays:
@@ -138,36 +138,15 @@ def _pop_word_counts(unused_arrays: Arrays, n_texts: int) -> WordCounts:
     return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
 
 
-def _pop_topics(unused_arrays: Arrays) -> Topics:
-    """Restore the topics of texts; the arrays of their terms and loadings are removed."""
-    words = _pop_weighted_terms(unused_arrays, "words", WORDS)
-    letters = _pop_weighted_terms(unused_arrays, "letters", LETTERS)
-    n_terms = len(words.terms) + len(letters.terms)
-    # A topic is a vector of length 1, with a loading on each term.
-    shape = (_ANY_LENGTH, n_terms)
-    loadings = _pop_array(
-        unused_arrays, "topics", np.float32, shape, value_range=_RANGE_IN_UNIT_VECTOR
-    )
-    n_topics = len(loadings)
-    _check_number_of_axes(n_topics, n_terms, "topics")
-    return Topics(words, letters, loadings)
-
-
-def _pop_weighted_terms(
-    unused_arrays: Arrays, name: str, kind: tuple[str, tuple[int, int]]
-) -> Terms:
-    """Restore terms and their inverse document frequencies from two arrays.
-
-    Args:
-        unused_arrays: arrays that are not used yet; two arrays are removed.
-        name: start of the names of the two arrays, `words` or `letters`.
-        kind: kind of the terms, `WORDS` or `LETTERS`.
-    """
-    terms = _pop_terms(unused_arrays, f"{name}.terms")
+def _pop_words(unused_arrays: Arrays) -> Words:
+    """Restore the words that are features, and their inverse document frequencies."""
+    terms = _pop_terms(unused_arrays, "words.terms")
+    if len(terms) > MOST_TERMS:
+        raise ModelError(f"items: words.terms has {len(terms)} words; the limit is {MOST_TERMS}")
     idf = _pop_array(
-        unused_arrays, f"{name}.idf", np.float32, (len(terms),), value_range=_RANGE_OF_IDF
+        unused_arrays, "words.idf", np.float32, (len(terms),), value_range=_RANGE_OF_IDF
     )
-    return Terms(kind, terms, idf)
+    return Words(terms, idf)
 
 
 def _pop_meanings(unused_arrays: Arrays) -> Meanings:

@@ -120,6 +120,7 @@ def with_described(
     describer: Describer | None,
     roles: Columns,
     progress: Progress = lambda text: None,
+    deviations: F64 | None = None,
 ) -> tuple[F64, Describer]:
     """Append features of texts and images to the features of items.
 
@@ -130,6 +131,8 @@ def with_described(
             these items.
         roles: roles of the columns that the items came from, which a new describer stores.
         progress: called with a text about each slow step.
+        deviations: (n,) grade of each item less the mean grade of its query, by which a new
+            describer chooses words; None: there are no grades.
 
     Returns:
         (n, d + number of appended features), in the order of the describer's names; and the
@@ -137,7 +140,7 @@ def with_described(
     """
     if describer is None:
         describer, described = Describer.fit_apply(
-            items, made=True, columns=vars(roles), progress=progress
+            items, made=True, columns=vars(roles), deviations=deviations, progress=progress
         )
     else:
         described = describer.apply(items, progress=progress)

@@ -1,4 +1,4 @@
-"""Compute features of texts: counts of words and marks, topics, and sentence embeddings."""
+"""Compute features of texts: counts of words and marks, single words, and sentence embeddings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,29 @@ from sortnet.threads import one_blas_thread
 SURFACE = (
     *("log characters", "log words", "log sentences", "log paragraphs", "log different words"),
     *("log word length", "log sentence length", "different words share", "once words share"),
-    *("long words share", "stop words share", "connectives share", "pronouns share"),
+    *("long words share", "connectives share", "pronouns share"),
     *("capital letters share", "capital words share", "digits share", "punctuation share"),
     *("log commas", "log question marks", "log exclamation marks", "log quotes", "log numbers"),
     *("log links", "first word in lower case", "ends with a mark", "rarity of words"),
 )
 
-TOPICS = 16  # number of topics, at most
-# Kinds of terms: scikit-learn's analyser, and the shortest and longest length of n-grams.
-WORDS = ("word", (1, 2))
-LETTERS = ("char_wb", (2, 3))
-_MOST_TERMS = 50_000  # of a kind
+MOST_TERMS = 300  # words and pairs of words, at most
+_MOST_UNGRADED = 100  # words that are chosen without grades, at most
+_LEAST_TERMS, _TEXTS_A_TERM = 20, 20  # a word for each 20 texts, but 20 words at least
+_MOST_FITTED = 20_000  # texts by which words are chosen, at most
+_LEAST_SHARE, _MOST_SHARE = 0.02, 0.6  # shares of the texts that have a word
+_LEAST_GRADED = 3  # texts with a word that is chosen by grades, at least
+_MOST_SHARE_GRADED = 0.95
 DIMENSIONS = 32  # number of principal components of the embeddings, at most
-_TERMS_TO_NAME_BY = 40  # terms with the largest loadings, which may be words of a topic's name
-_WORDS_OF_NAME = 3  # words in the name of a topic, at most
 _TEXTS_IN_BATCH = 128  # number of texts that are embedded at a time
-_MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
+_MOST_CHARACTERS = 20_000  # characters of a text that count for its words and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+# Words with digits, and single characters of scripts without spaces between words.
+_TERM = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|"
+    r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+(?:['’-][^\W_]+)*"
+)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _END_OF_SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
@@ -46,6 +52,8 @@ _COUNTED_MARKS = {
     "log exclamation marks": "!！",
     "log quotes": '"“”„«»',
 }
+# Pairs of words that are names of other features.
+_NOT_AS_TERMS = {*SURFACE, *(f"meaning {k + 1}" for k in range(DIMENSIONS))}
 _LETTERS_OF_LONG_WORD = 7  # letters of a word that counts as long, at least
 _CONNECTIVES = frozenset(
     (
@@ -56,6 +64,8 @@ _CONNECTIVES = frozenset(
     )
 )
 _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you", "your", "yours"))
+# {name of a feature: the English words that it counts}
+_LISTED_WORDS = {"connectives share": _CONNECTIVES, "pronouns share": _PRONOUNS}
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class WordCounts:
 def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None = None) -> F32:
     """Compute surface features of texts: counts and shares of words, letters and marks.
 
-    Counts and lengths are log(1 + value). Stop words, connectives and pronouns are English words;
+    Counts and lengths are log(1 + value). Connectives and pronouns are English words;
     all other features work for any language. The rarity of words is the mean over the words of
     log(number of texts / number of texts with the word).
 
@@ -107,7 +117,7 @@ def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None
         word_counts: frequencies of words for the rarity; None: the frequencies in `texts`.
 
     Returns:
-        (n, 26) features in the order of `SURFACE`; NaN for a text that is missing.
+        (n, 25) features in the order of `SURFACE`; NaN for a text that is missing.
 
     Cost: 0.2 ms per text of 60 words.
 
@@ -195,7 +205,7 @@ def _shares_of_words(words: list[str]) -> dict[str, float]:
         "long words share": _ratio(n_long, n_words),
         "capital words share": _ratio(n_in_capitals, n_words),
     }
-    for name, listed_words in _lists_of_words().items():
+    for name, listed_words in _LISTED_WORDS.items():
         n_listed = sum(word in listed_words for word in lower_words)
         shares[name] = _ratio(n_listed, n_words)
     return shares
@@ -230,158 +240,93 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
 
 
-def _lists_of_words() -> dict[str, frozenset[str]]:
-    """Return {name of a feature: the English words that it counts}."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return {
-        "stop words share": ENGLISH_STOP_WORDS,
-        "connectives share": _CONNECTIVES,
-        "pronouns share": _PRONOUNS,
-    }
-
-
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """Words or parts of words that are counted in texts.
+class Words:
+    """Words and pairs of words whose TF-IDF are features of texts.
+
+    The value of a word that occurs n times in a text is (1 + log n) idf, divided by the length of
+    the vector of all these values of the text.
 
     Attributes:
-        kind: `WORDS` or `LETTERS`: scikit-learn's analyser and the lengths of n-grams.
-        terms: (m,) different terms.
-        idf: (m,) inverse document frequencies of the terms, which weight their counts.
+        terms: (k,) words in lower case, and pairs of neighbouring words with a space between them.
+        idf: (k,) inverse document frequency of each term, 1 + log((1 + n) / (1 + n_with)).
     """
 
-    kind: tuple[str, tuple[int, int]]
     terms: tuple[str, ...]
     idf: F32
 
     @classmethod
-    def fit(cls, kind: tuple[str, tuple[int, int]], texts: Sequence[str]) -> tuple[Terms, Any]:
-        """Find the most frequent terms that occur in at least two texts.
+    def fit(cls, texts: Sequence[str | None], deviations: F64 | None = None) -> Words:
+        """Choose one term for each 20 texts, but at least 20, and at most 300.
 
-        Args:
-            kind: `WORDS` or `LETTERS`.
-            texts: (n,) texts.
-
-        Returns:
-            The m terms, and a sparse matrix (n, m) with the TF-IDF of each term in each text.
-        """
-        vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
-        try:
-            matrix = vectorizer.fit_transform(texts)
-        except ValueError:  # sklearn's error if no term is in two texts
-            no_terms = cls(kind, (), np.empty(0, np.float32))
-            return no_terms, no_terms(texts)
-        terms = tuple(vectorizer.get_feature_names_out().tolist())
-        return cls(kind, terms, np.asarray(vectorizer.idf_, np.float32)), matrix
-
-    def __call__(self, texts: Sequence[str]) -> Any:
-        """Compute the sparse TF-IDF matrix (n, m) of texts; a row depends on its text only."""
-        from scipy.sparse import csr_matrix
-
-        if not self.terms:
-            return csr_matrix((len(texts), 0), dtype=np.float32)
-        vectorizer = _vectorizer(self.kind, vocabulary=list(self.terms))
-        vectorizer.idf_ = self.idf
-        return vectorizer.transform(texts)
-
-
-def _vectorizer(kind: tuple[str, tuple[int, int]], **options: Any) -> Any:
-    """Make scikit-learn's vectoriser for a kind of terms, `WORDS` or `LETTERS`."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    analyzer, ngrams = kind
-    return TfidfVectorizer(
-        analyzer=analyzer, ngram_range=ngrams, sublinear_tf=True, dtype=np.float32, **options
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Topics:
-    """Topics of texts: TF-IDF of words and of letters, reduced by a truncated SVD.
-
-    The terms are single words, pairs of words, and sequences of 2 or 3 letters, which find endings
-    of words and work for languages without spaces. A count becomes 1 + log(count), and each row of
-    the TF-IDF matrix has length 1.
-
-    Attributes:
-        words: terms of words.
-        letters: terms of letters.
-        loadings: (k, m) loadings of k topics on the terms of words, then on the terms of letters.
-            The loading with the largest absolute value in a row is positive.
-    """
-
-    words: Terms
-    letters: Terms
-    loadings: F32
-
-    @classmethod
-    def fit(cls, texts: Sequence[str | None], *, topics: int = TOPICS, seed: int = 0) -> Topics:
-        """Find the topics: the directions in which the TF-IDF of texts differs most.
+        With deviations of grades the terms are chosen whose presence is most correlated with the
+        grade within the queries. Otherwise they are the terms in 2 % to 60 % of the texts whose
+        presence varies most, at most 100. Of more than 20,000 texts, evenly spaced ones choose.
 
         Args:
             texts: (n,) texts; None for a text that is missing.
-            topics: largest number of topics.
-            seed: seed of the randomised SVD.
+            deviations: (n,) grade of each text less the mean grade of its query; None: there are no
+                grades.
 
-        Cost: 0.5 s for 1,000 texts of 60 words, 3 s for 10,000.
+        Cost: 0.1 ms per text of 60 words.
 
-        >>> Topics.fit(["red fish", "red bird", "a red fish"], topics=1).names()
-        ('topic 1 (red, fish)',)
+        >>> Words.fit(["red fish", "a red bird", "two fish", "a red fish"]).terms
+        ('a', 'a red', 'red fish')
         """
-        from scipy.sparse import hstack
-        from sklearn.decomposition import TruncatedSVD
-
-        starts = _starts_of_texts(texts)
-        words, tfidf_of_words = Terms.fit(WORDS, starts)
-        letters, tfidf_of_letters = Terms.fit(LETTERS, starts)
-        tfidf = hstack([tfidf_of_words, tfidf_of_letters], format="csr")
-        n_texts, n_terms = tfidf.shape
-        n_topics = min(topics, n_terms - 1, n_texts - 1)
-        if n_topics < 1 or tfidf.nnz == 0:
-            return cls(words, letters, np.empty((0, n_terms), np.float32))
-        svd = TruncatedSVD(n_topics, random_state=seed)
-        # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
-        with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
-            svd.fit(tfidf)
-        # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
-        components = svd.components_  # (n_topics, n_terms)
-        largest_term = np.abs(components).argmax(axis=1)
-        signs = np.sign(components[np.arange(n_topics), largest_term])
-        loadings = np.asarray(components * signs[:, None], np.float32)
-        return cls(words, letters, loadings)
+        step = max(1, len(texts) // _MOST_FITTED)
+        terms_of_texts = [set(_terms(text)) for text in texts[::step]]
+        n_with_term = Counter(term for terms in terms_of_texts for term in terms)
+        n = len(terms_of_texts)
+        least = max(2, n * _LEAST_SHARE) if deviations is None else _LEAST_GRADED
+        most = n * (_MOST_SHARE if deviations is None else _MOST_SHARE_GRADED)
+        terms = sorted(
+            term
+            for term, count in n_with_term.items()
+            if least <= count <= most and term not in _NOT_AS_TERMS
+        )
+        n_with = np.array([n_with_term[term] for term in terms], np.float64)
+        idf = 1 + np.log((1 + n) / (1 + n_with))
+        variance = n_with * (1 - n_with / n)
+        if deviations is None:
+            gain = variance
+        else:
+            number = {term: k for k, term in enumerate(terms)}
+            sums = np.zeros(len(terms))
+            for terms_of_text, deviation in zip(terms_of_texts, deviations[::step], strict=True):
+                sums[[number[term] for term in terms_of_text if term in number]] += deviation
+            gain = sums**2 / variance
+        limit = _MOST_UNGRADED if deviations is None else MOST_TERMS
+        n_chosen = min(limit, max(_LEAST_TERMS, n // _TEXTS_A_TERM))
+        chosen = np.sort(np.argsort(-gain, kind="stable")[:n_chosen])
+        return cls(tuple(terms[k] for k in chosen), idf[chosen].astype(np.float32))
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
-        """Compute the scores (n, k) of n texts on the k topics: 0 for a text that is missing.
+        """Compute the TF-IDF (n, k) of texts; 0 for a text that is missing.
 
         A row depends on its text only.
         """
-        if len(self.loadings) == 0:
-            return np.empty((len(texts), 0), np.float32)
-        from scipy.sparse import hstack
-
-        starts = _starts_of_texts(texts)
-        tfidf = hstack([self.words(starts), self.letters(starts)], format="csr")
-        scores: F32 = np.asarray(tfidf @ self.loadings.T, np.float32)
-        return scores
-
-    def names(self) -> tuple[str, ...]:
-        """Name each of the k topics by the three words with the largest loadings."""
-        terms = self.words.terms
-        names = []
-        for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
-            largest = np.argsort(-loadings, kind="stable")[:_TERMS_TO_NAME_BY]
-            top_terms = [terms[index] for index in largest if loadings[index] > 0]
-            # Pairs of words and words of one or two letters are passed over.
-            words = [term for term in top_terms if " " not in term and len(term) > 2]
-            listed_words = ", ".join(words[:_WORDS_OF_NAME])
-            names.append(f"topic {number} ({listed_words})" if words else f"topic {number}")
-        return tuple(names)
+        number = {term: k for k, term in enumerate(self.terms)}
+        values = np.zeros((len(texts), len(self.terms)), np.float32)
+        for row, text in enumerate(texts):
+            counts = Counter(term for term in _terms(text) if term in number)
+            for term, count in counts.items():
+                values[row, number[term]] = 1 + math.log(count)
+        values *= self.idf
+        length = np.linalg.norm(values, axis=1, keepdims=True)
+        values /= np.where(length > 0, length, 1)
+        return values
 
 
-def _starts_of_texts(texts: Sequence[str | None]) -> list[str]:
-    """Return the first 20,000 characters of each text; empty for a missing text."""
-    return [(text or "")[:_MOST_CHARACTERS] for text in texts]
+def _terms(text: str | None) -> list[str]:
+    """Find the words of the first 20,000 characters of a text, and the pairs of neighbours.
+
+    Each character of Chinese, Japanese or Korean counts as a word, as these have no spaces.
+
+    >>> _terms("A red iPhone-12"), _terms("好吃")
+    (['a', 'red', 'iphone-12', 'a red', 'red iphone-12'], ['好', '吃', '好 吃'])
+    """
+    words = [word.lower() for word in _TERM.findall((text or "")[:_MOST_CHARACTERS])]
+    return words + [f"{first} {second}" for first, second in pairwise(words)]
 
 
 @dataclass(frozen=True, eq=False)

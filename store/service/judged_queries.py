@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sortnet.core import Progress, Queries
+from sortnet.core import F64, Progress, Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
@@ -107,9 +107,17 @@ def read_judged(
         stored_items = collection.items()
         judgements = _judgements_up_to(collection, events)
         session = new_session(collection, stored_items)
+    session.replay(judgements)
+    progress("weighing the annotators")
+    votes, weights = session.weighted()
     if describer is None:
         columns = collection.settings.get("columns")
-        describer, items = Describer.fit_apply(stored_items, columns=columns, progress=progress)
+        describer, items = Describer.fit_apply(
+            stored_items,
+            columns=columns,
+            deviations=_net_wins(votes, len(stored_items)),
+            progress=progress,
+        )
     else:
         items = describer.apply(stored_items, progress=progress)
     last_number = judgements[-1].number if len(judgements) else 0
@@ -119,13 +127,18 @@ def read_judged(
             f"{source.name}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
-    session.replay(judgements)
-    progress("weighing the annotators")
-    votes, weights = session.weighted()
     dates = (collection.settings.get("columns") or {}).get("dates") or ()
     queries = replace(_queries(items, votes, weights, source, dates), describer=describer)
     train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
     return JudgedData(train, vali, _hash_facts(stored_items, votes))
+
+
+def _net_wins(votes: Comparisons, n_items: int) -> F64:
+    """Sum the comparisons that each item won, less those that it lost, (n_items,)."""
+    margin = votes.weight * (2 * votes.target - 1)
+    won = np.bincount(votes.left, margin, n_items).astype(np.float64)
+    lost = np.bincount(votes.right, margin, n_items)
+    return won - lost
 
 
 def _judgements_up_to(collection: Collection, last_number: int | None) -> Judgements:
