@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from cli.console import put, width
+from sortnet.config import Config
 from sortnet.core import Queries
-from sortnet.data.near_grades import features_near_grades
+from sortnet.data.near_grades import features_near_grades, features_near_model
 from sortnet.items import Columns
 from sortnet.messages import count, printable
 from sortnet.tables.roles import column_of
@@ -158,6 +159,33 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
         yield (
             f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
             f"if it is made of the grade, leave it out with --ignore"
+        )
+
+
+def near_model_lines(
+    train: Queries, vali: Queries, config: Config, quality: float
+) -> Iterator[str]:
+    """Yield a warning about each column that alone orders VALI nearly as well as the model does.
+
+    Columns that `near_grade_lines` has named are left out.
+
+    Args:
+        train, vali: the training and the validation part.
+        config: the settings, whose RankQuality is the measure.
+        quality: the model's RankQuality on the validation part.
+    """
+    if train.roles is None or vali.judged is not None:
+        return
+    names = train.feature_names or ()
+    near_grade = features_near_grades(train)
+    for feature, alone in features_near_model(vali, quality, config.quality_of).items():
+        if feature in near_grade:
+            continue
+        column = printable(column_of(names[feature], train.roles.features))
+        yield (
+            f"warning: {column} alone orders VALI nearly as well as the model "
+            f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
+            "grade, leave it out with --ignore"
         )
 
 

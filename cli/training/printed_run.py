@@ -7,6 +7,7 @@ from typing import Any
 
 from cli.console import put, say
 from cli.printing import iterations
+from cli.printing.columns import near_model_lines
 from cli.printing.conventions import convention_notes, interval, measures
 from cli.printing.results import Result, Step, print_result
 from cli.training.data_and_origin import say_data, say_origin
@@ -122,6 +123,9 @@ class PrintedRun(Watcher):
             for name, part in trained.parts.items()
         }
         print_result(_result(trained, conventions), as_json=self._as_json)
+        quality = trained.best["quality"]
+        for line in near_model_lines(job.train, trained.parts["vali"], job.config, quality):
+            say(line)
 
     def _put(self, text: str) -> None:
         put(text, err=self._as_json)

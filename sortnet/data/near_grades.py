@@ -1,15 +1,20 @@
-"""Find features that order documents nearly as the grades do.
+"""Find features that order documents nearly as the grades do, or nearly as well as a model.
 
 Most such features were computed from the grades, so that a ranker would learn nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from sortnet.core import I64, Queries
+from sortnet.core import F64, I64, Queries
 
 NEARLY = 0.98  # least absolute rank correlation with the grade
+_HALFWAY = 0.5  # least absolute rank correlation of a feature that is compared with a model
+_NEARLY_AS_GOOD = 0.9  # least share of the model's gain over random orders
+_RANDOM_ORDERS = 10
 _LEAST_PAIRS = 30  # fewer pairs may be in order by chance
 _MOST_PAIRS = 1 << 17
 
@@ -47,6 +52,44 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
         if abs(correlation) >= nearly:
             correlations[feature] = correlation
     return correlations
+
+
+def features_near_model(
+    queries: Queries, quality: float, quality_of: Callable[[Queries, I64], float]
+) -> dict[int, float]:
+    """Find the features that alone order documents nearly as well as a model does.
+
+    A feature is nearly as good if it has 90 % of the model's gain of quality over random orders. A
+    missing value is the worst. Features that order fewer than half of the pairs are passed over.
+
+    Args:
+        queries: queries with grades that the model was not trained on.
+        quality: the quality of the model's order.
+        quality_of: computes the quality of an order of the documents.
+
+    Returns:
+        {number of a feature: quality of its order}; empty for a single feature.
+
+    Cost: 1 ms a feature, and that of a sort for each feature with a rank correlation above 0.5.
+    """
+    if queries.n_features < 2:
+        return {}
+    rng = np.random.default_rng(0)
+    query = queries.query_of_docs()
+
+    def quality_by(values: F64) -> float:
+        """Compute the quality of the descending order of values within the queries."""
+        return quality_of(queries, np.lexsort((-values, query)))
+
+    at_random = np.mean([quality_by(rng.random(queries.n_docs)) for _ in range(_RANDOM_ORDERS)])
+    nearly = at_random + _NEARLY_AS_GOOD * (quality - at_random)
+    qualities = {}
+    for feature, correlation in features_near_grades(queries, _HALFWAY).items():
+        values = np.sign(correlation) * queries.features[:, feature].astype(np.float64)
+        quality_of_feature = quality_by(np.where(np.isnan(values), -np.inf, values))
+        if quality > at_random and quality_of_feature >= nearly:
+            qualities[feature] = quality_of_feature
+    return qualities
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:

@@ -24,6 +24,7 @@ from sortnet.core.masked import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
 from sortnet.data.grades import in_which_bin
+from sortnet.data.near_grades import features_near_model
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
@@ -481,10 +482,31 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             config = self._tune_settings(train, vali, config)
             model = fit_ranker(train, vali, config, **fit_arguments)
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
+        self._warn_of_near_features(vali, model)
         # `feature_importances_` computes the shares from the sample at its first use.
         self._sample = some_queries(vali)
         self._shares = None
         self._set_fitted(model, history)
+
+    def _warn_of_near_features(self, vali: Queries, model: Ranker) -> None:
+        """Warn of each column of a frame that alone orders documents nearly as well as the model.
+
+        Args:
+            vali: the queries that chose epoch and iteration.
+            model: the fitted ranker.
+        """
+        if self.features_ is None or vali.judged is not None:
+            return
+        config = model.config
+        quality = float(model.info["quality"])
+        for feature, alone in features_near_model(vali, quality, config.quality_of).items():
+            column = self.features_.column_of(self.features_.names[feature])
+            warnings.warn(
+                f"the column {shown(column)} alone orders documents nearly as well as the model "
+                f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
+                "grade, leave it out",
+                stacklevel=4,
+            )
 
     def _arguments_of_loop(
         self,
