@@ -39,7 +39,7 @@ TWO = {
         "Length: B\nClarity: A\n\nVerdict: A", "Winner: A\nLoser: B", "First sight: B\nAnswer: A",
         "At first B. Counting again gives more for A.\n\nAnswer: A", "Answer: A - it is longer",
         "Answer: A (the longer one)", "Answer: A, since it is longer.", "[[B]]? No.\n\n[[A]]",
-        "Answer: B\nI was wrong, let me count again.\nAnswer: A", "A\n\n-- the judge", "✅ A",
+        "A\n\n-- the judge", "✅ A",
         '{"answer": "A"}', '{"Answer": "a"}', '{"answer": "Option A"}', '{"answer": "left"}',
         '```json\n{"answer": "A"}\n```', 'Here it is:\n{"answer": "A"}', "{'answer': 'A'}",
         '{"reason": "B is short {so", "answer": "A"}', '{"result": {"answer": "A"}}',
@@ -90,6 +90,7 @@ TWO = {
         "Both texts have merits; the first is short.", "Answer: A good one", "So far A",
         "c'est B ou A",
         '{"answer": "A"}\n\nWait. The answer is B.', "A is better in style, B in content.",
+        "Answer: B\nI was wrong, let me count again.\nAnswer: A",
     ),
 }  # fmt: skip
 
@@ -177,7 +178,7 @@ def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
         ({"message": {"content": [{"type": "text", "text": "B"}]}}, "B", ""),
         ({"message": {"content": [{"type": "output_text", "text": "B"}]}}, "B", ""),
         ({"message": {"content": ["The answer is ", {"text": "B"}]}}, "B", ""),
-        ({"message": {"content": [{"type": "text", "text": "A has five"}, "B"]}}, "B", ""),
+        ({"message": {"content": [{"type": "text", "text": "It is not "}, "A."]}}, None, "no cho"),
         ({"message": {"content": [{"text": "A", "thought": True}, {"text": "B"}]}}, "B", ""),
         ({"message": {"content": [{"type": "redacted_thinking", "data": "A"}, {"text": "B"}]}},
         "B", ""),
