@@ -24,7 +24,7 @@ from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.judge_file import judge_in_file
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
+from sortnet.judges.limits import check_fields
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import note, printable
 
@@ -77,13 +77,8 @@ class Program:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_type("command", self.command, str, "no text")
+        check_fields(self)
         split_command(self.command)
-        check_number("timeout", self.timeout, may_be_zero=False)
-        check_whole_number("workers", self.workers, most=MOST_WORKERS)
-        check_whole_number("batch", self.batch)
-        check_whole_number("max_calls", self.max_calls)
-        check_number("patience", self.patience)
 
     @classmethod
     def from_file(cls, file: str | Path) -> Program:
