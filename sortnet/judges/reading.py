@@ -477,8 +477,9 @@ def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> lis
     if best is None:
         ranking = _ranking(text, n_items, worst) if end is None else []
         alone = _clearest(text, n_items, end)
-        is_whole = alone is not None and (alone.choice == SAME or not worst)
-        return ranking or ([alone] if is_whole else [])
+        if ranking or alone is None or (worst and alone.choice != SAME):
+            return ranking
+        return [alone]
     if best.choice == SAME or not worst:
         return [best]
     worst_place = _labelled(text[:end], "worst", n_items)
@@ -543,12 +544,11 @@ def _shares_at(tokens: Any, content: str, place: _Place, n_items: int) -> dict[s
         place: place of the choice.
         n_items: number of items in question.
     """
-    token = _token_at(tokens if isinstance(tokens, list) else [], content, place.at)
-    if read_phrase(_token_text(token), n_items) != place.choice:
+    token = _token_at(_dicts(tokens), content, place.at)
+    if read_phrase(token.get("token"), n_items) != place.choice:
         return {}
-    alternatives = token.get("top_logprobs")
-    alternatives = alternatives[:_MOST_ALTERNATIVES] if isinstance(alternatives, list) else []
-    probability_of = {_token_text(each): _probability(each) for each in (token, *alternatives)}
+    alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
+    probability_of = {str(each.get("token")): _probability(each) for each in (token, *alternatives)}
     masses: dict[str, float] = {}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
@@ -559,7 +559,12 @@ def _shares_at(tokens: Any, content: str, place: _Place, n_items: int) -> dict[s
     return {named: mass / total for named, mass in masses.items()}
 
 
-def _token_at(tokens: Sequence[Any], content: str, at: int) -> Any:
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    """Return the dicts in a list; empty for any other JSON."""
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _token_at(tokens: Sequence[dict[str, Any]], content: str, at: int) -> dict[str, Any]:
     """Find the token at a position of the content; {} if the tokens are of another text."""
     pieces = [_token_bytes(token) for token in tokens]
     written = _END_TOKENS.sub(b"", b"".join(pieces)).rstrip()
@@ -573,18 +578,12 @@ def _token_at(tokens: Sequence[Any], content: str, at: int) -> Any:
     return tokens[number] if place >= 0 and number < len(tokens) else {}
 
 
-def _token_text(token: Any) -> str:
-    """Return the text of a token; empty if it has none."""
-    text = token.get("token") if isinstance(token, Mapping) else None
-    return text if isinstance(text, str) else ""
-
-
 def _token_bytes(token: Mapping[str, Any]) -> bytes:
     """Return the bytes of a token, which may be a part of a letter, or else its text."""
     try:
-        return bytes(token["bytes"])
+        return bytes([*token["bytes"]])
     except (KeyError, TypeError, ValueError):
-        return _encoded(_token_text(token))
+        return _encoded(str(token.get("token", "")))
 
 
 def _encoded(text: str) -> bytes:
@@ -592,11 +591,10 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _probability(token: Any) -> float:
+def _probability(token: Mapping[str, Any]) -> float:
     """Convert the log-probability of a token to its probability; 0 if it has none."""
-    logprob: Any = token.get("logprob") if isinstance(token, Mapping) else None
     try:
-        probability = math.exp(min(float(logprob), 0.0))
-    except (TypeError, ValueError, OverflowError):
+        probability = math.exp(min(float(token["logprob"]), 0.0))
+    except (KeyError, TypeError, ValueError, OverflowError):
         return 0.0
     return probability if probability <= 1.0 else 0.0  # not a number is not smaller either
