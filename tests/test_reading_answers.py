@@ -37,6 +37,8 @@ TWO = {
         "A, because it is longer.", "A since it is longer", "A. It has the larger number.",
         "B is short.\nA is long.\n\nA", "A: 9 words\nB: 5 words\nSo A", "B: 5\nA: 9\n**Answer: A**",
         "Length: B\nClarity: A\n\nVerdict: A", "Winner: A\nLoser: B", "First sight: B\nAnswer: A",
+        "Answer: B\nI was wrong, let me count again.\nAnswer: A",
+        "Text A:\nCrisp.\n\nText B:\nDull.\n\nA", "**Text A**\nOk.\n**Text B**\nNo.\n**Answer: A**",
         "At first B. Counting again gives more for A.\n\nAnswer: A", "Answer: A - it is longer",
         "Answer: A (the longer one)", "Answer: A, since it is longer.", "[[B]]? No.\n\n[[A]]",
         "A\n\n-- the judge", "✅ A",
@@ -90,7 +92,6 @@ TWO = {
         "Both texts have merits; the first is short.", "Answer: A good one", "So far A",
         "c'est B ou A",
         '{"answer": "A"}\n\nWait. The answer is B.', "A is better in style, B in content.",
-        "Answer: B\nI was wrong, let me count again.\nAnswer: A",
     ),
 }  # fmt: skip
 

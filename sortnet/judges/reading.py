@@ -131,6 +131,7 @@ _LABELS = {
     ]
     for word in ("best", "worst")
 }
+_WORD = re.compile(r"[^\W_]")
 _LETTER = re.compile(r"(?<!\w)(?P<letter>[A-Fa-f])(?!\w)")
 _WORST_FIRST = re.compile(r"(?i)worst\s{1,3}(?:to|first)[^\n]{0,99}\n?[^\n]{0,99}\Z")
 # Words and marks of an answer without a comment.
@@ -152,11 +153,13 @@ class _Place(NamedTuple):
         rank: how clearly the text has the choice, one of `_RANKS`.
         at: position of the choice in the text.
         choice: the choice, a letter or `SAME`.
+        line: number of its line, of the lines with letters.
     """
 
     rank: int
     at: int
     choice: str
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -333,8 +336,10 @@ def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) 
     return [place._replace(at=start + place.at) for place in places]
 
 
-# {name of a pattern: how clear the choices are that it finds}. A line has only the choice.
-_RANKS = {"json": 4, "line": 3, "mark": 3, "verdict": 3, "so": 2, "colon": 1, "sentence": 0}
+# {name of a pattern: how clear the choices are that it finds}. A line has only the choice; lines
+# with other lines after them may be headings, so that they count less than the last one.
+_RANKS = {"json": 5, "last": 4, "mark": 4, "verdict": 4, "line": 3, "so": 2, "colon": 1}
+_RANKS_OF_CONCLUSIONS = (4, 2, 1)  # a later choice takes the place of an earlier one
 _RANK_AT_LIMIT = 3  # the least rank of a choice with which an answer would end
 
 
@@ -378,7 +383,7 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
     return {name: re.compile(text, re.IGNORECASE | re.VERBOSE) for name, text in patterns.items()}
 
 
-def _place(match: re.Match[str], name: str, start: int, n_items: int) -> _Place:
+def _place(match: re.Match[str], name: str, start: int, n_items: int, line: int = 0) -> _Place:
     """Return the place that a pattern has found.
 
     Args:
@@ -386,18 +391,21 @@ def _place(match: re.Match[str], name: str, start: int, n_items: int) -> _Place:
         name: name of the pattern.
         start: position in the text at which the match has its position 0.
         n_items: number of items in question.
+        line: number of the line.
     """
     group = match.lastgroup or 0
     word = match[group].lower()
     choice = _NAMES.get(word, word.upper())
     is_same = len(choice) > 1 or (n_items == 2 and choice == "C")
-    return _Place(_RANKS.get(name, 0), start + match.start(group), SAME if is_same else choice)
+    choice = SAME if is_same else choice
+    return _Place(_RANKS.get(name, 0), start + match.start(group), choice, line)
 
 
 def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
     """Find the clearest place of a text that names one choice alone, and the last of these.
 
-    The result is None if places that are as clear, or places after it, name another choice.
+    The result is None if places after it, or places as clear in the lines right before it, name
+    another choice. Places that draw no conclusion contradict each other in all lines.
 
     Args:
         text: the text.
@@ -416,8 +424,14 @@ def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
     last = max(candidates, default=None)
     if last is None:
         return None
-    choices = {place.choice for place in places if place.rank == last.rank or place.at > last.at}
-    return last if len(choices) == 1 else None
+    line = last.line  # the first of the lines right before
+    for place in sorted(places, key=lambda place: -place.at):
+        is_near = last.rank not in _RANKS_OF_CONCLUSIONS or place.line >= line - 1
+        is_equal = place.rank == last.rank and is_near
+        if (is_equal or place.at > last.at) and place.choice != last.choice:
+            return None
+        line = min(line, place.line) if is_equal else line
+    return last
 
 
 def _places(text: str, n_items: int) -> Iterator[_Place]:
@@ -425,23 +439,31 @@ def _places(text: str, n_items: int) -> Iterator[_Place]:
     grammar = _grammar(n_items)
     for match in grammar["json"].finditer(text):
         yield _place(match, "json", 0, n_items)
-    start = 0
+    text = grammar["json"].sub(lambda match: " " * len(match[0]), text)
+    start = number = 0
+    is_after_choice = False
     for line in text.splitlines(keepends=True):
         whole = grammar["line"].fullmatch(line)
+        end = start + len(line)
         if whole is not None and _DENIAL.search(line) is None:
-            yield _place(whole, "line", start, n_items)
+            is_last = not is_after_choice and _WORD.search(text, end) is None
+            yield _place(whole, "last" if is_last else "line", start, n_items, number)
         else:
-            yield from _places_in_line(line, start, n_items)
-        start += len(line)
+            yield from _places_in_line(line, start, n_items, number)
+        if _WORD.search(line):
+            is_after_choice = whole is not None
+            number += 1
+        start = end
 
 
-def _places_in_line(line: str, start: int, n_items: int) -> Iterator[_Place]:
+def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterator[_Place]:
     """Yield the places of a line's sentences that name one choice alone.
 
     Args:
         line: the line.
         start: position of the line in the text.
         n_items: number of items in question.
+        number: number of the line.
     """
     grammar = _grammar(n_items)
     for span in _SENTENCE.finditer(line):
@@ -453,7 +475,7 @@ def _places_in_line(line: str, start: int, n_items: int) -> Iterator[_Place]:
         for name in ("mark", "verdict", "so", "colon", "sentence"):
             for match in grammar[name].finditer(sentence):
                 if len(named) < 2 or match["same"]:
-                    yield _place(match, name, start + span.start(), n_items)
+                    yield _place(match, name, start + span.start(), n_items, number)
 
 
 def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> list[_Place]:
@@ -505,7 +527,8 @@ def _ranking(text: str, n_items: int, worst: bool) -> list[_Place]:
     for match in _ranking_pattern(n_items).finditer(text):
         first, last = match.span(match.lastgroup or 0)
         letters = [_place(letter, "", 0, n_items) for letter in _LETTER.finditer(text, first, last)]
-        if match["up"] or (match["list"] and _WORST_FIRST.search(text, 0, first)):
+        is_list = match["list"] or match["lines"]
+        if match["up"] or (is_list and _WORST_FIRST.search(text, 0, first)):
             letters.reverse()
         order = "".join(letter.choice for letter in letters)
         is_of_all = sorted(order) == [*PLACES[:n_items]]
@@ -516,18 +539,20 @@ def _ranking(text: str, n_items: int, worst: bool) -> list[_Place]:
 
 @lru_cache(maxsize=8)
 def _ranking_pattern(n_items: int) -> re.Pattern[str]:
-    """Compile the pattern of a ranking: down, up, a list in a line or in lines, or two letters."""
+    """Compile the pattern of a ranking: by signs, a list in a line or in lines, or two letters."""
     letter, further = "[A-Fa-f]", n_items - 1
     item = rf"[^\w<>=]{{0,9}}(?:(?i:{_NOUN})\s)?{letter}"
+    line = rf"[^\w\n<=>/&]{{0,9}}(?:\d{{1,2}}[^\w\n<=]{{1,6}})?{letter}"
     return re.compile(
         rf"""(?mx)
         (?<!\w)(?<![<>=]\s)(?:
             (?P<down>{letter}(?:[^\w<>=]{{0,9}}>{{1,3}}{item}){{{further}}})
           | (?P<up>{letter}(?:[^\w<>=]{{0,9}}<{{1,3}}{item}){{{further}}})
         )(?!\w|\W{{0,9}}[<>=])
-      | ^(?:[^\n:]{{0,60}}:)?[^\w\n]{{0,9}}(?:\d{{1,2}}[^\w\n<=]{{1,6}})?
-        (?P<list>[A-F](?:[^\w<=>/&]{{1,9}}(?:\d{{1,2}}[^\w<=]{{1,6}})?[A-F]){{{further}}})
-        [^\w\n]{{0,9}}$
+      | ^(?:[^\n:]{{0,60}}:)?[^\w\n]{{0,9}}
+        (?P<list>[A-F](?:[^\w\n<=>/&]{{1,9}}[A-F]){{{further}}})[^\w\n]{{0,9}}$
+      | ^(?P<lines>{line}(?:[^\w<=>/&]{{0,9}}\n{line}){{{further}}})
+        [^\w\n]{{0,9}}$(?!\W{{0,9}}{line}\W{{0,9}}$)
       | \A[\W_]{{0,20}}(?P<two>{letter}[^\w<=/&]{{1,20}}{letter})[\W_]{{0,20}}\Z"""
     )
 
