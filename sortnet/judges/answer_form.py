@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +14,6 @@ from sortnet.preference.base import Word
 
 AGAIN = "Answer with one letter only: A, B or C."
 AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
-# The parameter `response_format`, which makes a model answer JSON such as {"answer": "A"}.
-_RESPONSE_FORMAT = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "answer",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"answer": {"type": "string", "enum": ["A", "B", "C"]}},
-            "required": ["answer"],
-            "additionalProperties": False,
-        },
-    },
-}
 _TOKENS_OF_A_LETTER = 2  # approximate length of an answer about two items
 _TOKENS_OF_A_LINE = 5  # approximate length of a line, such as "Best: A"
 
@@ -70,15 +55,20 @@ class AnswerForm:
     @property
     def response_format(self) -> dict[str, Any]:
         """The request parameter `response_format`, which makes the model answer JSON."""
-        if not self.is_of_set:
-            return _RESPONSE_FORMAT
         letters = [*PLACES[: self.n_items]]
-        choices: dict[str, Any] = {"best": {"type": "string", "enum": [*letters, SAME]}}
-        if self.worst:
-            choices["worst"] = {"type": "string", "enum": letters}
-        parameter: dict[str, Any] = copy.deepcopy(_RESPONSE_FORMAT)
-        parameter["json_schema"]["schema"] |= {"properties": choices, "required": [*choices]}
-        return parameter
+        choices = {"best": [*letters, SAME], "worst": letters}
+        if not self.is_of_set:
+            choices = {"answer": ["A", "B", "C"]}
+        elif not self.worst:
+            del choices["worst"]
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "string", "enum": choices[name]} for name in choices},
+            "required": [*choices],
+            "additionalProperties": False,
+        }
+        answer = {"name": "answer", "strict": True, "schema": schema}
+        return {"type": "json_schema", "json_schema": answer}
 
     def again(self, *, as_json: bool) -> str:
         """Return the message that asks a model again, after an answer that could not be read."""
@@ -110,29 +100,26 @@ class AnswerForm:
         }
         return {"letters": letters}
 
-    def verdict(
-        self, reading: Reading, text: str, meta: Mapping[str, Any], facts: Mapping[str, Any]
-    ) -> Verdict:
+    def verdict(self, reading: Reading, meta: Mapping[str, Any], **facts: Any) -> Verdict:
         """Make the verdict of a model's answer, which is a skip if the answer has no choice.
 
         Args:
-            reading: what the answer says.
-            text: text of the answer without secrets, which is stored as a comment if it has more
-                than the choice.
+            reading: what the answer says, without secrets. Its text is stored as a comment if it
+                has more than the choice.
             meta: the facts to store with the verdict.
             facts: further fields of the verdict.
         """
+        text = reading.text
         if reading.best is None:
             reason = "" if text.strip() and reading.why_not == UNREADABLE else reading.why_not
             return unanswered(Reason.UNREADABLE, f"{reason}\n{text}", meta=meta, **facts)
-        facts = {**facts, "meta": stored_meta(meta)}
-        comment = None if reading.is_bare else stored_text(text)
+        facts["meta"] = stored_meta(meta)
+        facts["comment"] = None if reading.is_bare else stored_text(text)
         if not self.is_of_set:
             # Equal probabilities say a tie: the written letter is then the first of two equal ones.
             answer: Word = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
-            return Verdict(answer, reading.p, comment=comment, **facts)
+            return Verdict(answer, reading.p, **facts)
         if reading.best == SAME:
-            return Verdict("same", comment=comment, **facts)
+            return Verdict("same", **facts)
         worst = None if reading.worst is None else PLACES.index(reading.worst)
-        best = PLACES.index(reading.best)
-        return Verdict("best", best=best, worst=worst, comment=comment, **facts)
+        return Verdict("best", best=PLACES.index(reading.best), worst=worst, **facts)

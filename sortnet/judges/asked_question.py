@@ -60,10 +60,9 @@ def asked_question(
 
 
 def asked_items(question: AskedQuestion) -> list[dict[str, Any]]:
-    """Return the dicts of a question's items, in the order of their places."""
-    if "items" in question:
-        return list(question["items"])
-    return [question["left"], question["right"]]
+    """Return the dicts of a question's items with their `place`, in the order of the places."""
+    items = question.get("items") or [question["left"], question["right"]]
+    return [{"place": place, **item} for place, item in zip(PLACES, items, strict=False)]
 
 
 def _fields_of_item(items: Items, number: int) -> dict[str, Any]:

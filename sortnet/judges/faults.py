@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -51,9 +51,7 @@ class Failure(NamedTuple):
     reason: Reason | None = None
 
 
-# The words of an error are searched in this number of its texts, in so many characters of each.
-_MOST_TEXTS = 20
-_LONGEST_TEXT = 1000
+_LONGEST_ERROR = 3000  # characters of an error that are searched for words
 _NO_CHAT = "not an answer of /v1/chat/completions"
 # Parts of an error that repeat the request, so that their words are the user's.
 _ECHOES = frozenset(
@@ -162,9 +160,8 @@ def failure_in(status: int, body: bytes) -> Failure | None:
         return None  # no JSON object: the reader of answers tells what the body has instead
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
-    error = answer.get("error")
-    if not error and isinstance(choice, dict):
-        error = choice.get("error")
+    fields = choice if isinstance(choice, dict) else {}
+    error = answer.get("error") or fields.get("error")
     if error:
         # A gateway passes an error of the provider on with status 200, and the status in its body.
         return _failure_of_error(_status_in(error) or status, error)
@@ -174,7 +171,7 @@ def failure_in(status: int, body: bytes) -> Failure | None:
             return failure
         whose = Whose.ADDRESS if choices is None else Whose.SERVER
         return failure._replace(whose=whose, message=f"{_NO_CHAT}: {failure.message}")
-    return _failure_of_choice(status, choice)
+    return _failure_of_choice(status, fields)
 
 
 def error_message(body: bytes) -> str:
@@ -187,17 +184,15 @@ def error_message(body: bytes) -> str:
 
 def _failure_of_error(status: int, error: Any) -> Failure:
     """Decide whose fault an error is, by its HTTP status and by its words."""
-    message = _message_of(error)
-    words = "\n".join(_texts_in(error))
-    whose, reason = _whose(status, words)
-    return Failure(whose, status, message, reason)
+    whose, reason = _whose(status, _words(error))
+    return Failure(whose, status, _message_of(error), reason)
 
 
 def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
     """Decide whose fault an error is; return the reason, too, if it is the question's fault."""
-    is_about_rate = _RATE.search(words) is not None
-    has_no_money = _NO_MONEY.search(words) is not None
-    if has_no_money and ("insufficient_quota" in words or not _is_quota_of_minutes(words)):
+    # A quota of minutes is free again soon, as Google's servers tell.
+    is_lasting = "insufficient_quota" in words or not _SOON_FREE.search(words)
+    if _NO_MONEY.search(words) and is_lasting:
         return Whose.USER, None
     if status in _USER:
         if status in (401, 403) and _FILTERED_BESIDE_KEY.search(words):
@@ -208,7 +203,7 @@ def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
     if status == 429:
         return Whose.SERVER, None
     is_too_long = _TOO_LONG.search(words) is not None and not _ANSWER_LIMIT.search(words)
-    if is_too_long and not is_about_rate:
+    if is_too_long and not _RATE.search(words):
         return Whose.QUESTION, Reason.TOO_LONG
     if status == 451 or _FILTERED.search(words):
         return Whose.QUESTION, Reason.FILTERED
@@ -219,27 +214,16 @@ def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
     return Whose.QUESTION, Reason.REFUSED
 
 
-def _is_quota_of_minutes(words: str) -> bool:
-    """Whether an exceeded quota is one that is free again soon, as Google's servers tell."""
-    return _SOON_FREE.search(words) is not None
-
-
-def _failure_of_choice(status: int, choice: Any) -> Failure | None:
+def _failure_of_choice(status: int, choice: Mapping[str, Any]) -> Failure | None:
     """Find the failure in the first choice of an answer; None if it has a reply."""
-    if not isinstance(choice, dict):
-        return None
-    finish = choice.get("finish_reason")
-    finish = finish if isinstance(finish, str) else ""
+    finish = str(choice.get("finish_reason") or "")
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
-    refusal = message.get("refusal")
-    refusal = refusal if isinstance(refusal, str) else ""
-    name = finish.lower()
-    if name.startswith("content_filter") or name in _FILTER_REASONS:
+    refusal = str(message.get("refusal") or "")
+    is_filtered = finish.lower() in _FILTER_REASONS or finish.lower().startswith("content_filter")
+    if is_filtered or (refusal and not message.get("content")):
         return Failure(Whose.QUESTION, status, refusal or finish, Reason.FILTERED)
-    if refusal and not message.get("content"):
-        return Failure(Whose.QUESTION, status, refusal, Reason.FILTERED)
-    if name in _SERVER_REASONS and not message.get("content"):
+    if finish.lower() in _SERVER_REASONS and not message.get("content"):
         return Failure(Whose.SERVER, status, f"the answer ended with {finish}")
     return None
 
@@ -280,26 +264,23 @@ def _message_of(error: Any) -> str:
 
 def _status_in(error: Any) -> int | None:
     """Return the HTTP status in an error of a body; None if it has none."""
-    if not isinstance(error, dict):
-        return None
+    fields = error if isinstance(error, dict) else {}
     for name in ("code", "status", "status_code"):
-        value = error.get(name)
-        text = str(value) if isinstance(value, int | str) else ""
+        text = str(fields.get(name))
         if re.fullmatch("[45][0-9][0-9]", text, re.ASCII):
             return int(text)
     return None
 
 
-def _texts_in(error: Any) -> Iterator[str]:
-    """Yield the texts of an error with their keys, without the parts that repeat the request."""
-    waiting: list[tuple[str, Any]] = [("", error)]
-    n_texts = 0
-    while waiting and n_texts < _MOST_TEXTS:
-        key, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(str(name), inner) for name, inner in value.items() if name not in _ECHOES]
-        elif isinstance(value, list):
-            waiting += [(key, inner) for inner in value[:_MOST_TEXTS]]
-        elif isinstance(value, str):
-            n_texts += 1
-            yield f"{key} {value[:_LONGEST_TEXT]}"
+def _words(error: Any) -> str:
+    """Return the keys and texts of an error in lines, without the parts that repeat the request."""
+
+    def without_echoes(fields: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in fields.items() if name not in _ECHOES}
+
+    try:
+        own = json.loads(json.dumps(error), object_hook=without_echoes)
+        lines = json.dumps(own, ensure_ascii=False, separators=("\n", ": "))
+    except RecursionError:
+        return ""
+    return lines[:_LONGEST_ERROR]

@@ -16,7 +16,7 @@ from sortnet.files import one_line, shown
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
-from sortnet.judges.limits import MOST_WORKERS, check_whole_number
+from sortnet.judges.limits import check_fields
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
 from sortnet.messages import note
 from sortnet.preference.base import Word
@@ -60,7 +60,7 @@ class Function:
             raise SortNetError(f"the judge is {shown(self.function)}: give a function of two items")
         if inspect.iscoroutinefunction(self.function):
             raise SortNetError(_COROUTINE)
-        check_whole_number("workers", self.workers, most=MOST_WORKERS)
+        check_fields(self)
 
     @property
     def annotator(self) -> str:
@@ -84,12 +84,11 @@ class Function:
             originals: {id: item}, the items with which the function is called.
         """
         items = {} if originals is None else originals
-        signature = _signature(self.function)
+        by_place = _is_of_items(self.function)
 
         def make_workers() -> list[FunctionWorker]:
             return [
-                FunctionWorker(self.function, items, by_place=_is_of_items(signature))
-                for _ in range(self.workers)
+                FunctionWorker(self.function, items, by_place=by_place) for _ in range(self.workers)
             ]
 
         return JudgeConnection(
@@ -104,12 +103,9 @@ class Function:
 
         Some questions of a set are about two items.
         """
-        signature = _signature(self.function)
-        if signature is None:
-            return ""
-        if not _takes(signature, 2):
+        if not _takes(self.function, 2):
             return "has a function that two items cannot be passed to: give one of *items"
-        if not _takes(signature, n_items):
+        if not _takes(self.function, n_items):
             return (
                 f"answers about two items, not about {n_items}: set the size to 2, or give a "
                 "function of *items"
@@ -117,32 +113,27 @@ class Function:
         return ""
 
 
-def _signature(function: Callable[..., object]) -> inspect.Signature | None:
-    """Return the signature of a function; None if it has none, like some functions in C."""
+def _takes(function: Callable[..., object], n_arguments: int) -> bool:
+    """Whether a function can be called with `n_arguments`, as far as its signature tells."""
     try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-
-
-def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
-    """Whether a function with the signature can be called with `n_arguments`."""
-    try:
-        signature.bind(*range(n_arguments))  # any values will do
+        inspect.signature(function).bind(*range(n_arguments))  # any values will do
     except TypeError:
         return False
+    except ValueError:  # some functions in C have no signature
+        return True
     return True
 
 
-def _is_of_items(signature: inspect.Signature | None) -> bool:
+def _is_of_items(function: Callable[..., object]) -> bool:
     """Whether a function has a parameter such as `*items`.
 
     A third parameter with a default may be no item, so it makes no function of `*items`.
     """
-    if signature is None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
         return False
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    return inspect.Parameter.VAR_POSITIONAL in kinds
+    return any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
 
 
 _COROUTINE = (
@@ -151,9 +142,10 @@ _COROUTINE = (
 )
 
 
-_NONE = "the function returned None"
+# {what a function may return: what it means}, from a function of two items and of `*items`
+_TWO_WORDS: dict[str, Word] = {word: word for word in REPLIES}
+_PAIR_WORDS: dict[str, Word] = {**_TWO_WORDS, "same": "tie"}
 _SET_WORDS: dict[str, Word] = {"same": "same", "skip": "skip"}
-_PAIR_WORDS: dict[str, Word] = {**{word: word for word in REPLIES}, "same": "tie"}
 
 
 class FunctionWorker:
@@ -235,12 +227,9 @@ def verdict_of_value(answer: object) -> Verdict:
     >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
     ('left', 'right', 'skip')
     """
-    _refuse_coroutine(answer)
-    value = _python_value(answer)
-    if value is None:
-        return Verdict("skip", comment=_NONE)
-    if isinstance(value, str) and value in REPLIES:
-        return Verdict(value)
+    value, verdict = _value_or_verdict(answer, _TWO_WORDS)
+    if verdict is not None:
+        return verdict
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
         p = float(value)
         if math.isnan(p):
@@ -267,13 +256,10 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
     >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set(1, 2).answer
     (2, 3, 'right')
     """
-    _refuse_coroutine(answer)
-    value = _python_value(answer)
-    if value is None:
-        return Verdict("skip", comment=_NONE)
-    words: Mapping[str, Word] = _PAIR_WORDS if n_items == 2 else _SET_WORDS
-    if isinstance(value, str) and value in words:
-        return Verdict(words[value])
+    words = _PAIR_WORDS if n_items == 2 else _SET_WORDS
+    value, verdict = _value_or_verdict(answer, words)
+    if verdict is not None:
+        return verdict
     chosen = value if isinstance(value, tuple) else (value,)
     places = [_place(number, n_items) for number in chosen]
     are_different = len({*places}) == len(places)
@@ -305,10 +291,19 @@ def _place(number: object, n_items: int) -> int | None:
     return place if 0 <= place < n_items else None
 
 
-def _refuse_coroutine(answer: object) -> None:
-    """Raise Refused if an answer is awaitable; close a coroutine, so that Python does not warn."""
-    if not inspect.isawaitable(answer):
-        return
-    if inspect.iscoroutine(answer):
-        answer.close()
-    raise Refused(_COROUTINE)
+def _value_or_verdict(answer: object, words: Mapping[str, Word]) -> tuple[Any, Verdict | None]:
+    """Return the value that a function returned, and its verdict if it is None or a word.
+
+    Raises:
+        Refused: if the value is awaitable. A coroutine is closed, so that Python does not warn.
+    """
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise Refused(_COROUTINE)
+    value = _python_value(answer)
+    if value is None:
+        return value, Verdict("skip", comment="the function returned None")
+    if isinstance(value, str) and value in words:
+        return value, Verdict(words[value])
+    return value, None

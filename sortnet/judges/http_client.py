@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import threading
-import zlib
 from collections.abc import Mapping
 from contextlib import aclosing
 from types import TracebackType
@@ -14,12 +13,12 @@ from typing import Any, NamedTuple
 
 from sortnet.judges.verdicts import Fault, Unreachable
 
-LONGEST = 1 << 20  # bytes of the longest decoded answer that is read
+LONGEST = 1 << 20  # bytes of the longest answer that is read
 _CONNECTIONS = 64  # open connections at the same time
 
 
 class HttpAnswer(NamedTuple):
-    """Status, headers and decoded body of an answer."""
+    """Status, headers and body of an answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -46,7 +45,7 @@ class Connections:
         self._seconds = seconds
         self._headers = {
             "Content-Type": "application/json",
-            "Accept-Encoding": "gzip",
+            "Accept-Encoding": "identity",  # a decoded answer could be a thousand times longer
             **headers,
         }
         # A transport is used because a client of httpx would also follow cookies and redirects.
@@ -76,7 +75,7 @@ class Connections:
 
         Raises:
             Unreachable: if the answer is late or no HTTP, or the connection fails.
-            Fault: if the answer is too long or encoded twice. The message of the fault may have a
+            Fault: if the answer is too long or encoded. The message of the fault may have a
                 whole text of the server, which may contain secrets.
         """
         # A text may have half of a surrogate pair, which UTF-8 cannot encode.
@@ -93,56 +92,19 @@ class Connections:
             async with asyncio.timeout(self._seconds):
                 reply = await self._transport.handle_async_request(request)
                 async with aclosing(reply):
-                    body = DecodedBody(reply.headers.get("content-encoding", ""))
+                    encoding = reply.headers.get("content-encoding", "identity")
+                    if encoding.strip().lower() != "identity":
+                        raise Fault(f"an answer that is encoded as {encoding}, unasked")
+                    answer = b""
                     async for part in reply.aiter_raw():
-                        body.add(part)
-                return HttpAnswer(reply.status_code, reply.headers, body.whole())
+                        answer += part
+                        if len(answer) > LONGEST:
+                            raise Fault(f"an answer of more than {LONGEST:,} bytes")
+                return HttpAnswer(reply.status_code, reply.headers, answer)
         except TimeoutError:
             raise Unreachable(f"no answer after {self._seconds:g} seconds") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise Unreachable(f"{self._url}: {_reason(error)}") from None
-
-
-class DecodedBody:
-    """Body of an answer, which is decoded part by part.
-
-    Nested encodings are refused, since each encoding can multiply the length by a thousand.
-
-    Args:
-        encoding: value of the header `Content-Encoding`: gzip, identity or empty.
-
-    Raises:
-        Fault: on another encoding, or as soon as the decoded body is too long.
-    """
-
-    def __init__(self, encoding: str) -> None:
-        """Check the encoding, and make a decoder if the encoding is gzip."""
-        names = [name.strip().lower() for name in encoding.split(",")]
-        encodings = [name for name in names if name not in ("", "identity")]
-        if encodings not in ([], ["gzip"], ["x-gzip"]):
-            raise Fault(f"an answer that is encoded as {encoding}, where gzip or nothing may be")
-        # 16 + MAX_WBITS makes zlib read the format gzip.
-        self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if encodings else None
-        self._decoded = bytearray()
-
-    def add(self, part: bytes) -> None:
-        """Decode the next part; raise Fault if the body is damaged or too long."""
-        if self._inflate is not None:
-            # One byte more than allowed is decoded, so that a body that is too long is noticed.
-            n_bytes_left = LONGEST + 1 - len(self._decoded)
-            try:
-                part = self._inflate.decompress(part, n_bytes_left)
-            except zlib.error as error:
-                raise Fault(f"an answer that is damaged gzip: {error}") from None
-        self._decoded += part
-        if len(self._decoded) > LONGEST:
-            raise Fault(f"an answer of more than {LONGEST:,} bytes")
-
-    def whole(self) -> bytes:
-        """Return the decoded body after its last part; raise Fault if the end is missing."""
-        if self._inflate is not None and not self._inflate.eof:
-            raise Fault("an answer whose gzip has no end")
-        return bytes(self._decoded)
 
 
 def _reason(error: BaseException) -> str:
@@ -150,18 +112,12 @@ def _reason(error: BaseException) -> str:
 
     The text is "Connection refused", for example, rather than "All attempts failed".
     """
-    cause = error
-    earlier = _earlier_error(cause)
+    earlier: BaseException | None = error
     while earlier is not None:
-        cause = earlier
-        earlier = _earlier_error(cause)
-    if isinstance(cause, ConnectionError) and cause.errno is not None:
-        return os.strerror(cause.errno)
-    return str(cause) or str(error) or type(error).__name__
-
-
-def _earlier_error(error: BaseException) -> BaseException | None:
-    """Return the error that led to an error; None if there was no earlier error."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.exceptions[0]
-    return error.__cause__ or error.__context__
+        error = earlier
+        earlier = error.__cause__ or error.__context__
+        if isinstance(error, BaseExceptionGroup):
+            earlier = error.exceptions[0]
+    if isinstance(error, ConnectionError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__

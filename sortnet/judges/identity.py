@@ -14,8 +14,9 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,6 +30,14 @@ from sortnet.judges.prompts import LARGEST_SIDE, Prompt
 from sortnet.judges.request import part_of_judge
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")  # differs between processes
+# {kind of object: function that returns the parts that decide what it does}
+_PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
+    functools.partial: lambda call: (call.func, call.args, call.keywords),
+    MethodType: lambda method: (method.__func__, method.__self__),
+    BuiltinFunctionType: lambda function: (function.__qualname__, function.__self__),
+    property: lambda member: (member.fget,),
+    np.ndarray: lambda array: (array.dtype.str, array.shape, _content(array)),
+}
 # A function may count its calls or collect answers. So a function's identity is computed when it is
 # first asked for, and stays while the function exists.
 _KNOWN: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -85,6 +94,13 @@ def _function_identity(function: Any) -> str:
     return known
 
 
+def _content(array: np.ndarray[Any, Any]) -> Any:
+    """Hash the values of an array; return the values themselves if they are objects."""
+    if array.dtype == object:
+        return array.tolist()
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
 class _Description:
     """Describes Python values as nested lists whose `repr` is the same in every process.
 
@@ -115,62 +131,54 @@ class _Description:
         if value is None or isinstance(value, str | bytes | int | float | complex):
             return [type(value).__name__, repr(value)]
         # Equal constants are one object or several, as the compiler likes.
-        if isinstance(value, CodeType):
-            return self._code(value)
-        if isinstance(value, tuple):
-            return ["tuple", *map(self.of, value)]
-        if isinstance(value, frozenset):
-            return ["frozenset", *sorted(map(repr, map(self.of, value)))]
+        if isinstance(value, CodeType):  # without the numbers of its lines
+            constants = self.of(value.co_consts)
+            return [value.co_code.hex(), value.co_names, value.co_freevars, constants]
+        if isinstance(value, tuple | frozenset):
+            return self._container(value)
         if id(value) in self._seen:
             return ["seen", self._seen[id(value)][0]]
         self._seen[id(value)] = (len(self._seen), value)
-        return self._mutable(value)
-
-    def _mutable(self, value: Any) -> Any:
-        """Describe a list, a set, a mapping, an array or another object."""
-        if isinstance(value, list):
-            return ["list", *map(self.of, value)]
-        if isinstance(value, set):
-            return ["set", *sorted(map(repr, map(self.of, value)))]
+        if isinstance(value, list | set):
+            return self._container(value)
         if isinstance(value, Mapping):
             pairs = [[self.of(key), self.of(item)] for key, item in value.items()]
             return [type(value).__name__, *sorted(pairs, key=repr)]
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-            return ["array", value.dtype.str, value.shape, content]
         return self._object(value)
 
+    def _container(self, value: Any) -> list[Any]:
+        """Describe a tuple, a list, a set or a frozen set by its kind and its elements."""
+        kind = next(kind for kind in (tuple, list, set, frozenset) if isinstance(value, kind))
+        elements = [*map(self.of, value)]
+        if kind in (set, frozenset):
+            elements = sorted(map(repr, elements))
+        return [kind.__name__, *elements]
+
     def _object(self, value: Any) -> Any:
-        """Describe a function, a class, a module or another object."""
+        """Describe a function, a class, an array or another object."""
         if isinstance(value, FunctionType):
             return self._function(value)
-        if isinstance(value, functools.partial):
-            return ["partial", *map(self.of, (value.func, value.args, value.keywords))]
-        if isinstance(value, MethodType):
-            return ["method", self.of(value.__func__), self.of(value.__self__)]
-        if hasattr(value, "__wrapped__"):  # such as a function with a cache
-            return ["wrapper", type(value).__qualname__, self.of(value.__wrapped__)]
         if isinstance(value, ModuleType):
             return ["module", value.__name__]
-        if isinstance(value, BuiltinFunctionType):
-            return ["builtin", value.__qualname__, self.of(value.__self__)]
+        for kind, parts_of in _PARTS.items():
+            if isinstance(value, kind):
+                return [kind.__name__, *map(self.of, parts_of(value))]
         if isinstance(value, type):
-            members = self._members(value) if value.__module__ == self._module else []
-            return ["class", value.__module__, value.__qualname__, members]
-        if isinstance(value, property):
-            return ["property", self.of(value.fget)]
+            own = vars(value) if value.__module__ == self._module else {}
+            members = {
+                name: member
+                for name, member in own.items()
+                if callable(member) or not (name.startswith("__") and name.endswith("__"))
+            }
+            parts = [value.__bases__, members] if own else []
+            return ["class", value.__module__, value.__qualname__, [*map(self.of, parts)]]
+        if hasattr(value, "__wrapped__"):  # such as a function with a cache
+            return ["wrapper", type(value).__qualname__, self.of(value.__wrapped__)]
         if type(value).__module__ == self._module:
-            return ["object", self.of(type(value)), self.of(_attributes(value))]
-        return [type(value).__qualname__, _ADDRESS.sub("", _repr(value))]
-
-    def _members(self, own_class: type) -> Any:
-        """Describe the bases and the functions and constants of a class of the judge's module."""
-        members = {
-            name: member.__func__ if isinstance(member, staticmethod | classmethod) else member
-            for name, member in vars(own_class).items()
-            if not _is_of_python(name) or callable(member)
-        }
-        return [self.of(own_class.__bases__), self.of(members)]
+            return ["object", self.of(type(value)), self.of(object.__getstate__(value) or {})]
+        with suppress(Exception):  # of a `repr`
+            return [type(value).__qualname__, _ADDRESS.sub("", repr(value))]
+        return [type(value).__qualname__, ""]
 
     def _function(self, function: FunctionType) -> Any:
         """Describe the code of a function, and the values that a function of the module uses."""
@@ -178,33 +186,16 @@ class _Description:
         if function.__module__ != self._module:
             return description
         description += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
-        names = _names_used(function.__code__)
+        codes = [*_all_code(function.__code__)]
+        names = {name for code in codes for name in code.co_names}
         held = dict(_closure(function))
         used = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        for name in _names_stored(function.__code__):
-            held.pop(name, None)  # such as a counter of calls
-            used.pop(name, None)
+        for instruction in chain.from_iterable(map(dis.get_instructions, codes)):
+            # A function gives new values to a counter of its calls, for example.
+            if instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+                held.pop(instruction.argval, None)
+                used.pop(instruction.argval, None)
         return [*description, self.of(held), self.of(used)]
-
-    def _code(self, code: CodeType) -> Any:
-        """Describe bytecode without the numbers of its lines."""
-        return [code.co_code.hex(), code.co_names, code.co_freevars, self.of(code.co_consts)]
-
-
-def _attributes(value: object) -> dict[str, Any]:
-    """Return the attributes of an object, in its dict or its slots."""
-    attributes = dict(getattr(value, "__dict__", {}))
-    for base in type(value).__mro__:
-        slots = vars(base).get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
-                attributes[name] = getattr(value, name)
-    return attributes
-
-
-def _is_of_python(name: str) -> bool:
-    """Whether a name is one of Python's own, such as `__doc__`."""
-    return name.startswith("__") and name.endswith("__")
 
 
 def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -222,26 +213,3 @@ def _all_code(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _all_code(constant)
-
-
-def _names_used(code: CodeType) -> set[str]:
-    """Return the names in a function, some of which are names of its module."""
-    return {name for part in _all_code(code) for name in part.co_names}
-
-
-def _names_stored(code: CodeType) -> set[str]:
-    """Return the names outside a function that the function gives new values."""
-    return {
-        instruction.argval
-        for part in _all_code(code)
-        for instruction in dis.get_instructions(part)
-        if instruction.opname in ("STORE_GLOBAL", "STORE_DEREF")
-    }
-
-
-def _repr(value: object) -> str:
-    """Return the `repr` of an object; empty if it raises an error."""
-    try:
-        return repr(value)
-    except Exception:
-        return ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,15 +59,11 @@ def judge_in_file(kind: type[J], file: str | Path) -> J:
 
 def _check_keys(kind: type[Any], table: Mapping[str, Any], file: str | Path) -> None:
     """Raise SortNetError if a file has an unknown key, or lacks a key without a default."""
-    is_needed = {
-        field.name: field.default is MISSING and field.default_factory is MISSING
-        for field in fields(kind)
-    }
+    parameters = inspect.signature(kind).parameters
     for key in table:
-        if key not in is_needed:
-            raise SortNetError(
-                f"judge {file}: unknown key {shown(key)}; known are {', '.join(is_needed)}"
-            )
-    for key, needed in is_needed.items():
-        if needed and not table.get(key):
+        if key not in parameters:
+            known = ", ".join(parameters)
+            raise SortNetError(f"judge {file}: unknown key {shown(key)}; known are {known}")
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and not table.get(key):
             raise SortNetError(f"judge {file}: {key} is missing")

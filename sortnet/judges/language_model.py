@@ -16,13 +16,12 @@ from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.judge_file import judge_in_file
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
+from sortnet.judges.limits import check_fields
 from sortnet.judges.model_server import KEY_VARIABLE, TOPS, Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.judges.prompts import LARGEST_SIDE, Prompt
 from sortnet.judges.request import check_request, has_secret, part_of_judge
 
-SMALLEST_SIDE = 16  # pixels: nothing can be seen in a smaller image
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -100,18 +99,7 @@ class LanguageModel:
         # The attributes of a frozen dataclass can only be set in this way.
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
-        for name in ("model", "server", "prompt"):
-            check_type(name, getattr(self, name), str, "no text")
-        for name in ("structured", "logprobs", "both_orders"):
-            check_type(name, getattr(self, name), bool, "neither true nor false")
-        check_whole_number("image_size", self.image_size, least=SMALLEST_SIDE)
-        check_whole_number("max_calls", self.max_calls)
-        check_number("max_cost", self.max_cost, may_be_zero=False)
-        check_number("price_in", self.price_in)
-        check_number("price_out", self.price_out)
-        check_whole_number("workers", self.workers, most=MOST_WORKERS)
-        check_number("timeout", self.timeout, may_be_zero=False)
-        check_number("patience", self.patience)
+        check_fields(self)
         if self.max_cost is not None and self.budget().cost is None:
             raise SortNetError("max_cost needs price_in or price_out, prices of a million tokens")
 
@@ -210,34 +198,26 @@ class LanguageModel:
         """Get the server's key; None if `key` is None and the variable `SORTNET_KEY` is not set.
 
         Raises:
-            SortNetError: if the source in `key` has no key, or a text that cannot be a key.
+            SortNetError: if the source in `key` has no key, or a text that cannot be a key, or if
+                the request has the key.
         """
-        secret: str | None
+        secret: object
         if callable(self.key):
-            secret = self.key()  # the user's function may return a value of a wrong type
-            source = "the function"
+            secret, source = self.key(), "the function"  # which may return a value of a wrong type
         else:
             source = self.key or KEY_VARIABLE
             secret = os.environ.get(source, "").strip() or None
             if secret is None and self.key is not None:
                 raise SortNetError(f"the variable {source}, which is to have the key, is not set")
-        if secret is not None:
-            self._check_secret(secret, source)
-        return secret
-
-    def _check_secret(self, secret: object, source: str) -> None:
-        """Raise SortNetError if a value cannot be a key, or if the request has the key.
-
-        Args:
-            secret: the value.
-            source: name of the variable that has the value, or words for the user's function.
-        """
+        if secret is None:
+            return None
         if not isinstance(secret, str):
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
         if secret in json.dumps(dict(self.request)):
             raise SortNetError("request: it has the server's key, and a request is stored")
+        return secret
 
 
 def _check_key(key: object) -> None:
@@ -249,14 +229,9 @@ def _check_key(key: object) -> None:
     """
     if key is None or callable(key):
         return
-    if isinstance(key, str) and not has_secret(key) and _is_variable(key):
-        return
-    raise SortNetError(
-        "key: give the name of an environment variable, or a function that returns the key; the "
-        "key itself could be printed or stored"
-    )
-
-
-def _is_variable(text: str) -> bool:
-    """Whether a text is the name of an environment variable that is set, or looks like a name."""
-    return text in os.environ or _VARIABLE.fullmatch(text) is not None
+    is_name = isinstance(key, str) and (key in os.environ or _VARIABLE.fullmatch(key) is not None)
+    if not is_name or has_secret(str(key)):
+        raise SortNetError(
+            "key: give the name of an environment variable, or a function that returns the key; "
+            "the key itself could be printed or stored"
+        )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from collections.abc import Callable
+from typing import Any
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
 
 MOST_WORKERS = 64  # of a judge
+SMALLEST_SIDE = 16  # pixels: nothing can be seen in a smaller image
 
 
-def check_whole_number(
-    name: str, value: object, *, least: int = 1, most: int | None = None
-) -> None:
+def check_whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> None:
     """Raise SortNetError unless a value is None or a whole number from `least` to `most`.
 
     Args:
@@ -27,57 +27,54 @@ def check_whole_number(
 
     >>> check_whole_number("workers", 8, most=64)
     """
-    if value is None:
-        return
-    if _is_whole(value) and value >= least and (most is None or value <= most):
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is None or (is_whole and (most is None or value <= most)):
         return
     end = "" if most is None else f" to {most}"
     raise SortNetError(f"{name}: {shown(value)} is no whole number from {least}{end}")
 
 
-def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
-    """Raise SortNetError unless a value is None or a finite number above 0.
+def check_fields(judge: object) -> None:
+    """Raise SortNetError unless the fields of a judge have values that `_FIELDS` allows, or None.
 
-    Args:
-        name: name of the argument, with which the message begins.
-        value: value of the argument.
-        may_be_zero: whether 0 is allowed, too.
-
-    Raises:
-        SortNetError: if the value is something else.
-
-    >>> check_number("timeout", 0.5, may_be_zero=False)
+    The message names the field.
     """
-    if value is None:
-        return
-    if _is_finite(value) and (value > 0 or (value == 0 and may_be_zero)):
-        return
-    least = "from 0" if may_be_zero else "above 0"
-    raise SortNetError(f"{name}: {shown(value)} is no number {least}")
+    for name, value in vars(judge).items():
+        if name in _WHOLE_NUMBERS:
+            check_whole_number(name, value, **_WHOLE_NUMBERS[name])
+        is_right, words = _FIELDS.get(name, (None, ""))
+        if value is not None and is_right is not None and not is_right(value):
+            raise SortNetError(f"{name}: {shown(value)} is {words}")
 
 
-def check_type(name: str, value: object, kind: type, words: str) -> None:
-    """Raise SortNetError unless a value is None or of a type, such as `str`.
-
-    Args:
-        name: name of the argument, with which the message begins.
-        value: value of the argument.
-        kind: type of the value.
-        words: what another value is, such as `no text`.
-
-    >>> check_type("model", "qwen3", str, "no text")
-    """
-    if value is not None and not isinstance(value, kind):
-        raise SortNetError(f"{name}: {shown(value)} is {words}")
-
-
-def _is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is an int, but not True or False, which Python counts as ints."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_finite(value: object) -> TypeGuard[int | float]:
+def _is_finite(value: Any) -> bool:
     """Whether a value is a number that is neither infinite nor NaN."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    return math.isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+# {field of a judge: its smallest and largest number}
+_WHOLE_NUMBERS: dict[str, dict[str, int]] = {
+    "batch": {},
+    "image_size": {"least": SMALLEST_SIDE},
+    "max_calls": {},
+    "workers": {"most": MOST_WORKERS},
+}
+# {field of a judge: (whether it may have a value, what another value is)}
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("command", "model", "prompt", "server"), (lambda value: isinstance(value, str), "no text")
+    ),
+    **dict.fromkeys(
+        ("both_orders", "logprobs", "structured"),
+        (lambda value: isinstance(value, bool), "neither true nor false"),
+    ),
+    **dict.fromkeys(
+        ("max_cost", "timeout"),
+        (lambda value: _is_finite(value) and value > 0, "no number above 0"),
+    ),
+    **dict.fromkeys(
+        ("patience", "price_in", "price_out"),
+        (lambda value: _is_finite(value) and value >= 0, "no number from 0"),
+    ),
+}

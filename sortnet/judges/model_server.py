@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.budget import Budget
+from sortnet.judges.faults import Failure, Reason
 from sortnet.judges.http_client import Connections, HttpAnswer
 from sortnet.judges.request import request_body
 from sortnet.judges.verdicts import Refused
@@ -118,7 +119,7 @@ class Server:
             self.is_away = True
             note(f"model {self.model}: {why}: waiting for at most {self.patience:g} seconds")
 
-    def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
+    def leave_out_refused(self, body: Mapping[str, Any], failure: Failure, refusal: str) -> bool:
         """Change all later requests so that they avoid what a refusal names.
 
         A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
@@ -126,7 +127,8 @@ class Server:
 
         Args:
             body: body of the request that was refused.
-            refusal: message of the server.
+            failure: the failure of the request.
+            refusal: message of the server, in which the key is hidden.
 
         Returns:
             Whether a new request may succeed, because it avoids what was refused.
@@ -134,29 +136,25 @@ class Server:
         Raises:
             Refused: if the refusal names a parameter that the user gave.
         """
+        if failure.status not in (400, 422):
+            return False
         if "logprob" in refusal.lower() and "logprobs" in body:
-            self._ask_fewer_logprobs(body["top_logprobs"])
+            if self.tops[0] == body["top_logprobs"]:  # no other worker was refused before
+                self.tops.pop(0)
             return True
+        if failure.reason is not Reason.REFUSED:
+            return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
-            self._stop_asking_for_json()
+            if self.structured:
+                note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
+            self.structured = False
             return True
         for name in self.request:
             if _has_word(refusal, name):
                 raise Refused(f"the server does not take {name} of the request: {refusal}")
-        refused = [name for name in _MAY_BE_LEFT_OUT if name in body and _has_word(refusal, name)]
-        self.without.update(refused)
+        refused = {name for name in _MAY_BE_LEFT_OUT if name in body and _has_word(refusal, name)}
+        self.without |= refused
         return bool(refused)
-
-    def _ask_fewer_logprobs(self, refused_number: int) -> None:
-        """Ask for fewer log-probabilities, unless another worker has already done so."""
-        if self.tops[0] == refused_number:
-            self.tops.pop(0)
-
-    def _stop_asking_for_json(self) -> None:
-        """Ask for a letter from now on; note this once, even if several workers were refused."""
-        if self.structured:
-            self.structured = False
-            note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
 
 
 def _has_word(text: str, word: str) -> bool:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
-import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from queue import Empty, SimpleQueue
+from typing import Any, cast
 
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
@@ -24,15 +24,19 @@ from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.judge_file import judge_in_file
-from sortnet.judges.limits import MOST_WORKERS, check_number, check_type, check_whole_number
+from sortnet.judges.limits import check_fields
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # bytes of the longest answer that is read
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
 _TAIL = 4096  # last bytes of the program's stderr that are kept
-_LONGEST_ENDING = 16 * _TAIL  # bytes of stderr that are read after the program has ended
 _SHOWN = 200  # characters of the last line of stderr in a message
+# Hint for a program that ended at a question about more than two items.
+_HINT_ABOUT_SETS = (
+    "; it was asked about {} items, so that its line has items in place of left and right: read "
+    "items, or set the size to 2"
+)
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,8 @@ class Program:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_type("command", self.command, str, "no text")
+        check_fields(self)
         split_command(self.command)
-        check_number("timeout", self.timeout, may_be_zero=False)
-        check_whole_number("workers", self.workers, most=MOST_WORKERS)
-        check_whole_number("batch", self.batch)
-        check_whole_number("max_calls", self.max_calls)
-        check_number("patience", self.patience)
 
     @classmethod
     def from_file(cls, file: str | Path) -> Program:
@@ -100,24 +99,11 @@ class Program:
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
         """Make the connection to the program; each worker starts a copy when it is first asked."""
-        words = split_command(self.command)
         name = name or f"judge {self.command}"
         reported_keys: set[str] = set()
 
-        def notify(text: str) -> None:
-            note(f"{name}: {text}")
-
         def make_workers() -> list[ProgramWorker]:
-            return [
-                ProgramWorker(
-                    words,
-                    self.timeout,
-                    batch=self.batch > 1,
-                    reported_keys=reported_keys,
-                    notify=notify,
-                )
-                for _ in range(self.workers)
-            ]
+            return [ProgramWorker(self, name, reported_keys) for _ in range(self.workers)]
 
         return JudgeConnection(
             name, make_workers, self.batch, patience=self.patience, budget=Budget(self.max_calls)
@@ -160,12 +146,15 @@ class ProgramEnded(Fault):
 class RunningProgram:
     """A running program, in a process group of its own.
 
+    Threads write its input and read its output, since the program may stop doing its part of either
+    at any moment. The threads end with the program.
+
     Raises:
         SortNetError: if the program cannot be started.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Start the program, with pipes that never block."""
+        """Start the program, and the threads that read its output."""
         try:
             self._process = subprocess.Popen(
                 command,
@@ -179,39 +168,29 @@ class RunningProgram:
             why = getattr(error, "strerror", None) or error
             raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._streams = [stream for stream in pipes if stream is not None]  # all three are pipes
-        descriptors = [stream.fileno() for stream in self._streams]
-        self._stdin, self._stdout, self._stderr = descriptors
-        for stream in self._streams:
-            os.set_blocking(stream.fileno(), False)
-        self._output = b""  # bytes of stdout that `ask` has not returned yet
+        self._stdin, self._stdout, self._stderr = (cast(io.RawIOBase, pipe) for pipe in pipes)
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._errors = b""  # last bytes of stderr
+        self._readers = [_started(self._read_lines), _started(self._read_errors)]
 
     def ask(self, line: bytes, seconds: float) -> bytes:
         """Send a line to the program, and return the line that it answers.
 
         Raises:
             Fault: if no answer comes in time, or the program writes before it has read the line.
+            ProgramEnded: if the program ends before it answers.
         """
-        unsent = line
-        deadline = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._stdout, selectors.EVENT_READ)
-            selector.register(self._stderr, selectors.EVENT_READ)
-            self._refuse_early_output(selector)
-            selector.register(self._stdin, selectors.EVENT_WRITE)
-            while b"\n" not in self._output:
-                seconds_left = deadline - time.monotonic()
-                if seconds_left <= 0:
-                    raise Fault(f"no answer after {seconds:g} seconds{self._last_error_line()}")
-                for key, _ in selector.select(seconds_left):
-                    if key.fd == self._stdin:
-                        unsent = self._send(unsent, selector)
-                    else:
-                        self._read(selector, key.fd)
-        if unsent:
+        with suppress(Empty):
+            self._next_line(0.0)
+            raise Fault("it sent output without a question")
+        sender = _started(self._send, line)
+        try:
+            answer = self._next_line(seconds)
+        except Empty:
+            raise Fault(f"no answer after {seconds:g} seconds{self._last_error_line()}") from None
+        sender.join(_GRACE)
+        if sender.is_alive():
             raise Fault("it answered before it had read the pair")
-        answer, _, self._output = self._output.partition(b"\n")
         return answer
 
     def end(self, grace: float = 0.0) -> None:
@@ -220,74 +199,62 @@ class RunningProgram:
         Args:
             grace: seconds in which the program may exit by itself.
         """
-        stdin = self._streams[0]
-        stdin.close()  # a program that reads lines exits at the end of its input
+        self._stdin.close()  # a program that reads lines exits at the end of its input
         try:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
         finally:
             self.kill()  # a child may still run in the process group after the program has exited
             self._process.wait()
-            for stream in self._streams:
-                stream.close()
+            for reader in self._readers:
+                reader.join(_GRACE)
 
     def kill(self) -> None:
         """Kill the program and its children; an `ask` in another thread then raises Fault."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _refuse_early_output(self, selector: selectors.BaseSelector) -> None:
-        """Raise a Fault if there is output already, which would be taken for the answer."""
-        if selector.select(0):  # some output can be read without waiting
-            self._read(selector, self._stdout)
-        if self._output:
-            raise Fault("it sent output without a question")
-
-    def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
-        """Send as much of a line as the program can take now; return the rest of the line."""
-        try:
-            n_sent = os.write(self._stdin, line)
-        except BrokenPipeError:
-            selector.unregister(self._stdin)  # `_read` will find the end of stdout, and raise
-            return line
-        rest = line[n_sent:]
-        if not rest:
-            selector.unregister(self._stdin)
-        return rest
-
-    def _read(self, selector: selectors.BaseSelector, fd: int) -> None:
-        """Read the bytes that the program has written to stdout or stderr.
-
-        Args:
-            selector: selector from which stderr is removed at its end.
-            fd: file descriptor of stdout or stderr.
+    def _next_line(self, seconds: float) -> bytes:
+        """Return the next line of the output, without its line break.
 
         Raises:
-            ProgramEnded: at the end of stdout.
-            Fault: if the answer is too long.
+            Empty: if no line comes in time.
+            Fault: if the line is too long.
+            ProgramEnded: at the end of the output.
         """
-        try:
-            data = os.read(fd, LONGEST)
-        except BlockingIOError:
-            return
-        if fd == self._stderr:
-            self._errors = (self._errors + data)[-_TAIL:]
-            if not data:
-                selector.unregister(fd)
-            return
-        if not data:
-            raise ProgramEnded(self._ending())
-        self._output += data
-        if len(self._output) > LONGEST:
+        line = self._lines.get(timeout=seconds)
+        if len(line) > LONGEST:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
+        if not line.endswith(b"\n"):
+            raise ProgramEnded(self._ending())
+        return line[:-1]
+
+    def _send(self, line: bytes) -> None:
+        """Send a line to the program, unless the program ends."""
+        with suppress(OSError, ValueError):
+            while line:
+                line = line[self._stdin.write(line) :]
+
+    def _read_lines(self) -> None:
+        """Read the output up to its end, or to a second line that nobody has taken."""
+        with io.BufferedReader(self._stdout) as output:
+            line = b"\n"
+            while line.endswith(b"\n") and self._lines.qsize() < 2:
+                line = output.readline(LONGEST + 1)
+                self._lines.put(line)
+
+    def _read_errors(self) -> None:
+        """Read stderr up to its end, and keep its last bytes."""
+        with self._stderr:
+            while part := self._stderr.read(_TAIL):
+                self._errors = (self._errors + part)[-_TAIL:]
 
     def _ending(self) -> str:
         """Describe how the program ended, with the last line of stderr."""
         # A program that has closed its output is usually about to exit, and to report an error.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        with suppress(OSError):
-            self._errors += os.read(self._stderr, _LONGEST_ENDING)
+        self._readers[-1].join(_GRACE)
         code = self._process.returncode
         if code is None:
             ending = "it closed its output"
@@ -299,41 +266,30 @@ class RunningProgram:
 
     def _last_error_line(self) -> str:
         """Return a colon and the last line of stderr for a message; empty if stderr is empty."""
-        lines = self._errors.decode("utf-8", "replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f": {printable(last[:_SHOWN])}" if last else ""
+        lines = self._errors.decode("utf-8", "replace").strip().split("\n")
+        return f": {printable(lines[-1].strip()[:_SHOWN])}" if lines[-1] else ""
+
+
+def _started(task: Callable[..., None], *values: Any) -> threading.Thread:
+    """Start a thread that carries out a task with values."""
+    thread = threading.Thread(target=task, args=values, daemon=True)
+    thread.start()
+    return thread
 
 
 class ProgramWorker:
     """Worker that asks a copy of the program, which is started at the first question.
 
     Args:
-        command: words of the command.
-        seconds: time for an answer to one question.
-        batch: whether a line has an array of questions; otherwise a line has one question.
+        judge: the program.
+        name: name of the judge in messages.
         reported_keys: unknown keys of answers that a message has named; all workers share the set.
-        notify: called with a message about an unknown key.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        seconds: float,
-        *,
-        batch: bool,
-        reported_keys: set[str],
-        notify: Callable[[str], None] = note,
-    ) -> None:
-        """Note how to ask the program, which the first call of `ask` starts.
-
-        All workers of a judge get the same set `reported_keys`, so that `notify` is called once for
-        each unknown key. `seconds` is the time for an answer to one question.
-        """
-        self._command = command
-        self._seconds = seconds
-        self._batch = batch
+    def __init__(self, judge: Program, name: str, reported_keys: set[str]) -> None:
+        self._judge = judge
+        self._name = name
         self._reported_keys = reported_keys
-        self._notify = notify
         self._program: RunningProgram | None = None
         self._lock = threading.Lock()  # guards `_program`, because any thread may call `stop`
         self._stopped = threading.Event()
@@ -347,7 +303,7 @@ class ProgramWorker:
         Raises:
             Fault: at an interrupt; the fault has the verdicts so far.
         """
-        if self._batch and len(questions) > 1:
+        if len(questions) > 1:
             with suppress(Fault):
                 return self._ask_until_answered(questions)
         verdicts: list[Verdict] = []
@@ -357,29 +313,14 @@ class ProgramWorker:
             except Fault as fault:
                 if self._stopped.is_set():
                     raise Fault("interrupted", verdicts) from None
-                verdicts.append(unanswered(Reason.ERROR, str(fault)))
+                n_items = len(asked_items(question))
+                is_unexpected = n_items > 2 and isinstance(fault, ProgramEnded)
+                hint = _HINT_ABOUT_SETS.format(n_items) if is_unexpected else ""
+                verdicts.append(unanswered(Reason.ERROR, f"{fault}{hint}"))
         return verdicts
 
     def _ask_until_answered(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Send a line and return the verdicts; send it again if the program asks to wait.
-
-        Raises:
-            Fault: if the program fails, or the worker is stopped.
-        """
-        line = json.dumps(list(questions) if self._batch else questions[0])
-        while True:
-            try:
-                replies = self._replies(questions, line.encode() + b"\n")
-            except ProgramEnded as ended:
-                raise Fault(f"{ended}{_hint_about_sets(questions)}") from None
-            seconds_to_wait = [reply for reply in replies if isinstance(reply, float)]
-            if not seconds_to_wait:
-                return [reply for reply in replies if isinstance(reply, Verdict)]
-            if self._stopped.wait(max(seconds_to_wait)):
-                raise Fault("interrupted")
-
-    def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
-        """Send a line once; return for each question a verdict, or seconds to wait (a float).
 
         The program is started if it does not run. On any exception it is ended, so that the next
         call starts a new copy.
@@ -388,21 +329,27 @@ class ProgramWorker:
             Fault: if the worker is stopped, no answer comes in time, or the answer is not valid.
             ProgramEnded: if the program ends before it answers.
         """
-        with self._lock:
-            if self._stopped.is_set():
-                raise Fault("interrupted")
-            if self._program is None:
-                self._program = RunningProgram(self._command)
-            program = self._program
-        seconds = self._seconds * len(questions)
-        try:
-            answer = program.ask(line, seconds)
-            return self._parsed(answer, questions)
-        except BaseException:
+        line = json.dumps(list(questions) if self._judge.batch > 1 else questions[0])
+        seconds_to_wait = 0.0
+        while True:
+            self._stopped.wait(seconds_to_wait)
             with self._lock:
-                self._program = None
-                program.end()
-            raise
+                if self._stopped.is_set():
+                    raise Fault("interrupted")
+                program = self._program or RunningProgram(split_command(self._judge.command))
+                self._program = program
+            try:
+                answer = program.ask(line.encode() + b"\n", self._judge.timeout * len(questions))
+                replies = self._parsed(answer, questions)
+            except BaseException:
+                with self._lock:
+                    self._program = None
+                    program.end()
+                raise
+            verdicts = [reply for reply in replies if isinstance(reply, Verdict)]
+            if len(verdicts) == len(questions):
+                return verdicts
+            seconds_to_wait = max(reply for reply in replies if isinstance(reply, float))
 
     def _parsed(self, line: bytes, questions: Sequence[AskedQuestion]) -> list[Verdict | float]:
         """Parse a line of the program to a verdict for each question, or to seconds to wait.
@@ -411,50 +358,31 @@ class ProgramWorker:
             Fault: if the line does not answer the questions.
         """
         quoted = quote(line)
-        answers = self._answers_in(line, questions)
-        replies = []
-        for answer, question in zip(answers, questions, strict=True):
-            n_items = len(asked_items(question))
-            worst = question.get("worst", False)
-            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
-        self._report_unknown_keys(answers)
-        return replies
-
-    def _answers_in(
-        self, line: bytes, questions: Sequence[AskedQuestion]
-    ) -> list[Mapping[str, Any]]:
-        """Parse the JSON of a line; return a dict for each question.
-
-        Raises:
-            Fault: if the line does not have a dict for each question.
-        """
-        quoted = quote(line)
+        is_batch = self._judge.batch > 1
         try:
             answers = json.loads(line)
         except (ValueError, RecursionError):
             answers = None
-        # A line without a batch has one dict. So may a line that asks to wait with a whole batch.
-        asks_to_wait = isinstance(answers, dict) and "retry_after" in answers
-        has_one_dict_for_all = not self._batch or asks_to_wait
-        if has_one_dict_for_all:
+        # A line that asks to wait with a whole batch may have one dict, too.
+        if isinstance(answers, dict) and (not is_batch or "retry_after" in answers):
             answers = [answers] * len(questions)
-        if not _are_dicts(answers):
-            form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
+        if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
+            form = '[{"answer": "left"}, ...]' if is_batch else '{"answer": "left"}'
             raise Fault(f"not a line of JSON such as {form}: {quoted}")
         if len(answers) != len(questions):
             raise Fault(f"{len(answers)} answers to {len(questions)} pairs: {quoted}")
+        replies: list[Verdict | float] = []
         for answer, question in zip(answers, questions, strict=True):
-            repeated_id = answer.get("id", question["id"])  # a program need not repeat the id
-            if repeated_id != question["id"]:
+            if answer.get("id", question["id"]) != question["id"]:  # it need not repeat the id
                 raise Fault(f"an answer to another pair: {quoted}")
-        return answers
-
-    def _report_unknown_keys(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Report keys that an answer cannot have, each key once for all workers together."""
-        keys = {key for answer in answers for key in answer}
-        for key in keys - {*KNOWN} - self._reported_keys:
-            self._reported_keys.add(key)
-            self._notify(f"{quote(key)!r} is no key of an answer and not kept: put it into meta")
+            n_items = len(asked_items(question))
+            worst = question.get("worst", False)
+            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
+            for key in answer.keys() - {*KNOWN} - self._reported_keys:
+                self._reported_keys.add(key)
+                text = f"{quote(key)!r} is no key of an answer and not kept: put it into meta"
+                note(f"{self._name}: {text}")
+        return replies
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
@@ -467,22 +395,3 @@ class ProgramWorker:
         """Stop the idle program."""
         if self._program is not None:
             self._program.end(_GRACE)
-
-
-def _are_dicts(values: Any) -> TypeGuard[list[Mapping[str, Any]]]:
-    """Whether parsed JSON is a list of dicts."""
-    return isinstance(values, list) and all(isinstance(value, dict) for value in values)
-
-
-def _hint_about_sets(questions: Sequence[AskedQuestion]) -> str:
-    """Make a hint for a program that ended at a question about more than two items.
-
-    The hint is empty if all questions were about two items.
-    """
-    largest = max(len(asked_items(question)) for question in questions)
-    if largest == 2:
-        return ""
-    return (
-        f"; it was asked about {largest} items, so that its line has items in place of left and "
-        "right: read items, or set the size to 2"
-    )

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from sortnet.errors import SortNetError
 from sortnet.files import shown
 from sortnet.items.media import clean_image
-from sortnet.judges.asked_question import PLACES, AskedQuestion, asked_items
+from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.messages import cut, printable
 
 PROMPT = """\
@@ -112,14 +112,12 @@ class Prompt:
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise SortNetError(f"{self.name}: {why}") from None
-        # Template for more than two items; None: only questions about two items can be asked.
-        self._template_of_sets: Template | None = None
         try:
             self._template = _compiled(text)
+            # Template for more than two items; None: there can be only two.
+            self._template_of_sets = self._template if _uses_items(self._template, text) else None
             if file is None:
                 self._template_of_sets = _compiled(SET_PROMPT)
-            elif _uses_items(self._template, text):
-                self._template_of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS_OF_HASH]
@@ -159,15 +157,14 @@ class Prompt:
             "context": None,
             "worst": False,
             **question,
-            "items": [{"place": place, **item} for place, item in _items_by_place(items)],
+            "items": items,
         }
         try:
             with _within(_SECONDS):
                 return template.render(names).strip()
         except TimeoutError:
             raise SortNetError(f"{self.name}: takes more than {_SECONDS} seconds") from None
-        except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, OverflowError,
-                AttributeError, LookupError, MemoryError, RecursionError) as error:  # fmt: skip
+        except Exception as error:  # a template may raise any
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
     def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
@@ -179,23 +176,18 @@ class Prompt:
         """
         prompt = self.of(question)
         image_parts: list[dict[str, Any]] = []
-        for place, item in _items_by_place(asked_items(question)):
+        for item in asked_items(question):
             is_only_sound = item.get("audio") and not item["text"]
             if is_only_sound:
                 raise SortNetError(
                     f"item {item['id']!r} is a sound: a language model reads texts and images"
                 )
             if item["image"]:
-                image_parts.append({"type": "text", "text": f"Image of {place}:"})
+                image_parts.append({"type": "text", "text": f"Image of {item['place']}:"})
                 image_parts.append(_image_part(item, self.image_size))
         if not image_parts:
             return [{"role": "user", "content": prompt}]
         return [{"role": "user", "content": [{"type": "text", "text": prompt}, *image_parts]}]
-
-
-def _items_by_place(items: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each item of a question with the letter of its place."""
-    return zip(PLACES, items, strict=False)  # a question may have fewer items than there are places
 
 
 def _image_part(item: Mapping[str, Any], image_size: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Read the choice in an answer: of a server of language models, of a batch, or of a program.
 
-    a server's `choice` -> content -> text after the thoughts -> JSON, or the last clear choice
+    a server's `choice` -> content -> text after the thoughts -> the clearest places, if they agree
 
 All answers are read here. A wrong choice does more harm than no choice, because a question without
 an answer is asked again. So a text that can be understood in two ways has no choice.
@@ -11,12 +11,13 @@ so that no text takes long.
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -27,24 +28,24 @@ SAME = "same"  # the choice if all items are equally good
 UNREADABLE = "no choice, or more than one, in the answer: set `structured`, or change the prompt"
 LONGEST = 20_000  # characters at the end of a text that are read
 _MOST_ALTERNATIVES = 100  # of a token
-_MOST_OBJECTS = 50  # positions at which a JSON object is looked for
 # Values of `finish_reason`: at the limit of tokens, and for another reason before the end.
 _AT_LIMIT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_length")
 _STOPPED = ("content_filter", "safety", "recitation", "error", "insufficient_system_resource")
 
-# Letters of another width, such as Ｂ, 𝐁 and Ⓑ, and the stop and brackets of Chinese texts.
+# Letters of another width, such as Ｂ, 𝐁 and Ⓑ, the stop and brackets of Chinese texts, and ≻.
 _PLAIN = {
     code: normalize("NFKC", chr(code))
     for letters in (range(0x24B6, 0x24EA), range(0xFF01, 0xFF5F), range(0x1D400, 0x1D6A4))
     for code in letters
-} | str.maketrans("。【】", ".[]")
+} | str.maketrans("。【】≻", ".[]>")
 
 _THOUGHT = (
     r"(?:think|thinking|thoughts?|reasoning|reflect|reflection|analysis|scratchpad|cot|"
     r"antthinking|inner_monologue)"
 )
-# Marks of thoughts such as <think>, </think>, [/THINK], ◁/think▷ and <|end_of_thought|>. Each has a
-# first character of its own and a limited length, so that the search for them takes little time.
+# Marks of thoughts such as <think>, </think>, [/THINK], ◁/think▷ and <|end_of_thought|>, or words,
+# where the marks of the model were removed. The length of each is limited, so that the search for
+# them takes little time.
 _THOUGHT_MARK = re.compile(
     rf"""(?xi)
     [<\[◁](?=\|?\s{{0,3}}/?\s{{0,3}}\w)(?:
@@ -57,13 +58,12 @@ _THOUGHT_MARK = re.compile(
       | \|?\s{{0,3}}(?:[\w-]{{1,20}}:)?{_THOUGHT}(?:\s[^<>]{{0,200}})?\|?[>\]▷]
       | \|(?:begin|start)_(?:of_)?{_THOUGHT}\|> | \|{_THOUGHT}_(?:start|begin)\|> | unused94>
       | \|channel> | \|channel\|>\s{{0,3}}(?:analysis|commentary)
-    )"""
+    )
+    | (?P<end_in_words>assistantfinal(?-i:(?![a-z])) | here\ is\ my\ response:)
+    | \A\s{{0,9}}(?:analysis(?-i:(?=[A-Z])) | here\ is\ my\ thought\ process:)"""
 )
-# Starts and ends of thoughts in words, where the marks of the model were removed.
-_THOUGHT_IN_WORDS = re.compile(r"\s{0,9}(?:analysis(?=[A-Z])|[Hh]ere is my thought process:)")
-_END_IN_WORDS = re.compile(r"assistantfinal(?![a-z])|[Hh]ere is my response:")
 # The last tokens of an answer that are no part of its content.
-_END_TOKEN = re.compile(rb"\s*|<[^<>\s]{1,40}>")
+_END_TOKENS = re.compile(rb"(?:\s|<[^<>\s]{1,40}>){1,9}\Z")
 # Marks such as <|return|>, which end or enclose an answer.
 _TOKEN = re.compile(r"<\|[\w/]{1,40}\|>|</s>|<(?:eos|end_of_turn)>|\[END FINAL RESPONSE\]")
 
@@ -74,10 +74,10 @@ _NOUN = (
 # Marks that may stand around a choice. Others, such as a question mark, change its meaning.
 _DECOR = r"(?:[^\w?=+/&%@~^≠¬✗✘❌✖]|_){0,40}"
 _BEFORE = r"[\s*_`#\"'“‘«(\[{<|\\$:>-]{0,12}"
-_BETTER = rf"""(?:\s{{1,3}}(?P<better>wins|(?:is|would\sbe|seems|looks)\s{{1,3}}
+_BETTER = rf"""(?:\s{{1,3}}(?:wins|(?:is|would\sbe|seems|looks)\s{{1,3}}
     (?:(?:the|clearly|slightly|much|overall|my|a|bit|definitely|far)\s{{1,3}}){{0,3}}
     (?:better|best|winner|superior|stronger|strongest|preferred|preferable|choice|pick|answer)
-    (?:\s{{1,3}}(?:{_NOUN}|overall))?))?"""
+    (?:\s{{1,3}}(?:{_NOUN}|overall))?))"""
 # What may follow a choice: the end, or a reason; after words that point to it also other marks.
 _REASON = r"\s{0,3}[,;–—(-]{0,2}\s{0,3}(?:because|since|due\sto|as\s(?:it|the))\b"
 _END = rf"(?={_DECOR}\Z|{_REASON})"
@@ -110,53 +110,56 @@ _SET_LETTER = (
     rf"(?:[B-Fb-f]|[Aa](?!\w){_NO_ARTICLE})(?!\w|['’]\w)"
     r"(?!\s{0,9}(?:or|and|[,/&=])\s{0,9}(?:[A-F]|[a-f](?=\s{0,9}(?:\Z|\n)))(?!\w))"
 )
-_LABEL = re.compile(
+_LABEL = (
     rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!next )(?<!to )(?<!not )(?<!not the ))"
-    rf"(?i:(?P<word>best|worst))(?![^\W_])(?:{_MARKS}(?i:{_NOUN})(?![^\W_]))?"
+    rf"(?i:WORD)(?![^\W_])(?:{_MARKS}(?i:{_NOUN})(?![^\W_]))?"
     rf"(?:{_MARKS}|{_MARKS}[:*]{_MARKS}\n{{1,2}}{_MARKS}"
     rf"|{_MARKS}\n{{1,2}}(?=\W{{0,9}}[A-Fa-f]\W{{0,3}}(?:\n|\Z)){_MARKS})"
     rf"(?:(?i:is|goes to){_MARKS})?"
     rf"(?:(?i:the|{_NOUN})(?![^\W_]){_MARKS}){{0,2}}"
     rf"(?P<choice>{_SET_LETTER}|(?i:same|equal|tie)(?!\w))"
 )
-_LABEL_AFTER = re.compile(
+_LABEL_AFTER = (
     rf"(?<!\w)(?P<choice>{_SET_LETTER})[ \t*_\"'`)\]]{{0,6}}(?:is|=|as|:|-|–|—)?[ \t*_]{{0,4}}"
-    r"(?i:(?:clearly|by far)\s)?(?i:the\s)?(?i:(?P<word>best|worst))(?!\w|\s{0,3}[:=])"
+    r"(?i:(?:clearly|by far)\s)?(?i:the\s)?(?i:WORD)(?!\w|\s{0,3}[:=])"
 )
-# A ranking such as "B > A > C", a list of letters in a line, and a line of one letter.
-_MARKED = r"[*_`\"'()\[\]]{0,4}"
-_CHAIN = re.compile(
-    rf"(?<!\w)[A-Fa-f](?:{_MARKED}\s{{0,4}}(?:>|<|=|≻|&gt;|&lt;){{1,3}}\s{{0,4}}{_MARKED}"
-    rf"(?:(?i:{_NOUN})\s)?[A-Fa-f]){{1,9}}(?!\w)"
-)
-_LIST = re.compile(r"(?:[^\n:]{0,60}:)?\W{0,9}(?P<list>[A-F](?:[^\w<=>]{1,9}[A-F]){2,9})\W{0,9}")
-_LETTER_LINE = re.compile(r"\W{0,9}(?:\d{1,2}[^\w<=]{1,6})?[A-Fa-f]\W{0,9}")
-_LETTER = re.compile(r"(?<!\w)[A-Fa-f](?!\w)")
-_WORST_FIRST = re.compile(r"(?i)worst\s{1,3}(?:to|first)|ascending")
-_TWO_LETTERS = re.compile(r"[\W_]{0,20}([A-Fa-f])[^\w<=/&]{1,20}([A-Fa-f])[\W_]{0,20}")
+# Patterns of a label and its choice: the label begins a line, stands elsewhere, or follows.
+_LABELS = {
+    word: [
+        re.compile(pattern.replace("WORD", word))
+        for pattern in (rf"(?m)^[\W_]{{0,19}}{_LABEL}", _LABEL, _LABEL_AFTER)
+    ]
+    for word in ("best", "worst")
+}
+_WORD = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"(?<!\w)(?P<letter>[A-Fa-f])(?!\w)")
+_WORST_FIRST = re.compile(r"(?i)worst\s{1,3}(?:to|first)[^\n]{0,99}\n?[^\n]{0,99}\Z")
 # Words and marks of an answer without a comment.
 _BARE = re.compile(
     rf"(?i)(?<![^\W_])(?:best|worst|same|tie|answer|json|left|right|{_NOUN}|[A-F])(?![^\W_])|[\W_]+"
 )
 
 
+# Texts that are whole, although the limit of tokens was reached: a letter, or a JSON object.
+_WHOLE = re.compile(r"(?s)\W*\w\W*|.*\}\W*")
+_NAMES = {"1": "A", "first": "A", "1st": "A", "left": "A"}
+_NAMES |= {"2": "B", "second": "B", "2nd": "B", "right": "B"}
+
+
 class _Place(NamedTuple):
-    """A place of a text that names one choice.
+    """A place of a text that names one choice; the clearest and last place is the greatest.
 
     Attributes:
-        choice: the choice, a letter or `SAME`.
+        rank: how clearly the text has the choice, one of `_RANKS`.
         at: position of the choice in the text.
-        rank: 2 in a line of its own, or after words such as "Answer:"; 1 after another colon; 0 in
-            a sentence.
-        kind: name of the pattern that was found.
-        line: number of the line, of the lines with letters.
+        choice: the choice, a letter or `SAME`.
+        line: number of its line, of the lines with letters.
     """
 
-    choice: str
-    at: int
     rank: int
-    kind: str
-    line: int
+    at: int
+    choice: str
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,15 +197,6 @@ class Reading:
         return min(shares["A"] + shares.get(SAME, 0.0) / 2, 1.0)
 
 
-class _Choices(NamedTuple):
-    """Choices in a text and their positions; the position -1 is not known."""
-
-    best: str
-    best_at: int = -1
-    worst: str | None = None
-    worst_at: int = -1
-
-
 def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = False) -> Reading:
     """Read an element of `choices` in the answer of a server of language models.
 
@@ -219,29 +213,31 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     """
     message = choice.get("message")
     message = message if isinstance(message, Mapping) else {"content": choice.get("text")}
-    content = _content(message.get("content"))
-    refusal = message.get("refusal") or _refusal_in(message.get("content"))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    text = "".join(map(_text_of_part, parts))
+    for part in (message, *parts):
+        if isinstance(part, Mapping) and part.get("refusal"):
+            return Reading(why_not=str(part["refusal"]), text=text)
     reason = str(choice.get("finish_reason") or "")
-    if refusal:
-        return Reading(why_not=str(refusal), text=content)
+    start = _end_of_thoughts(text)
+    names = ("best", "worst") if worst and n_items > 2 else ("best",)
     is_cut = reason.lower() in (*_AT_LIMIT, *_STOPPED)
-    start = _end_of_thoughts(content)
-    worst = worst and n_items > 2
-    choices = None if start is None else _read(content, start, n_items, worst, is_cut=is_cut)
-    if choices is None:
-        return Reading(why_not=_why_not(content, start, reason), text=content)
+    places = [] if start is None else _read(text, start, n_items, len(names) == 2, is_cut=is_cut)
+    if not places:
+        return Reading(why_not=_why_not(text, start, reason), text=text)
     logprobs = choice.get("logprobs")
     tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     shares = {
-        "best": _shares_at(tokens, content, choices.best, choices.best_at, n_items),
-        "worst": _shares_at(tokens, content, choices.worst, choices.worst_at, n_items),
+        name: _shares_at(tokens, text, place, n_items)
+        for name, place in zip(names, places, strict=False)  # "same" has no worst
     }
     return Reading(
-        choices.best,
-        choices.worst,
+        places[0].choice,
+        places[1].choice if len(places) == 2 else None,
         {name: of_letters for name, of_letters in shares.items() if of_letters},
-        text=content,
-        is_bare=_is_bare(content),
+        text=text,
+        is_bare=_is_bare(text),
     )
 
 
@@ -253,24 +249,8 @@ def read_phrase(text: object, n_items: int = 2) -> str | None:
     """
     if not isinstance(text, str):
         return None
-    match = _grammar(n_items).whole.fullmatch(text.translate(_PLAIN))
-    return None if match is None else _choice_of(match, n_items)
-
-
-def _content(content: Any) -> str:
-    """Return the text of a message's content, a text or a list of parts, without thoughts.
-
-    >>> _content([{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}])
-    'B'
-    """
-    if isinstance(content, str):
-        return content
-    joined: list[str] = []
-    for text in filter(None, map(_text_of_part, content if isinstance(content, list) else ())):
-        # Two parts are separate texts, unless a space or a line break is between them.
-        is_apart = not joined or joined[-1][-1].isspace() or text[0].isspace()
-        joined.append(text if is_apart else f"\n{text}")
-    return "".join(joined)
+    match = _grammar(n_items)["line"].fullmatch(text.translate(_PLAIN))
+    return None if match is None else _place(match, "line", 0, n_items).choice
 
 
 def _text_of_part(part: Any) -> str:
@@ -281,28 +261,15 @@ def _text_of_part(part: Any) -> str:
     return part if isinstance(part, str) else ""
 
 
-def _refusal_in(content: Any) -> Any:
-    """Return the refusal in the parts of a message's content; None if there is none."""
-    parts = content if isinstance(content, list) else ()
-    return next((part["refusal"] for part in parts if _has_refusal(part)), None)
-
-
-def _has_refusal(part: Any) -> bool:
-    """Whether a part of a message's content is a refusal."""
-    return isinstance(part, Mapping) and bool(part.get("refusal"))
-
-
 def _end_of_thoughts(content: str) -> int | None:
     """Return the position after the last thought; None if the last thought has no end.
 
     >>> _end_of_thoughts("A? No.</think>B"), _end_of_thoughts("B"), _end_of_thoughts("<think>A")
     (14, 0, None)
     """
-    end: int | None = None if _THOUGHT_IN_WORDS.match(content) else 0
-    for mark in _END_IN_WORDS.finditer(content):
-        end = mark.end()
-    for mark in _THOUGHT_MARK.finditer(content, end or 0):
-        end = mark.end() if mark["end"] else None
+    end: int | None = 0
+    for mark in _THOUGHT_MARK.finditer(content):
+        end = mark.end() if mark["end"] or mark["end_in_words"] else None
     return end
 
 
@@ -337,8 +304,8 @@ def _is_bare(text: str) -> bool:
     return len(text) <= 100 and n_letters <= 2 and not _BARE.sub("", text)
 
 
-def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) -> _Choices | None:
-    """Read the choices in the content of an answer from a position; None if there are none.
+def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) -> list[_Place]:
+    """Find the best in the content of an answer, and the worst if it was asked for.
 
     Args:
         content: content of the answer.
@@ -346,89 +313,42 @@ def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) 
         n_items: number of items in question.
         worst: whether the worst of more than two items was asked for, too.
         is_cut: whether the answer was ended early. Then its last line is not read, unless the
-            answer is only a choice.
+            answer is whole all the same.
+
+    Returns:
+        The places of the choices in the content; empty if there is no choice.
     """
     start = max(start, len(content) - LONGEST)
     text = _TOKEN.sub(lambda mark: " " * len(mark[0]), content[start:]).translate(_PLAIN)
-    objects, end = _in_json(text, n_items, worst)
-    if objects:
-        after = _last_choice(text[end:], n_items) if n_items == 2 else None
-        is_clear = len({(one.best, one.worst) for one in objects}) == 1
-        is_denied = after is not None and after.best != objects[-1].best
-        choices = objects[-1] if is_clear and not is_denied else None
+    text = text.replace("&gt;", "   >").replace("&lt;", "   <")  # positions stay as they are
+    end = None  # of the lines that are whole, in an answer that was ended early
+    if is_cut:
+        end = len(text) if _WHOLE.fullmatch(text) else text.rfind("\n") + 1
+    if n_items == 2:
+        place = _clearest(text, n_items, end)
+        places = [] if place is None else [place]
     else:
-        if is_cut and len(re.findall(r"\w", text[:99])) != 1:
-            text = text[: text.rfind("\n") + 1]
-        choices = _of_set(text, n_items, worst, is_cut=is_cut) if n_items > 2 else None
-        if choices is None and not worst:
-            choices = _last_choice(text, n_items, is_cut=is_cut)
-    letters = PLACES[:n_items]
-    if choices is None or choices.best not in (*letters, SAME):
-        return None
-    best_at = start + choices.best_at
-    if choices.best == SAME or not worst:
-        return _Choices(choices.best, best_at)
-    if choices.worst is None or choices.worst not in letters or choices.worst == choices.best:
-        return None
-    return _Choices(choices.best, best_at, choices.worst, start + choices.worst_at)
+        places = _of_set(text, n_items, worst, end)
+    choices = [place.choice for place in places]
+    are_in_question = {*choices} <= {*PLACES[:n_items]} and len({*choices}) == len(choices)
+    if not are_in_question and choices != [SAME]:
+        return []
+    return [place._replace(at=start + place.at) for place in places]
 
 
-def _in_json(text: str, n_items: int, worst: bool) -> tuple[list[_Choices], int]:
-    """Read the JSON objects that were asked for; return their choices, and the end of the last."""
-    names = ("answer",) if n_items == 2 else ("best", "worst") if worst else ("best",)
-    found: list[_Choices] = []
-    end = 0
-    decoder = json.JSONDecoder(object_pairs_hook=_by_lower_name)
-    for brace in list(re.finditer(r"\{", text))[-_MOST_OBJECTS:]:
-        start = brace.start()
-        if start < end:
-            continue  # inside an object that was read
-        try:
-            values, value_end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        choices = [read_phrase(values.get(name), n_items) for name in names]
-        if choices[0] is not None:
-            end = value_end
-            at = [start + _value_at(text[start:end], name, values.get(name)) for name in names]
-            found.append(_Choices(choices[0], at[0], choices[-1], at[-1]))
-    return found, end
-
-
-def _by_lower_name(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of a JSON object with small letters in its names; two different values: None."""
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        is_new = values.setdefault(name.lower(), value) == value
-        values[name.lower()] = value if is_new else None
-    return values
-
-
-def _value_at(text: str, name: str, value: Any) -> int:
-    """Return the position of the choice in a value of a JSON object."""
-    match = re.search(rf'(?i)"{name}"\s{{0,9}}:\s{{0,9}}"', text)
-    at = match.end() if match else 0
-    return at + len(value) - len(value.lstrip()) if isinstance(value, str) else at
-
-
-class _Grammar(NamedTuple):
-    """Patterns of a choice between some number of items."""
-
-    whole: re.Pattern[str]  # a text of a choice only
-    mark: re.Pattern[str]  # a choice in marks of its own, such as [[B]]
-    verdict: re.Pattern[str]  # a choice after "Answer:" or a similar word
-    so: re.Pattern[str]  # a choice after "so"
-    colon: re.Pattern[str]  # a choice after any colon
-    sentence: re.Pattern[str]  # a sentence that begins with a choice, or with "I choose"
-    mention: re.Pattern[str]  # the name of an item
-
-
-_RANKS = {"mark": 2, "verdict": 2, "so": 2, "colon": 1, "sentence": 0}
+# {name of a pattern: how clear the choices are that it finds}. A line has only the choice; lines
+# with other lines after them may be headings, so that they count less than the last one.
+_RANKS = {"json": 5, "last": 4, "mark": 4, "verdict": 4, "line": 3, "so": 2, "colon": 1}
+_RANKS_OF_CONCLUSIONS = (4, 2, 1)  # a later choice takes the place of an earlier one
+_RANK_AT_LIMIT = 3  # the least rank of a choice with which an answer would end
 
 
 @lru_cache(maxsize=8)
-def _grammar(n_items: int) -> _Grammar:
-    """Compile the patterns of a choice between `n_items` items."""
+def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
+    """Compile the patterns of a choice between `n_items` items, and of the names of items.
+
+    The last named group of a match is the choice.
+    """
     letters = "ABC" if n_items == 2 else PLACES[:n_items]
     letter = f"[{letters}{letters.lower()}]"
     order = r"(?:first|1st|left|second|2nd|right)" if n_items == 2 else r"(?!)"
@@ -444,252 +364,216 @@ def _grammar(n_items: int) -> _Grammar:
             (?:tie|tied|draw|equal(?:\squality|ly\s\w{{2,12}})?|same|no\sdifference)(?!\w)
         )
     )"""
-
-    def pattern(text: str) -> re.Pattern[str]:
-        return re.compile(text, re.IGNORECASE | re.VERBOSE)
-
-    return _Grammar(
-        whole=pattern(rf"{_DECOR}{choice}{_DECOR}"),
-        mark=pattern(
-            rf"(?:\[\[|\\boxed\s?\{{(?:\\\w{{1,10}}\s?\{{)?)\s{{0,3}}{choice}\s{{0,3}}(?:\]\]|\}})"
-        ),
-        verdict=pattern(rf"(?<![^\W_]){_VERDICT}{_BEFORE}{choice}{_BETTER}{_MARKED_END}"),
-        so=pattern(rf"(?<![^\W_]){_SO}{_BEFORE}{choice}{_BETTER}{_END}"),
-        colon=pattern(rf":{_BEFORE}{choice}{_BETTER}{_END}"),
-        sentence=pattern(rf"\A{_BEFORE}{_I_CHOOSE}{choice}{_BETTER}{_END}"),
-        mention=re.compile(
-            rf"(?<!\w)(?:(?P<letter>[A{letters}]){_NO_ARTICLE}|(?i:the|{_NOUN})\s{{1,3}}"
-            rf"(?P<word>(?i:{order}|{letter}|[12])))(?!\w)"
-            rf"|(?:[,/&]|\b(?:or|and)\b)\s{{0,3}}(?P<small>[{letters.lower()[1:]}]|a(?=\W{{0,9}}\Z))(?!\w)"
-        ),
-    )
+    patterns = {
+        "json": rf"""["']answer["']\s{{0,9}}:\s{{0,9}}["']{_DECOR}{choice}(?={_DECOR}["'])""",
+        "line": rf"{_DECOR}{choice}{_DECOR}",
+        "mark": rf"""(?:\[\[|\\boxed\s?\{{(?:\\\w{{1,10}}\s?\{{)?)\s{{0,3}}{choice}
+            \s{{0,3}}(?:\]\]|\}})""",
+        "verdict": rf"(?<![^\W_]){_VERDICT}{_BEFORE}{choice}{_BETTER}?{_MARKED_END}",
+        "so": rf"(?<![^\W_]){_SO}{_BEFORE}{choice}{_BETTER}?{_END}",
+        "colon": rf":{_BEFORE}{choice}{_BETTER}?{_END}",
+        # A sentence that begins with "First, ..." has no choice, unless the first "is better".
+        "sentence": rf"""\A{_BEFORE}{_I_CHOOSE}{choice}
+            (?(order)(?(lead)|{_BETTER})|{_BETTER}?){_END}""",
+        "mention": rf"""(?-i:(?<!\w)(?:(?P<letter>[A{letters}]){_NO_ARTICLE}
+            |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12])))(?!\w)
+            |(?:[,/&]|\b(?:or|and)\b)\s{{0,3}}
+             (?P<small>[{letters.lower()[1:]}]|a(?=\W{{0,9}}\Z))(?!\w))""",
+    }
+    return {name: re.compile(text, re.IGNORECASE | re.VERBOSE) for name, text in patterns.items()}
 
 
-def _choice_of(match: re.Match[str], n_items: int) -> str:
-    """Return the choice that a pattern has found, a letter or `SAME`."""
-    if match["same"]:
-        return SAME
-    choice = _place_named(match["letter"] or match["number"] or match["order"])
-    return SAME if n_items == 2 and choice == "C" else choice
+def _place(match: re.Match[str], name: str, start: int, n_items: int, line: int = 0) -> _Place:
+    """Return the place that a pattern has found.
+
+    Args:
+        match: match of the pattern, whose last named group is the choice.
+        name: name of the pattern.
+        start: position in the text at which the match has its position 0.
+        n_items: number of items in question.
+        line: number of the line.
+    """
+    group = match.lastgroup or 0
+    word = match[group].lower()
+    choice = _NAMES.get(word, word.upper())
+    is_same = len(choice) > 1 or (n_items == 2 and choice == "C")
+    choice = SAME if is_same else choice
+    return _Place(_RANKS.get(name, 0), start + match.start(group), choice, line)
 
 
-def _place_named(word: str) -> str:
-    """Convert a letter, a number or a word such as "first" to the letter of the place."""
-    if word.lower() in ("1", "first", "1st", "left"):
-        return "A"
-    return "B" if word.lower() in ("2", "second", "2nd", "right") else word.upper()
+def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
+    """Find the clearest place of a text that names one choice alone, and the last of these.
 
+    The result is None if places after it, or places as clear in the lines right before it, name
+    another choice. Places that draw no conclusion contradict each other in all lines.
 
-def _position(match: re.Match[str]) -> int:
-    """Return the position of the choice that a pattern has found."""
-    return max(match.start(name) for name in ("letter", "number", "order", "same"))
+    Args:
+        text: the text.
+        n_items: number of items in question.
+        end: end of the lines that are whole, if the text was ended early.
 
-
-def _last_choice(text: str, n_items: int, *, is_cut: bool = False) -> _Choices | None:
-    """Find the last place of a text that names one choice alone; None if another contradicts it.
-
-    >>> _last_choice("A: 5 words\\nB: 9 words\\nSo B", 2).best
+    >>> _clearest("A: 5 words\\nB: 9 words\\nSo B", 2).choice
     'B'
-    >>> _last_choice("A or B", 2) is None, _last_choice("A\\nB", 2) is None
+    >>> _clearest("A or B", 2) is None, _clearest("A\\nB", 2) is None
     (True, True)
     """
     places = [*_places(text, n_items)]
-    if is_cut:  # only what an answer would end with
-        places = [place for place in places if place.kind in ("line", "mark", "verdict")]
-    if not places:
+    candidates = places
+    if end is not None:  # only what an answer would end with
+        candidates = [one for one in places if one.rank >= _RANK_AT_LIMIT and one.at < end]
+    last = max(candidates, default=None)
+    if last is None:
         return None
-    rank = max(place.rank for place in places)
-    highest = [place for place in places if place.rank == rank]
-    last = highest[-1]
-    rivals = [place for place in places if place.at > last.at]
-    rivals += highest if rank == 0 else _equally_last(highest)
-    if last.kind == "line" and re.search(r"\w", text[last.at :].partition("\n")[2]):
-        # Lines of one letter that are followed by texts may be headings.
-        rivals += [place for place in highest if place.kind == "line"]
-    if any(place.choice != last.choice for place in rivals):
-        return None
-    return _Choices(last.choice, last.at)
-
-
-def _equally_last(places: Sequence[_Place]) -> list[_Place]:
-    """Return the places of the last line, and those of its kind in the lines right before it."""
-    equal: list[_Place] = []
-    line, kind = places[-1].line, places[-1].kind
-    for place in reversed(places):
-        if place.line != line and (place.line, place.kind) != (line - 1, kind):
-            break
-        line = place.line
-        equal.append(place)
-    return equal
+    line = last.line  # the first of the lines right before
+    for place in sorted(places, key=lambda place: -place.at):
+        is_near = last.rank not in _RANKS_OF_CONCLUSIONS or place.line >= line - 1
+        is_equal = place.rank == last.rank and is_near
+        if (is_equal or place.at > last.at) and place.choice != last.choice:
+            return None
+        line = min(line, place.line) if is_equal else line
+    return last
 
 
 def _places(text: str, n_items: int) -> Iterator[_Place]:
-    """Yield the places of a text that name one choice alone, in their order."""
+    """Yield the places of a text that name one choice alone, but not in their order."""
     grammar = _grammar(n_items)
-    start, number = 0, 0
+    for match in grammar["json"].finditer(text):
+        yield _place(match, "json", 0, n_items)
+    text = grammar["json"].sub(lambda match: " " * len(match[0]), text)
+    start = number = 0
+    is_after_choice = False
     for line in text.splitlines(keepends=True):
-        whole = grammar.whole.fullmatch(line)
+        whole = grammar["line"].fullmatch(line)
+        end = start + len(line)
         if whole is not None and _DENIAL.search(line) is None:
-            at = start + _position(whole)
-            yield _Place(_choice_of(whole, n_items), at, 2, "line", number)
+            is_last = not is_after_choice and _WORD.search(text, end) is None
+            yield _place(whole, "last" if is_last else "line", start, n_items, number)
         else:
-            yield from sorted(_places_in_line(line, start, number, n_items), key=lambda p: p.at)
-        start += len(line)
-        number += re.search(r"[^\W_]", line) is not None
+            yield from _places_in_line(line, start, n_items, number)
+        if _WORD.search(line):
+            is_after_choice = whole is not None
+            number += 1
+        start = end
 
 
-def _places_in_line(line: str, start: int, number: int, n_items: int) -> Iterator[_Place]:
+def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterator[_Place]:
     """Yield the places of a line's sentences that name one choice alone.
 
     Args:
         line: the line.
         start: position of the line in the text.
-        number: number of the line.
         n_items: number of items in question.
+        number: number of the line.
     """
     grammar = _grammar(n_items)
     for span in _SENTENCE.finditer(line):
         sentence = span[0]
         if _DENIAL.search(sentence):
             continue
-        mentions = grammar.mention.finditer(sentence)
-        named = {_place_named(mention[mention.lastgroup or 0]) for mention in mentions}
-        for kind, rank in _RANKS.items():
-            for match in getattr(grammar, kind).finditer(sentence):
-                if len(named) > 1 and not match["same"]:
-                    continue
-                if kind == "sentence" and match["order"] and not (match["lead"] or match["better"]):
-                    continue  # such as "First, ..."
-                at = start + span.start() + _position(match)
-                yield _Place(_choice_of(match, n_items), at, rank, kind, number)
+        mentions = grammar["mention"].finditer(sentence)
+        named = {_place(mention, "mention", 0, n_items).choice for mention in mentions}
+        for name in ("mark", "verdict", "so", "colon", "sentence"):
+            for match in grammar[name].finditer(sentence):
+                if len(named) < 2 or match["same"]:
+                    yield _place(match, name, start + span.start(), n_items, number)
 
 
-def _of_set(text: str, n_items: int, worst: bool, *, is_cut: bool) -> _Choices | None:
+def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> list[_Place]:
     """Find the best of more than two items, and the worst if it was asked for.
 
     They are named by the words "best" and "worst", or are the first and the last of a ranking of
     all items. The worst may also be the second of two letters.
 
-    >>> _of_set("**Best:** B, worst: D.", 4, True, is_cut=False)[::2]
-    ('B', 'D')
-    >>> _of_set("C > A > D > B", 4, True, is_cut=False)[::2]
-    ('C', 'B')
+    Args:
+        text: the text.
+        n_items: number of items in question.
+        worst: whether the worst was asked for, too.
+        end: end of the lines that are whole, if the text was ended early.
+
+    >>> [place.choice for place in _of_set("**Best:** B, worst: D.", 4, True)]
+    ['B', 'D']
+    >>> [place.choice for place in _of_set("C > A > D > B", 4, True)]
+    ['C', 'B']
     """
-    best, worst_label = _labelled(text, "best"), _labelled(text, "worst")
-    if best is not None and best[0] == SAME:
-        return _Choices(*best)
-    if best is not None and not worst:
-        return _Choices(*best)
-    if best is not None and worst_label is not None:
-        return _Choices(*best, *worst_label)
-    if is_cut or best is not None:
-        return None
-    all_same = _last_choice(text, n_items) if worst else None
-    if all_same is not None and all_same.best == SAME:
-        return all_same
-    ranking = _ranking(text, n_items)
-    if ranking is not None:
-        return ranking
-    letters = _TWO_LETTERS.fullmatch(text) if worst else None
-    if letters is None:
-        return None
-    return _Choices(letters[1].upper(), letters.start(1), letters[2].upper(), letters.start(2))
+    best = _labelled(text[:end], "best", n_items)
+    if best is None:
+        ranking = _ranking(text, n_items, worst) if end is None else []
+        alone = _clearest(text, n_items, end)
+        if ranking or alone is None or (worst and alone.choice != SAME):
+            return ranking
+        return [alone]
+    if best.choice == SAME or not worst:
+        return [best]
+    worst_place = _labelled(text[:end], "worst", n_items)
+    return [] if worst_place is None else [best, worst_place]
 
 
-def _labelled(text: str, word: str) -> tuple[str, int] | None:
-    """Find the choice after the word "best" or "worst", or before it, and its position.
+def _labelled(text: str, word: str, n_items: int) -> _Place | None:
+    """Find the choice beside the word "best" or "worst"; None if there is none, or several."""
+    for pattern in _LABELS[word]:
+        places = [_place(match, word, 0, n_items) for match in pattern.finditer(text)]
+        if places:
+            return places[-1] if len({place.choice for place in places}) == 1 else None
+    return None
 
-    Words that begin a line come before others. The result is None if there is no choice, or if
-    there are several.
+
+def _ranking(text: str, n_items: int, worst: bool) -> list[_Place]:
+    """Find the first and the last item of a ranking of all items, or of a text of two letters.
+
+    The list is empty if there is no ranking, or if several differ; it has only the first item if
+    the worst was not asked for.
     """
-    matches = [match for match in _LABEL.finditer(text) if match["word"].lower() == word]
-    matches = [match for match in matches if _begins_line(text, match.start())] or matches
-    if not matches:
-        matches = [one for one in _LABEL_AFTER.finditer(text) if one["word"].lower() == word]
-    choices = {_choice_of_label(match) for match in matches}
-    if len(choices) != 1:
-        return None
-    return choices.pop(), matches[-1].start("choice")
+    rankings: dict[str, list[_Place]] = {}
+    for match in _ranking_pattern(n_items).finditer(text):
+        first, last = match.span(match.lastgroup or 0)
+        letters = [_place(letter, "", 0, n_items) for letter in _LETTER.finditer(text, first, last)]
+        is_list = match["list"] or match["lines"]
+        if match["up"] or (is_list and _WORST_FIRST.search(text, 0, first)):
+            letters.reverse()
+        order = "".join(letter.choice for letter in letters)
+        is_of_all = sorted(order) == [*PLACES[:n_items]]
+        if is_of_all or (match["two"] and worst):
+            rankings[order] = [letters[0], letters[-1]] if worst else [letters[0]]
+    return next(iter(rankings.values())) if len(rankings) == 1 else []
 
 
-def _choice_of_label(match: re.Match[str]) -> str:
-    """Return the choice beside the word "best" or "worst", a letter or `SAME`."""
-    choice = match["choice"]
-    return choice.upper() if len(choice) == 1 else SAME
+@lru_cache(maxsize=8)
+def _ranking_pattern(n_items: int) -> re.Pattern[str]:
+    """Compile the pattern of a ranking: by signs, a list in a line or in lines, or two letters."""
+    letter, further = "[A-Fa-f]", n_items - 1
+    item = rf"[^\w<>=]{{0,9}}(?:(?i:{_NOUN})\s)?{letter}"
+    line = rf"[^\w\n<=>/&]{{0,9}}(?:\d{{1,2}}[^\w\n<=]{{1,6}})?{letter}"
+    return re.compile(
+        rf"""(?mx)
+        (?<!\w)(?<![<>=]\s)(?:
+            (?P<down>{letter}(?:[^\w<>=]{{0,9}}>{{1,3}}{item}){{{further}}})
+          | (?P<up>{letter}(?:[^\w<>=]{{0,9}}<{{1,3}}{item}){{{further}}})
+        )(?!\w|\W{{0,9}}[<>=])
+      | ^(?:[^\n:]{{0,60}}:)?[^\w\n]{{0,9}}
+        (?P<list>[A-F](?:[^\w\n<=>/&]{{1,9}}[A-F]){{{further}}})[^\w\n]{{0,9}}$
+      | ^(?P<lines>{line}(?:[^\w<=>/&]{{0,9}}\n{line}){{{further}}})
+        [^\w\n]{{0,9}}$(?!\W{{0,9}}{line}\W{{0,9}}$)
+      | \A[\W_]{{0,20}}(?P<two>{letter}[^\w<=/&]{{1,20}}{letter})[\W_]{{0,20}}\Z"""
+    )
 
 
-def _begins_line(text: str, at: int) -> bool:
-    """Whether there are only marks between the start of a line and a position."""
-    before = text[text.rfind("\n", 0, at) + 1 : at]
-    return len(before) < 20 and re.search(r"[^\W_]", before) is None
+def _shares_at(tokens: Any, content: str, place: _Place, n_items: int) -> dict[str, float]:
+    """Return the probabilities of the choices at a place of the content.
 
-
-def _ranking(text: str, n_items: int) -> _Choices | None:
-    """Find a ranking of all items; None if there is none, or if several differ."""
-    rankings: dict[str, _Choices] = {}
-    for letters in _rankings(text):
-        order = "".join(letter[0] for letter in letters).upper()
-        if sorted(order) == [*PLACES[:n_items]]:
-            best_at, worst_at = letters[0].start(), letters[-1].start()
-            rankings[order] = _Choices(order[0], best_at, order[-1], worst_at)
-    return next(iter(rankings.values())) if len(rankings) == 1 else None
-
-
-def _rankings(text: str) -> Iterator[list[re.Match[str]]]:
-    """Yield the rankings in a text, each as the matches of its letters, the best first."""
-    for chain in _CHAIN.finditer(text):
-        signs = {*re.findall("[<>=≻]|&[gl]t;", chain[0])}
-        letters = [*_LETTER.finditer(text, *chain.span())]
-        if signs <= {">", "≻", "&gt;"}:
-            yield letters
-        elif signs <= {"<", "&lt;"}:
-            yield letters[::-1]
-    start = 0
-    letters = []  # of successive lines of one letter
-    for line in [*text.splitlines(keepends=True), "end"]:
-        if _LETTER_LINE.fullmatch(line):
-            letters += _LETTER.finditer(text, start, start + len(line))
-        elif line.strip():
-            yield _best_first(letters, text)
-            letters = []
-            one_line = _LIST.fullmatch(line)
-            if one_line is not None:
-                first, last = one_line.span("list")
-                yield _best_first([*_LETTER.finditer(text, start + first, start + last)], text)
-        start += len(line)
-
-
-def _best_first(letters: list[re.Match[str]], text: str) -> list[re.Match[str]]:
-    """Reverse a list of letters if the line before it, or its line, says "worst to best"."""
-    before = text[max(0, letters[0].start() - 200) : letters[0].start()] if letters else ""
-    is_reversed = _WORST_FIRST.search(" ".join(before.rsplit("\n", 2)[-2:]))
-    return letters[::-1] if is_reversed else letters
-
-
-def _shares_at(
-    tokens: Any, content: str, choice: str | None, at: int, n_items: int
-) -> dict[str, float]:
-    """Return the probabilities of the choices at a position of the content.
-
-    The dict is empty unless the texts of the tokens fit the content, and the token at the position
-    is the choice. Tokens may have the thoughts before the content, or only the content's start.
+    The dict is empty unless the texts of the tokens fit the content, and the token at the place is
+    the choice. Tokens may have the thoughts before the content, or only the content's start.
 
     Args:
         tokens: tokens with their log-probabilities; any JSON.
         content: content of the answer.
-        choice: choice at the position.
-        at: position in the content.
+        place: place of the choice.
         n_items: number of items in question.
     """
-    if choice is None or not isinstance(tokens, list):
+    token = _token_at(_dicts(tokens), content, place.at)
+    if read_phrase(token.get("token"), n_items) != place.choice:
         return {}
-    token = _token_at([token for token in tokens if isinstance(token, dict)], content, at)
-    if token is None or read_phrase(token.get("token"), n_items) != choice:
-        return {}
-    alternatives = token.get("top_logprobs")
-    alternatives = alternatives[:_MOST_ALTERNATIVES] if isinstance(alternatives, list) else []
-    probability_of = {_token_text(each): _probability(each) for each in alternatives}
-    probability_of.setdefault(_token_text(token), _probability(token))
+    alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
+    probability_of = {str(each.get("token")): _probability(each) for each in (token, *alternatives)}
     masses: dict[str, float] = {}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
@@ -700,41 +584,31 @@ def _shares_at(
     return {named: mass / total for named, mass in masses.items()}
 
 
-def _token_at(
-    tokens: Sequence[Mapping[str, Any]], content: str, at: int
-) -> Mapping[str, Any] | None:
-    """Find the token at a position of the content; None if the tokens are of another text."""
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    """Return the dicts in a list; empty for any other JSON."""
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _token_at(tokens: Sequence[dict[str, Any]], content: str, at: int) -> dict[str, Any]:
+    """Find the token at a position of the content; {} if the tokens are of another text."""
     pieces = [_token_bytes(token) for token in tokens]
-    while pieces and _END_TOKEN.fullmatch(pieces[-1]):
-        pieces.pop()
-    written, wanted = b"".join(pieces).rstrip(), _encoded(content).rstrip()
+    written = _END_TOKENS.sub(b"", b"".join(pieces)).rstrip()
+    wanted = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
     place = len(_encoded(content[:at]))
     if written.endswith(wanted.lstrip()) or wanted.endswith(written.lstrip()):
         place += len(written) - len(wanted)
-    elif wanted.startswith(written):
-        pass  # only the first tokens are given
-    else:
-        return None
-    end = 0
-    for token, piece in zip(tokens, pieces, strict=False):
-        end += len(piece)
-        if end > place >= 0:
-            return token
-    return None
-
-
-def _token_text(token: Any) -> str:
-    """Return the text of a token; empty if it has none."""
-    text = token.get("token") if isinstance(token, Mapping) else None
-    return text if isinstance(text, str) else ""
+    elif not wanted.startswith(written):  # the first tokens alone are given
+        return {}
+    number = bisect_right([*accumulate(map(len, pieces))], place)
+    return tokens[number] if place >= 0 and number < len(tokens) else {}
 
 
 def _token_bytes(token: Mapping[str, Any]) -> bytes:
     """Return the bytes of a token, which may be a part of a letter, or else its text."""
     try:
-        return bytes(token["bytes"])
+        return bytes([*token["bytes"]])
     except (KeyError, TypeError, ValueError):
-        return _encoded(_token_text(token))
+        return _encoded(str(token.get("token", "")))
 
 
 def _encoded(text: str) -> bytes:
@@ -742,11 +616,10 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _probability(token: Any) -> float:
+def _probability(token: Mapping[str, Any]) -> float:
     """Convert the log-probability of a token to its probability; 0 if it has none."""
-    logprob: Any = token.get("logprob") if isinstance(token, Mapping) else None
     try:
-        probability = math.exp(min(float(logprob), 0.0))
-    except (TypeError, ValueError, OverflowError):
+        probability = math.exp(min(float(token["logprob"]), 0.0))
+    except (KeyError, TypeError, ValueError, OverflowError):
         return 0.0
     return probability if probability <= 1.0 else 0.0  # not a number is not smaller either

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sortnet.errors import SortNetError
@@ -36,6 +36,8 @@ _SECRET_NAMES = (
     *("apikey", "token", "authorization", "password", "passphrase", "secret", "secretkey"),
     *("accesskey", "privatekey", "credential", "credentials", "cookie", "bearer"),
 )
+_KEY_ELSEWHERE = "and a request is stored: a key is given by an environment variable"
+_NAME = re.compile(r'"([^"]*)":')  # in JSON without escapes
 # This matches keys of known providers, headers with a key, tokens (JWT), and private keys.
 _SECRET = re.compile(
     r"\b(?:sk|rk)-[\w-]{6,}|\bBearer\s+\S+|\b(?:hf|gsk|gh[pousr]|github_pat|xai)_\w{8,}"
@@ -60,15 +62,15 @@ def check_request(request: object) -> dict[str, Any]:
     """
     if not isinstance(request, Mapping):
         raise SortNetError(f"request: {shown(request)} is no dict of parameters")
-    _refuse_secrets(request)
+    try:
+        text = json.dumps(request, allow_nan=False)
+        _refuse_secrets(json.dumps(request, ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError):
+        raise SortNetError("request: it is no JSON") from None
     for name, instead in _SET_BY_SORTNET.items():
         only_turns_logprobs_off = name == "logprobs" and request.get(name) is False
         if name in request and not only_turns_logprobs_off:
             raise SortNetError(f"request: {name} is set by SortNet: {instead}")
-    try:
-        text = json.dumps(request, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        raise SortNetError(f"request: {shown(dict(request))} is no JSON") from None
     if len(text) > LONGEST:
         raise SortNetError(
             f"request: {len(text):,} characters, which are stored with every answer: {LONGEST:,} "
@@ -157,44 +159,16 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub("***", visible) if _SECRET.search(visible) else text
 
 
-def _refuse_secrets(request: Mapping[str, Any]) -> None:
-    """Raise SortNetError if a parameter's name or value looks like a secret.
+def _refuse_secrets(text: str) -> None:
+    """Raise SortNetError if a name or a text in the JSON of a request looks like a secret.
 
-    The message does not show the value.
+    The message does not show the text.
     """
-    for name, value in _nested_entries(request):
-        plain_name = re.sub("[^a-z0-9]", "", name.lower())
-        if plain_name.endswith(_SECRET_NAMES) or has_secret(name):
+    text = re.sub(r"\\.", " ", text)  # an escape could hide where a secret begins
+    for name in _NAME.findall(text):
+        if re.sub("[^a-z0-9]", "", name.lower()).endswith(_SECRET_NAMES):
             raise SortNetError(
-                f"request: {_safely_shown(name)} looks like a secret, and a request is stored: a "
-                "key is given by an environment variable"
+                f"request: {shown(without_secrets(name))} looks like a secret, {_KEY_ELSEWHERE}"
             )
-        if isinstance(value, str) and has_secret(value):
-            raise SortNetError(
-                f"request: the value of {shown(name)} looks like a secret, and a request is "
-                "stored: a key is given by an environment variable"
-            )
-
-
-def _nested_entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (name, value) for all entries of nested dicts and lists.
-
-    An entry of a list has the name of the list.
-
-    Args:
-        value: dict or list; any other value has no entries.
-        name: name of the value.
-    """
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key), inner
-            yield from _nested_entries(inner, str(key))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield name, inner
-            yield from _nested_entries(inner, name)
-
-
-def _safely_shown(text: str) -> str:
-    """Quote a text for a message, with secrets replaced by ***."""
-    return shown(without_secrets(text))
+    if has_secret(text):
+        raise SortNetError(f"request: a text in it looks like a secret, {_KEY_ELSEWHERE}")

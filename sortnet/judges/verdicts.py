@@ -154,13 +154,12 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
-        answer = answer_at(p)
-    if isinstance(answer, str) and answer in REPLIES:
-        return Verdict(answer, p)
-    choice = read_phrase(answer)
-    if choice is None:
-        raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
-    return Verdict(CHOICES_OF_TWO[choice], p)
+        return Verdict(answer_at(p), p)
+    choice = read_phrase(answer) or ""
+    for word in REPLIES:
+        if answer == word or CHOICES_OF_TWO.get(choice) == word:
+            return Verdict(word, p)
+    raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
@@ -171,10 +170,12 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
     """
     if reply.get("p") is not None:
         raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
-    answer = reply.get("answer")
+    letters = PLACES[:n_items]
     names = ("best", "worst") if worst else ("best",)
+    named = [reply.get(name) for name in names]
+    answer = reply.get("answer")
     if answer in SET_REPLIES:
-        if any(reply.get(name) is not None for name in names):
+        if any(value is not None for value in named):
             raise Fault(f"its answer is {answer}, and it names a best or a worst: {quoted}")
         return Verdict(answer)
     if answer not in (None, "best"):
@@ -182,28 +183,13 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
             f"its answer about {n_items} items is not one of {', '.join(SET_REPLIES)}, nor does it "
             f"name the {' and the '.join(names)}: {quoted}"
         )
-    places = [_place(reply, name, quoted, n_items) for name in names]
+    places = [letters.find(read_phrase(value, n_items) or "-") for value in named]
+    if -1 in places:
+        name = names[places.index(-1)]
+        raise Fault(f"its {name} is none of the places {', '.join(letters)}: {quoted}")
     if len({*places}) < len(places):
         raise Fault(f"its best is its worst, too: {quoted}")
     return Verdict("best", best=places[0], worst=places[1] if worst else None)
-
-
-def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> int:
-    """Read the place of the best or worst item, a number from 0, from a reply.
-
-    Args:
-        reply: the reply.
-        name: key of the place's letter, `best` or `worst`.
-        quoted: start of the reply, for messages.
-        n_items: number of items in question; their places have the letters from A.
-
-    Raises:
-        Fault: if the reply has no letter of a place under the key.
-    """
-    letter = read_phrase(reply.get(name), n_items)
-    if letter is None or letter not in PLACES[:n_items]:
-        raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
-    return PLACES.index(letter)
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:

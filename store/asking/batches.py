@@ -617,8 +617,8 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
             f"{shown(about['model'])}"
         )
     reading = form.read(reply.choice)
-    reading = replace(reading, why_not=without_secrets(reading.why_not))
     text = without_secrets(reading.text)
+    reading = replace(reading, why_not=without_secrets(reading.why_not), text=text)
     tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
@@ -627,7 +627,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     meta.update(form.facts(reading))
     budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
     cost = budget.cost_of(tokens_in, tokens_out)
-    return form.verdict(reading, text, meta, {"cost": cost})
+    return form.verdict(reading, meta, cost=cost)
 
 
 def _failure_in(line: AnswerLine) -> Failure | None:
