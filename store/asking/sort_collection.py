@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,36 +58,25 @@ def collection_to_sort(
     return collection
 
 
-def copy_collection(url: str | Path | URL, name: str, target: Store) -> None:
-    """Copy a collection with its answers to another store, if the store and the collection exist.
+@contextmanager
+def stored_collection(url: str | Path | URL, name: str) -> Iterator[Collection | None]:
+    """Open a collection to read it in a `with` block; None if it or its store does not exist.
 
     Args:
-        url: file or URL of the store, which is only read.
+        url: file or URL of the store.
         name: name of the collection.
-        target: the store that gets the copy.
     """
-    database = Database(url, write=False)
-    with closing(database):
-        if not database.exists:
-            return
-        with database.transaction() as connection:
-            if not inspect(connection).has_table(CollectionRow.__tablename__):
-                return  # the store is new
+    with closing(Database(url, write=False)) as database:
+        is_new = not database.exists
+        if not is_new:
+            with database.transaction() as connection:
+                is_new = not inspect(connection).has_table(CollectionRow.__tablename__)
+    if is_new:
+        yield None
+        return
     with open_store(url, write=False) as store:
-        if name not in set(store.collections_frame()["name"]):
-            return
-        source = store.collection(name)
-        copy = target.add_items(
-            name,
-            source.items(),
-            seed=source.seed,
-            settings=source.settings,
-            pairs=source.allowed_pairs(),
-        )
-        for annotator in source.annotators():
-            copy.annotator(annotator.name)
-        copy.decide(*source.decisions())
-        copy.append(list(source.judgements()))
+        is_stored = name in set(store.collections_frame()["name"])
+        yield store.collection(name) if is_stored else None
 
 
 def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
@@ -126,7 +115,7 @@ def _add_new_items(
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
         collection = store.collection(name)
-        items = _new_items(collection, items)
+        items = new_items(collection, items)
         if not len(items):
             return collection
     progress("adding the items")
@@ -148,7 +137,7 @@ def _add_new_items(
     )
 
 
-def _new_items(collection: Collection, passed: Items) -> Items:
+def new_items(collection: Collection, passed: Items) -> Items:
     """Return the passed items that a collection lacks.
 
     Raises:
