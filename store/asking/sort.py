@@ -36,7 +36,6 @@ from sortnet.judges.limits import check_whole_number
 from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
     ServiceQuestions,
@@ -52,7 +51,6 @@ from store.asking.sort_collection import (
 )
 from store.asking.sort_turns import turn_to_sort
 from store.asking.sorted_items import SortedItems, ranking_frame
-from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
@@ -160,10 +158,8 @@ def sort(
             turn_to_sort(opened.database, name, show),
         ):
             show(f"sorting {count(len(given_items.items), 'item')}")
-            collection = collection_to_sort(
-                opened, name, given_items, question, instructions, seed, show
-            )
-            _decide_set_size(collection, set_size)
+            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+            collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
             with closing(LabellingService(collection, goal=goal, record=True)) as service:
                 result = _ask_and_rank(
                     service,
@@ -355,7 +351,9 @@ def estimate(
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
-    _check_programs_take_sets(judges, set_size)
+    # A language model needs no key for an estimate. The estimate refuses its prompt if it must.
+    others = {name: one for name, one in judges.items() if not isinstance(one, LanguageModel)}
+    _connect(others, given_items, set_size)
     if name is None:
         name = name_by_content(given_items, question, instructions, judges, set_size)
     with shown_progress(progress) as show, ExitStack() as opened:
@@ -366,25 +364,13 @@ def estimate(
         else:
             folder = opened.enter_context(TemporaryDirectory(prefix="sortnet-"))
             temporary = opened.enter_context(open_store(Path(folder, "estimate.db")))
-            collection = collection_to_sort(
-                temporary, name, given_items, question, instructions, seed, show
-            )
-            _decide_set_size(collection, set_size)
+            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+            collection = collection_to_sort(temporary, name, given_items, wanted, seed, show)
         show("estimating the questions")
         service = opened.enter_context(closing(LabellingService(collection, goal=goal)))
         service.settle()
         n_questions = _n_questions(service, n_new_items, judges, max_calls)
         return _estimate_models(judges, n_questions, example_questions(service, N_EXAMPLES))
-
-
-def _check_programs_take_sets(judges: Mapping[str, MachineJudge], set_size: int | None) -> None:
-    """Raise SortNetError if a program or function cannot be asked about `set_size` items.
-
-    A language model is not checked here, but when `_estimate_models` makes its prompt.
-    """
-    for annotator, judge in judges.items():
-        if not isinstance(judge, LanguageModel):
-            check_takes_sets(judge.connect(f"judge {annotator}"), set_size or 2)
 
 
 def _n_questions(
@@ -488,9 +474,3 @@ def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
     check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
     if set_size is not None:
         check_set_size(given_items.items, set_size)
-
-
-def _decide_set_size(collection: Collection, set_size: int | None) -> None:
-    """Store that questions are about `set_size` items from now on; None changes nothing."""
-    if set_size is not None and set_size != collection.study().set_size:
-        collection.decide(Decision("set-size", amount=set_size))

@@ -34,8 +34,7 @@ def collection_to_sort(
     store: Store,
     name: str,
     given_items: GivenItems,
-    question: str | None,
-    instructions: str | None,
+    wanted: Mapping[str, Any],
     seed: int,
     progress: Progress,
 ) -> Collection:
@@ -45,7 +44,8 @@ def collection_to_sort(
         store: the store of the collection.
         name: name of the collection.
         given_items: the items that were passed to `sortnet.sort`.
-        question, instructions: texts for the judge; None: the texts of the collection.
+        wanted: the `question`, the `instructions` and the `set_size` of the questions to the judge;
+            None: those of the collection.
         seed: seed of a new collection.
         progress: called with the progress in words.
 
@@ -54,7 +54,7 @@ def collection_to_sort(
             question.
     """
     collection = _add_new_items(store, name, given_items, seed, progress)
-    _store_new_texts(collection, {"question": question, "instructions": instructions})
+    _decide(collection, wanted)
     return collection
 
 
@@ -79,28 +79,27 @@ def stored_collection(url: str | Path | URL, name: str) -> Iterator[Collection |
         yield store.collection(name) if is_stored else None
 
 
-def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
-    """Store the judge's question and instructions if they differ from the stored texts.
-
-    Args:
-        texts: {"question": text, "instructions": text}; None or an empty text: keep the stored
-            text.
+def _decide(collection: Collection, wanted: Mapping[str, Any]) -> None:
+    """Store the judge's question, instructions and set size if they differ from the stored ones.
 
     Raises:
         StoreError: if a text differs, and the collection has answers to the stored text.
     """
     study = collection.study()
     decisions: list[Decision] = []
-    for kind, text in texts.items():
-        stored_text = getattr(study, kind)
-        if not text or text == stored_text:
+    for kind, value in wanted.items():
+        stored = getattr(study, kind)
+        if not value or value == stored:
+            continue
+        if kind == "set_size":
+            decisions.append(Decision("set-size", amount=value))
             continue
         if collection.n_judgements:
             raise StoreError(
-                f"collection {collection.name!r} has answers to the {kind} "
-                f"{shown(stored_text)}: {shown(text)} needs another name"
+                f"collection {collection.name!r} has answers to the {kind} {shown(stored)}: "
+                f"{shown(value)} needs another name"
             )
-        decisions.append(Decision(kind, reason=text))
+        decisions.append(Decision(kind, reason=value))
     collection.decide(*decisions)
 
 
