@@ -75,14 +75,9 @@ class AnswerRecord:
         self.n_answered += 1
         self._recent.append(None)
 
-    def note_unanswered(self, question: Unanswered, *, is_final: bool = True) -> set[str]:
-        """Note a question that got no answer; return the items that are left out from now on.
-
-        A question that is asked again, and is not final, blames no item.
-        """
+    def note_unanswered(self, question: Unanswered) -> set[str]:
+        """Note a question that got no answer; return the items that are left out from now on."""
         self._recent.append(question)
-        if not is_final:
-            return set()
         self._unanswered.append(question)
         suspects = question.items - self.answered_items - self.left_out
         new = {item for item in suspects if self._is_common(item)}

@@ -342,12 +342,15 @@ class Machine:
 
     def _lease(self, most: int, open_ids: set[str]) -> list[Lease]:
         """Lease up to `most` questions that are neither open nor set aside."""
-        if self._most_answers is not None:  # the answers to open questions will count, too
-            n_to_come = len(open_ids) + len(self._kept_back)
-            most = min(most, self._most_answers - self.answered - n_to_come)
+        # The lock also waits for an answer that is kept while the store's server is away. A server
+        # that crashed may have lost its lease, and the same question must not be leased meanwhile.
+        with self._lock:
+            taken = open_ids | self._set_aside
+            if self._most_answers is not None:  # the answers to open questions will count, too
+                n_to_come = len(open_ids) + len(self._kept_back)
+                most = min(most, self._most_answers - self.answered - n_to_come)
         if self.is_over or most <= 0:
             return []
-        taken = open_ids | self._set_aside
         return self._patience.retry_while_away(
             partial(self.questions.next, self.annotator, most, taken)
         )
@@ -447,11 +450,10 @@ class Machine:
         verdict = verdicts[0]
         assert verdict.why is not None
         self._set_aside.add(lease.id)
-        is_final = not (self.leaves_errors and verdict.why is Reason.ERROR)
-        if is_final:
-            self._kept_back.append((lease, verdicts))
-        else:
+        if self.leaves_errors and verdict.why is Reason.ERROR:
             self.failed += 1
+        else:
+            self._kept_back.append((lease, verdicts))
         self.cause = verdict.error
         items = self._items(lease)
         comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
@@ -463,7 +465,7 @@ class Machine:
             self._report_failure(message, verdict.why.value)
         record = self.judge.record
         unanswered = Unanswered(items, verdict.why, comment)
-        for item in sorted(record.note_unanswered(unanswered, is_final=is_final)):
+        for item in sorted(record.note_unanswered(unanswered)):
             self._notify(f"item {item!r} is left out: {comment}")
         self._end_unanswered(record.why_no_more())
 

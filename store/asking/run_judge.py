@@ -288,21 +288,7 @@ class RunJudge:
         `cost_in_all` is the cost of all stored answers, of earlier processes too; None: not known.
         Of several judges, `judges` has the number of answers and the cost of each by its name.
         """
-        spent = self._machines[0].judge.spent_facts()
-        if len(self._machines) > 1:
-            spent = {"judges": self._facts_by_judge()}
-        return {
-            "answers": self._answers.counts(),
-            "collection": self._answers.collection.name,
-            "skipped": dict(self._skipped()),
-            "failed": self._n_failed,
-            **spent,
-            "cost_in_all": self._answers.cost(),
-        }
-
-    def _facts_by_judge(self) -> dict[str, Any]:
-        """Return the number of answers, of earlier processes too, and the cost of each judge."""
-        return {
+        by_judge = {
             machine.annotator: {
                 "answers": sum(
                     len(self._answers.targets(split, machine.annotator)) for split in SPLITS
@@ -311,27 +297,33 @@ class RunJudge:
             }
             for machine in self._machines
         }
-
-    def _skipped(self) -> Counter[str]:
-        """Count the skips of all judges by their reasons."""
-        return sum((machine.skipped for machine in self._machines), Counter())
+        is_one = len(by_judge) == 1
+        return {
+            "answers": self._answers.counts(),
+            "collection": self._answers.collection.name,
+            "skipped": dict(sum((machine.skipped for machine in self._machines), Counter())),
+            "failed": self._n_failed,
+            **(self._machines[0].judge.spent_facts() if is_one else {"judges": by_judge}),
+            "cost_in_all": self._answers.cost(),
+        }
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
-        counts = self._answers.counts()
+        facts = self.facts()
+        counts = facts["answers"]
         phrases = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
-        skipped = self._skipped()
-        if skipped:
-            phrases.append(skipped_text(skipped))
-        if self._n_failed:
-            phrases.append(f"{self._n_failed:,} failed")
-        if len(self._machines) > 1:
-            by_judge = self._facts_by_judge()
-            phrases += [f"{facts['answers']:,} by {name}" for name, facts in by_judge.items()]
-        phrases += filter(None, (machine.judge.spent_text() for machine in self._machines))
-        cost = self._answers.cost()
-        if cost is not None:
-            phrases.append(f"all answers cost {amount(cost)}")
+        if facts["skipped"]:
+            phrases.append(skipped_text(facts["skipped"]))
+        if facts["failed"]:
+            phrases.append(f"{facts['failed']:,} failed")
+        for machine in self._machines:
+            spent = [machine.judge.spent_text()]
+            if "judges" in facts:
+                n_answers = facts["judges"][machine.annotator]["answers"]
+                spent.insert(0, f"{n_answers:,} by {machine.annotator}")
+            phrases += filter(None, [" with ".join(filter(None, spent))])
+        if facts["cost_in_all"] is not None:
+            phrases.append(f"all answers cost {amount(facts['cost_in_all'])}")
         return ", ".join(phrases)
 
     def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:

@@ -106,18 +106,29 @@ class ServiceQuestions:
         try:
             stored = service.answer(lease.id, judgement).judgement
         except LeaseError:
-            if not was_away:
-                raise
             # A server that crashed may have lost the lease.
-            append_once(service, f"{lease.id}-1", judgement)
-        else:
-            if _choice(stored) != _choice(judgement):
-                return False
+            new_leases = self._lease_again(lease) if was_away else []
+            if not new_leases:
+                raise
+            stored = service.answer(new_leases[0].id, judgement).judgement
+        if _choice(stored) != _choice(judgement):
+            return False
         for of_order in turned:
             append_once(service, f"{lease.id}-2", of_order)
-        if turned or was_away:
+        if turned:
             service.sync()
         return True
+
+    def _lease_again(self, lease: Lease) -> list[Lease]:
+        """Lease a question whose lease is lost; nothing if it may not be asked any more.
+
+        Another annotator may have a lease on its items, or another process may have retired an item
+        since the question was chosen.
+        """
+        self.service.sync()
+        if not all(map(self.service.session.allows, lease.question.pairs)):
+            return []
+        return self.service.lease(lease.annotator, [lease.question])
 
     def attend(self, annotator: str) -> None:
         """Fit the model to the new answers, if there are many, and renew the leases in time."""
