@@ -234,7 +234,7 @@ def test_a_failed_request_gives_its_pair_back():
     result = invoke("label", "t", "--read-batch", "answers.jsonl", "--json")
     facts = value_of(result.stdout)
     assert (facts["stored"], facts["failed"]) == (2, 2)
-    assert "line 1: the request failed: 500: overloaded" in result.stderr
+    assert "line 1: the request failed: overloaded" in result.stderr
     assert "line 2: the request failed: it took more than a day" in result.stderr
     assert sorted(j.word == "skip" for j in judgements()) == [False, True]
     assert leases() == []
@@ -297,10 +297,10 @@ def test_a_cancelled_batch_takes_no_answers_and_its_pairs_are_free():
     assert f"line 2: batch {batch['name']} was cancelled" in fault_of("answers.jsonl")
     assert len(judgements()) == 1
     said = fault("label", "t", "--cancel-batch", batch["name"])
-    assert f"batch {batch['name']} is cancelled: it has no open question" in said
+    assert f"has no open batch {batch['name']!r}; open are none" in said
     other = write("--number", 2, file="b.jsonl")
     said = fault("label", "t", "--cancel-batch", "nobody")
-    assert f"has no batch 'nobody'; open are {other['name']}" in said
+    assert f"has no open batch 'nobody'; open are {other['name']}" in said
 
 
 def test_a_batch_of_another_collection_or_store_is_named(monkeypatch):
@@ -311,7 +311,7 @@ def test_a_batch_of_another_collection_or_store_is_named(monkeypatch):
     assert f"batch {batch['name']} is of collection t" in said
     assert said.count("is of collection t") == 1
     said = fault("label", "u", "--cancel-batch", batch["name"])
-    assert f"batch {batch['name']} is of collection 't'" in said
+    assert f"collection 'u' has no open batch {batch['name']!r}" in said
     monkeypatch.setenv("SORTNET_STORE", "other.db")
     add("t")
     assert "is of another store, or was removed" in fault_of("answers.jsonl")
@@ -332,6 +332,9 @@ def test_a_question_that_was_taken_back_meanwhile_is_told():
     assert all(item not in (j.left, j.right) for j in judgements())
 
 
+ID = "0a1b2c3d-abcdefgh-1"  # the id of a request
+
+
 def changed(line: dict, **changes) -> dict:
     return {**line, **changes}
 
@@ -339,15 +342,15 @@ def changed(line: dict, **changes) -> dict:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "answers.jsonl: is empty"),
+        ("", "answers.jsonl: none of its answers belongs to an open question of t"),
         ("id,text\n1,a\n", "answers.jsonl, line 1: is no JSON: id,text"),
-        ('{"custom_id": "a', "answers.jsonl, line 1: is cut"),
+        ('{"custom_id": "a', "answers.jsonl, line 1: is no JSON"),
         ("[1]\n", "line 1: is no answer of a batch: it has no custom_id"),
         ('{"custom_id": 3}\n', "line 1: is no answer of a batch: it has no custom_id"),
-        ('{"custom_id": "a"}\n', "it has neither response nor error"),
-        ('{"custom_id": "a", "response": {}}\n', "'a': its response has no status_code"),
+        (f'{{"custom_id": "{ID}"}}\n', "has neither a response nor an error: give the file that"),
+        (f'{{"custom_id": "{ID}", "response": {{}}}}\n', "has neither a response nor an error"),
         ('{"custom_id": "a", "response": null, "error": null}\n', "'a' is no request of SortNet"),
-        ("x" * (2 << 20) + "\n", "line 1: more than 1,048,576 bytes"),
+        ("x" * (2 << 20) + "\n", "line 1: is no JSON: xxx"),
     ],
 )
 def test_a_file_that_is_none_of_answers_is_refused_in_one_line(text, why):
@@ -359,7 +362,7 @@ def test_a_file_that_is_none_of_answers_is_refused_in_one_line(text, why):
 
 def test_the_requests_are_no_answers_and_no_file_is_no_traceback():
     write("--number", 2)
-    assert "is a request, and no answer: give the file" in fault_of("requests.jsonl")
+    assert "give the file that the provider returned" in fault_of("requests.jsonl")
     assert "no such file" in fault_of("none.jsonl")
 
 
@@ -379,7 +382,7 @@ def test_a_bad_line_among_good_ones_is_told_and_the_others_are_stored():
         "answers.jsonl, line 2: 'request-17' is no request of SortNet",
         "answers.jsonl, line 3: its question is not one of batch",
         "answers.jsonl, line 6: is no JSON: not json",
-        "answers.jsonl, line 7: is cut",
+        "answers.jsonl, line 7: is no JSON: ",
     ):
         assert line in result.stderr
 
@@ -535,13 +538,13 @@ from store.asking import batches
 batches._TOGETHER = 2
 real = batches.BatchAnswers._store_lines
 n_taken = 0
-def take(self, lines):
+def take(self, name, lines):
     global n_taken
     n_taken += 1
     if n_taken == 4:
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
-    real(self, lines)
+    real(self, name, lines)
 batches.BatchAnswers._store_lines = take
 with open_store("s.db") as store:
     answers = batches.BatchAnswers(store.collection("t"))
@@ -561,9 +564,7 @@ def test_a_killed_reading_goes_on_where_it_was():
 
 def test_notes_say_which_batches_are_open():
     batch = write("--number", 3)
-    printed = done("label", "t", "--model", "judge", "--write-batch", "b.jsonl", "--json",
-                   "--number", 2)  # fmt: skip
-    assert notes_of(printed) == [f"3 questions of batch {batch['name']} are open"]
+    write("--number", 2, file="b.jsonl")
     give([answered(line) for line in requests("b.jsonl")])
     printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
     assert notes_of(printed) == [f"3 questions of batch {batch['name']} have no answer yet"]

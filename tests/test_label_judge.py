@@ -31,7 +31,8 @@ from sortnet.messages import ANSWERED
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Standing
 from store import Collection, open_store
-from store.asking.machine import Judging
+from store.asking.machine import Machine
+from store.asking.service_questions import ServiceQuestions
 from store.service.labelling import LabellingService
 
 N = 4
@@ -351,10 +352,10 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
         clock = Clock()
         service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
         judge = JudgeConnection("slow", lambda: [Slow()])
-        judging = Judging(judge=judge, service=service, annotator="robot")
-        with judging.opened():
-            end = judging.ask(1)
-    assert (end.answered, end.failed) == (1, 0)
+        machine = Machine(ServiceQuestions(service), "robot", judge)
+        with machine.opened():
+            machine.ask(1)
+    assert (machine.answered, machine.failed) == (1, 0)
     assert stored() == ["left"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +15,8 @@ from result_helpers import value_of
 from starlette.responses import JSONResponse
 
 from store import open_store
-from store.asking.machine import EndReason, LabellingEnd, ask_judges
+from store.asking.machine import EndReason
+from store.asking.service_questions import ask_in_turn
 
 N = 10
 
@@ -145,7 +146,7 @@ def test_options_that_do_not_go_together_are_named(options, why):
 
 
 class Scripted:
-    """A judge that takes part in turns as a script says; `asked` are the turns of all judges."""
+    """A machine that takes part in turns as a script says; `asked` are the turns of all."""
 
     def __init__(self, service, name: str, ends: list, asked: list[tuple[str, int | None]]) -> None:
         self.service, self.name, self.ends, self.asked = service, name, ends, asked
@@ -156,16 +157,11 @@ class Scripted:
 
     def ask(self, number):
         self.asked.append((self.name, number))
-        n_answered, reason = self.ends.pop(0)
+        n_answered, self.reason = self.ends.pop(0)
         self.answered += number if n_answered is None else n_answered
-        self.service.remaining.stop = reason is EndReason.GOAL
-        return self._end(reason)
-
-    def end(self):
-        return self._end(EndReason.NUMBER)
-
-    def _end(self, reason):
-        return LabellingEnd(reason, "", self.answered, 0, 0)
+        self.service.remaining.stop = self.reason is EndReason.GOAL
+        if self.reason is EndReason.INTERRUPTED:
+            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
@@ -175,7 +171,7 @@ class Scripted:
         (
             [(None, EndReason.NUMBER), (7, EndReason.NOTHING_LEFT), (3, EndReason.GOAL)],
             None,
-            [("a", 20), ("b", 20), ("a", 20)],
+            [("a", 20), ("b", 20), ("a", None)],  # alone, it needs no turns
         ),
         ([(5, EndReason.INTERRUPTED)], None, [("a", 20)]),
         ([(5, EndReason.FAULT), (None, EndReason.NUMBER)], 7, [("a", 4), ("b", 2)]),
@@ -185,6 +181,7 @@ def test_rounds_end_with_the_goal_an_interrupt_and_the_number(ends, number, turn
     asked: list[tuple[str, int | None]] = []
     ends = [*ends, *[(0, EndReason.NOTHING_LEFT)] * 2]
     service = SimpleNamespace(remaining=SimpleNamespace(stop=False), settle=lambda: None)
-    judges = [Scripted(service, name, ends, asked) for name in "ab"]
-    ask_judges(judges, number)
+    machines = [Scripted(service, name, ends, asked) for name in "ab"]
+    with suppress(KeyboardInterrupt):
+        ask_in_turn(machines, service, number)
     assert asked == turns

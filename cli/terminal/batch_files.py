@@ -29,7 +29,6 @@ from store.asking.batches import (
     open_batches,
     write_batch,
 )
-from store.collections.batches import Batch
 from store.service.existing_store import open_collection
 from store.service.labelling import LabellingService
 
@@ -81,7 +80,6 @@ def _write(
     """Choose questions for a language model and write them to a file, as a new batch."""
     collection.check_one_question()
     name = annotator or judge.annotator
-    earlier_batches = [batch for batch in open_batches(collection) if batch.annotator == name]
     service = LabellingService(collection, goal=until, record=True)
     with closing(service), progress() as status:
         status("fitting the answers so far")
@@ -91,23 +89,12 @@ def _write(
         warn_of_other_request(service, name, judge)
         status("choosing the questions")
         batch = write_batch(service, judge, name, batch_size, file)
-    return _written_result(collection, batch, earlier_batches)
+    return _written_result(collection, batch)
 
 
-def _written_result(
-    collection: Collection, batch: WrittenBatch, earlier_batches: Sequence[Batch]
-) -> Result:
-    """Make the result of a written batch.
-
-    Args:
-        collection: collection of the questions.
-        batch: the written batch.
-        earlier_batches: open batches of the same annotator, which a note tells about.
-    """
-    notes = [
-        f"{count(earlier.n_open, 'question')} of batch {earlier.name} are open"
-        for earlier in earlier_batches
-    ]
+def _written_result(collection: Collection, batch: WrittenBatch) -> Result:
+    """Make the result of a written batch."""
+    notes = []
     if batch.limit:
         notes.append(f"{batch.limit} ended the batch: fewer questions were written")
     annotator = printable(batch.annotator)

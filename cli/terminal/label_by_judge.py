@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,13 @@ from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from store import Collection
-from store.asking.machine import EndReason, Judging, LabellingEnd, ask_judges, example_questions
+from store.asking.machine import EndReason, Machine
+from store.asking.service_questions import (
+    ServiceQuestions,
+    ask_in_turn,
+    example_questions,
+    why_ended,
+)
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 
@@ -65,64 +71,57 @@ class JudgesAsker:
             refuse_closed(service, annotator)
             if isinstance(judge, LanguageModel):
                 warn_of_other_request(service, annotator, judge)
+        questions = ServiceQuestions(service)
         with progress() as status, ended_by_signals():
-            judges = [
-                Judging(
-                    judge=connection,
-                    service=service,
-                    annotator=annotator,
-                    notify=say,
-                    on_progress=status,
-                )
+            machines = [
+                Machine(questions, annotator, connection, say, status)
                 for annotator, connection in self.connections.items()
             ]
-            ends = ask_judges(judges, number)
-        return [
-            self._facts(service, annotator, end, number)
-            for annotator, end in zip(self.judges, ends, strict=True)
-        ]
+            with suppress(KeyboardInterrupt):  # the facts tell that the asking was interrupted
+                ask_in_turn(machines, service, number)
+        return [self._facts(service, machine, number) for machine in machines]
 
     def _facts(
-        self, service: LabellingService, annotator: str, end: LabellingEnd, number: int | None
+        self, service: LabellingService, machine: Machine, number: int | None
     ) -> dict[str, Any]:
         """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
-        connection = self.connections[annotator]
         judgements = service.judgements()
         cost_in_all = sum_up_costs(judgements, np.arange(len(judgements)))["cost"]
-        spent = connection.spent_text()
+        spent = machine.judge.spent_text()
         if spent and cost_in_all is not None:
             spent = f"{spent}, {amount(cost_in_all)} in the collection"
         number_in_text = number if len(self.judges) == 1 else None
         return {
-            **labelled_facts(service, annotator, end.n_preferences),
-            "why": _why_ended(end, number_in_text, spent),
-            "quit": bool(end.fault),
-            **connection.spent_facts(),
+            **labelled_facts(service, machine.annotator, machine.n_preferences),
+            "why": _why_ended(service, machine, number_in_text, spent),
+            "quit": bool(machine.fault),
+            **machine.judge.spent_facts(),
             "cost_in_all": cost_in_all,
-            "skipped": end.skipped,
-            "failed": end.failed,
-            "fault": end.fault,
-            "end": end.reason.name.lower(),
+            "skipped": dict(machine.skipped),
+            "failed": machine.failed,
+            "fault": machine.fault,
+            "end": machine.reason.name.lower(),
         }
 
 
-def _why_ended(end: LabellingEnd, number: int | None, spent: str) -> str:
+def _why_ended(service: LabellingService, machine: Machine, number: int | None, spent: str) -> str:
     """Explain why the labelling by a judge ended, and what it has spent.
 
     Args:
-        end: end of the labelling.
+        service: service of the questions.
+        machine: the machine that asked the judge.
         number: number of answers that the user asked for; None: the text does not compare with it.
         spent: description of calls and cost; empty if the judge costs nothing.
     """
-    why = end.text
-    if end.reason == EndReason.GOAL:
+    why = why_ended(service, machine)
+    if machine.reason is EndReason.GOAL:
         why = f"{why} (--until sets another)"
         if number is not None:
-            why = f"ended after {end.answered} of {number} answers (--number): {why}"
+            why = f"ended after {machine.answered} of {number} answers (--number): {why}"
     if not spent:
         return why
     # The message of a fault is printed on a separate line, so it is not repeated here.
-    return spent if end.fault else f"{why} ({spent})"
+    return spent if machine.fault else f"{why} ({spent})"
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:

@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sortnet.files import open_bytes, reading, shown
-from sortnet.judges.faults import error_message
-from sortnet.judges.http_client import LONGEST
+from sortnet.files import open_bytes, reading
 from sortnet.judges.request import without_secrets
-from sortnet.judges.verdicts import Fault
 from sortnet.messages import cut, printable
 
 URL = "/v1/chat/completions"
-_ID = re.compile(r"(?P<batch>[0-9a-f]{8})-(?P<lease>[\w-]{8,48})-(?P<order>[12])", re.ASCII)
-_LONGEST_MESSAGE = 200  # characters
+_ID = re.compile(r"([0-9a-f]{8})-([\w-]{8,48})-([12])", re.ASCII)
+_LONGEST_QUOTE = 83  # characters of a line in a message
+_LONGEST_READ = 1000  # bytes of a line that are searched for a text to quote
 
 
 class RequestId(NamedTuple):
@@ -39,21 +38,14 @@ class RequestId(NamedTuple):
     lease: str
     order: int  # 1; 2 if the items of the question are in the reverse order
 
-    @property
-    def has_order_of_lease(self) -> bool:
-        """Whether the request shows the items in the order of the leased question."""
-        return self.order == 1
-
     def __str__(self) -> str:
         return f"{self.batch}-{self.lease}-{self.order}"
 
     @classmethod
-    def parse(cls, text: object) -> RequestId | None:
+    def parse(cls, text: str) -> RequestId | None:
         """Parse a `custom_id`; None if SortNet did not make it."""
-        match = _ID.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
-            return None
-        return cls(match["batch"], match["lease"], int(match["order"]))
+        match = _ID.fullmatch(text)
+        return None if match is None else cls(match[1], match[2], int(match[3]))
 
 
 class AnswerLine(NamedTuple):
@@ -61,17 +53,17 @@ class AnswerLine(NamedTuple):
 
     Attributes:
         number: number of the line in its file, from 1.
-        id: `custom_id` of the request.
-        status: HTTP status of the answer; None: the request was not carried out.
-        body: body of the answer as JSON.
-        error: reason why there is no answer; empty if there is an answer.
+        id: parts of the request's `custom_id`; None: the line answers no request of SortNet.
+        status: HTTP status of the answer.
+        body: body of the answer.
+        fault: reason why the line answers no request; empty if it answers one.
     """
 
     number: int
-    id: str
-    status: int | None
-    body: bytes
-    error: str
+    id: RequestId | None
+    status: int = 0
+    body: bytes = b""
+    fault: str = ""
 
 
 def is_same_model(answered: str, asked: str) -> bool:
@@ -98,80 +90,39 @@ def request_line(id: RequestId, body: Mapping[str, Any]) -> str:
     return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be encoded
 
 
-def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
-    """Read a file of answers; yield an `AnswerLine`, or a Fault for a line without an answer.
-
-    Empty lines are skipped.
+def answer_lines(path: Path) -> Iterator[AnswerLine]:
+    """Read the lines of a file of answers, but for empty lines.
 
     Raises:
         DataError: if the file cannot be read.
     """
     with reading(path), open_bytes(path) as file:
-        number = 0
-        while line := file.readline(LONGEST + 1):
-            number += 1
-            if len(line) > LONGEST:
-                # The rest of the line is read in pieces, so that memory stays bounded.
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST)
-                yield Fault(f"line {number}: more than {LONGEST:,} bytes")
-                continue
-            if not line.strip():
-                continue
-            try:
+        for number, line in enumerate(file, 1):
+            if line.strip():
                 yield _answer_line(number, line)
-            except Fault as fault:
-                yield Fault(f"line {number}: {fault}")
 
 
 def _answer_line(number: int, line: bytes) -> AnswerLine:
-    """Parse a line of a file of answers.
-
-    Raises:
-        Fault: if the line is no answer of a batch.
-    """
-    record = _record(line)
-    id = record["custom_id"]
-    response = record.get("response")
-    if response is None:
-        return AnswerLine(number, id, None, b"", _error_text(record.get("error")))
-    if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
-        raise Fault(f"{shown(id)}: its response has no status_code")
-    body = json.dumps(response.get("body")).encode()
-    status = response["status_code"]
-    error = "" if status == 200 else f"{status}: {_quoted(error_message(body))}"
-    return AnswerLine(number, id, status, body, error)
-
-
-def _record(line: bytes) -> dict[str, Any]:
-    """Parse the JSON of a line, a dict with a `custom_id`, and a `response` or an `error`.
-
-    Raises:
-        Fault: if the line has something else.
-    """
+    """Parse a line of a file of answers."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        if line.endswith(b"\n"):
-            raise Fault(f"is no JSON: {_quoted(line.decode('utf-8', 'replace'))}") from None
-        raise Fault("is cut: its file does not end there") from None
+        text = without_secrets(line[:_LONGEST_READ].decode("utf-8", "replace"))
+        return AnswerLine(number, None, fault=f"is no JSON: {cut(printable(text), _LONGEST_QUOTE)}")
     if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
-        raise Fault("is no answer of a batch: it has no custom_id")
-    if "response" in record or "error" in record:
-        return record
-    if "body" in record:
-        raise Fault("is a request, and no answer: give the file that the provider returned")
-    raise Fault("is no answer of a batch: it has neither response nor error")
-
-
-def _error_text(error: Any) -> str:
-    """Describe the `error` of a line: its message, its code, or the whole error as JSON."""
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("code") or error
-    text = error if isinstance(error, str) else json.dumps(error)
-    return _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    """Shorten a text of the provider for a message, with secrets replaced by ***."""
-    return cut(printable(without_secrets(text)), _LONGEST_MESSAGE)
+        return AnswerLine(number, None, fault="is no answer of a batch: it has no custom_id")
+    id = RequestId.parse(record["custom_id"])
+    if id is None:
+        custom_id = cut(printable(record["custom_id"]), _LONGEST_QUOTE)
+        return AnswerLine(number, None, fault=f"{custom_id!r} is no request of SortNet")
+    response = record.get("response")
+    if isinstance(response, dict) and isinstance(response.get("status_code"), int):
+        body = json.dumps(response.get("body")).encode()
+        return AnswerLine(number, id, response["status_code"], body)
+    if record.get("error"):
+        # The request was not carried out. Any server's fault is told like this, and only the words
+        # can tell that it is the question's fault.
+        body = json.dumps({"error": record["error"]}).encode()
+        return AnswerLine(number, id, HTTPStatus.INTERNAL_SERVER_ERROR, body)
+    fault = "has neither a response nor an error: give the file that the provider returned"
+    return AnswerLine(number, None, fault=fault)

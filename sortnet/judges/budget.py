@@ -27,8 +27,8 @@ class Budget:
     >>> budget = Budget(max_calls=2, price_in=3.0)
     >>> budget.call()
     >>> budget.add(1_000_000, 7)
-    >>> budget.cost, budget.is_spent
-    (3.0, False)
+    >>> budget.cost, budget.why()
+    (3.0, '')
     """
 
     max_calls: int | None = None
@@ -74,11 +74,6 @@ class Budget:
         """Cost of all calls so far; None if no price is known."""
         return self.cost_of(self.tokens_in, self.tokens_out)
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether no more calls may be made."""
-        return bool(self.why())
-
     def why(self) -> str:
         """Return a sentence about the limit that is reached; empty if more calls may be made."""
         if self.max_calls is not None and self.calls >= self.max_calls:
@@ -87,18 +82,6 @@ class Budget:
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
             limit = amount(self.max_cost)
             return f"the limit of the cost, {limit}, is reached: {amount(cost)} was spent"
-        return ""
-
-    def exceeded_by(self, calls: int, cost: float | None) -> str:
-        """Describe the limit that planned calls or their cost exceed; empty if they exceed none.
-
-        >>> Budget(max_calls=3).exceeded_by(4, None)
-        'the limit of 3 calls'
-        """
-        if self.max_calls is not None and calls > self.max_calls:
-            return f"the limit of {count(self.max_calls, 'call')}"
-        if self.max_cost is not None and cost is not None and cost > self.max_cost:
-            return f"the limit of the cost, {amount(self.max_cost)},"
         return ""
 
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -31,26 +31,6 @@ class Worker(Protocol):
 
     def end(self) -> None:
         """End the worker when it is idle."""
-        ...
-
-
-class Judge(Protocol):
-    """Description of a judge that is not a person: whom to ask, and how."""
-
-    @property
-    def annotator(self) -> str:
-        """Name under which the judge's answers are stored."""
-        ...
-
-    def connect(
-        self, name: str = "", originals: Mapping[str, Any] | None = None
-    ) -> JudgeConnection:
-        """Make the connection through which the judge is asked.
-
-        Args:
-            name: name of the judge in messages; empty: the judge's own name.
-            originals: {id: item} as the caller passed the items, for a judge that is a function.
-        """
         ...
 
 

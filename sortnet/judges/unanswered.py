@@ -49,7 +49,7 @@ class AnswerRecord:
     Attributes:
         answered_items: ids of the items about which the judge has answered a question.
         n_answered: number of questions that were answered.
-        skipped: {reason: number of skips that are stored}.
+        left_out: ids of the items about which the judge is not asked.
 
     >>> record = AnswerRecord()
     >>> record.note_answer({"b", "c"})
@@ -63,35 +63,25 @@ class AnswerRecord:
 
     answered_items: set[str] = field(default_factory=set)
     n_answered: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    _left_out: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
     _unanswered: list[Unanswered] = field(default_factory=list)
     # The last questions; None stands for a question that was answered.
     _recent: deque[Unanswered | None] = field(default_factory=lambda: deque(maxlen=RECENT))
 
-    @property
-    def left_out(self) -> set[str]:
-        """Ids of the items about which the judge is not asked."""
-        return self._left_out - self.answered_items
-
     def note_answer(self, items: Iterable[str]) -> None:
         """Note that the judge has answered a question about items."""
         self.answered_items.update(items)
+        self.left_out -= self.answered_items
         self.n_answered += 1
         self._recent.append(None)
 
-    def note_unanswered(self, question: Unanswered, *, is_final: bool = True) -> set[str]:
-        """Note a question that got no answer; return the items that are left out from now on.
-
-        A question that is asked again, and is not final, blames no item.
-        """
+    def note_unanswered(self, question: Unanswered) -> set[str]:
+        """Note a question that got no answer; return the items that are left out from now on."""
         self._recent.append(question)
-        if not is_final:
-            return set()
         self._unanswered.append(question)
-        suspects = question.items - self.answered_items - self._left_out
+        suspects = question.items - self.answered_items - self.left_out
         new = {item for item in suspects if self._is_common(item)}
-        self._left_out |= new
+        self.left_out |= new
         return new
 
     def _is_common(self, item: str) -> bool:
@@ -106,7 +96,27 @@ class AnswerRecord:
         }
         return len(questions) >= _LEAST_IN_COMMON
 
-    def explains(self, questions: Iterable[Collection[str]]) -> bool:
+    def why_no_more(self) -> str:
+        """Return why the judge is not asked any more; empty while it answers often enough."""
+        n_unanswered = sum(question is not None for question in self._recent)
+        return self._summary() if n_unanswered >= MOST_UNANSWERED else ""
+
+    def why_useless(self, last: Sequence[Collection[str]] = ()) -> str:
+        """Return why the asking was no success; empty if it was one.
+
+        It was none if more than two of three questions, and several, got no answer. Nor was it one
+        if the last questions got no answer, and no answer in this process or before it shows that
+        their items are to blame.
+
+        Args:
+            last: the items of each of the last questions without an answer.
+        """
+        n_unanswered = len(self._unanswered)
+        is_rare = n_unanswered >= _SEVERAL and n_unanswered > 2 * self.n_answered
+        is_none = last and not self.n_answered and not self._explains(last)
+        return self._summary() if is_rare or is_none else ""
+
+    def _explains(self, questions: Iterable[Collection[str]]) -> bool:
         """Whether the items of questions explain why the questions got no answer.
 
         The judge has then answered about other items, and each question has an item about which the
@@ -116,39 +126,15 @@ class AnswerRecord:
             return False
         return all(not self.answered_items.issuperset(items) for items in questions)
 
-    @property
-    def is_mostly_unanswered(self) -> bool:
-        """Whether several questions, and more than two of three, got no answer."""
-        n_unanswered = len(self._unanswered)
-        return n_unanswered >= _SEVERAL and n_unanswered > 2 * self.n_answered
-
-    def why_no_more(self) -> str:
-        """Return why the judge is not asked any more; empty while it answers often enough."""
-        n_unanswered = sum(question is not None for question in self._recent)
-        return self.summary() if n_unanswered >= MOST_UNANSWERED else ""
-
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """Describe the last questions without an answer: their number, commonest reason, advice."""
         unanswered = [question for question in self._recent if question is not None]
-        return _summary(unanswered, f"the last {count(len(self._recent), 'question')}")
-
-    def summary_of_all(self) -> str:
-        """Describe all questions without an answer; empty unless they are nine of ten questions."""
-        n_unanswered = len(self._unanswered)
-        n_asked = n_unanswered + self.n_answered
-        if n_unanswered < MOST_UNANSWERED or n_unanswered * RECENT < n_asked * MOST_UNANSWERED:
-            return ""
-        return _summary(self._unanswered, count(n_asked, "question"))
-
-
-def _summary(unanswered: Sequence[Unanswered], asked: str) -> str:
-    """Describe questions without an answer: their number, their commonest reason, and advice."""
-    ((why, _),) = Counter(question.why for question in unanswered).most_common(1)
-    comment = next(question.comment for question in reversed(unanswered) if question.why is why)
-    return (
-        f"failed at {len(unanswered)} of {asked}, most often {why.value}: "
-        f"{cut(comment, _LONGEST)}; {_ADVICE[why]}"
-    )
+        ((why, _),) = Counter(question.why for question in unanswered).most_common(1)
+        comment = next(question.comment for question in reversed(unanswered) if question.why is why)
+        return (
+            f"failed at {len(unanswered)} of the last {count(len(self._recent), 'question')}, "
+            f"most often {why.value}: {cut(comment, _LONGEST)}; {_ADVICE[why]}"
+        )
 
 
 def skipped_text(n_skipped: Mapping[str, int]) -> str:

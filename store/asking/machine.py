@@ -1,47 +1,52 @@
-"""Let machine judges answer questions of a labelling service, each under an annotator's name.
+"""Let a machine answer questions: a language model, a program or a function.
 
-a session chooses a question -> a lease -> the judge's worker -> the answer is stored
-                             -> the next question
+    questions -> leases -> the judge's workers -> each answer is stored -> the next questions
+
+`label`, `sort` and a training ask by the same machine. They differ in where the questions come
+from, which `Questions` describes.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import operator
-import secrets
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import islice
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from sortnet.errors import LeaseError, SortNetError, StudyError, UnansweredError
-from sortnet.judges.asked_question import AskedQuestion, asked_question
+from sortnet.core import Progress
+from sortnet.errors import LeaseError, SortNetError, UnansweredError
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection, Worker
-from sortnet.judges.verdicts import Verdict
-from sortnet.judges.worker_pool import WorkerPool
-from sortnet.messages import ANSWERED, count
-from sortnet.preference import Answer, Judgement, Question
+from sortnet.judges.faults import Reason
+from sortnet.judges.unanswered import Unanswered
+from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
+from sortnet.messages import ANSWERED, cut, note, printable
+from sortnet.preference import Judgement
 from sortnet.preference.base import ORDER_ANSWERS
-from sortnet.preference.groups import Groups
-from sortnet.preference.study import Decision
 from store.asking.patience import StorePatience
-from store.collections.collection import Stored
 from store.collections.leases import Lease
-from store.service.annotators import created_annotator
-from store.service.labelling import LabellingService
-from store.service.sentences import answers_left, why
+from store.database.engine import Database
 
-_MOST_NAMED = 3  # items that a text names
-_ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
-_LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's thread
+PATIENCE = 3  # failures in a row for each worker, after which nothing more is asked
+BY_THE_JUDGE = "by the judge"  # stands for the reason of a skip that the judge gives as its answer
+_INTERRUPTED = "interrupted"
+_SECONDS = 1.0  # longest wait for an answer before leases may be renewed
+_LONGEST_COMMENT = 200  # characters of a judge's words in a message
+
+T = TypeVar("T")  # type of the result of a task
 
 
 class EndReason(Enum):
-    """The reason why a labelling ended."""
+    """The reason why a judge is not asked any more."""
 
     GOAL = "the goal is reached"
     NUMBER = "as many answers as were wanted are given"
@@ -52,493 +57,515 @@ class EndReason(Enum):
     INTERRUPTED = "it was interrupted"
 
 
-_FAULTS = (EndReason.FAULT, EndReason.UNANSWERED, EndReason.INTERRUPTED)
-
-
-@dataclass(frozen=True)
-class LabellingEnd:
-    """The end of a labelling: its reason, and the numbers of answers and failures.
+class Questions(Protocol):
+    """Where the questions to a judge come from, and where its answers go.
 
     Attributes:
-        reason: why the labelling ended.
-        text: the reason in words, with numbers.
-        answered: number of answered questions.
-        n_preferences: number of answers that are neither `skip` nor `cant-say`.
-        failed: number of questions that got no answer, and may be asked again.
-        skipped: {reason: number of skips}.
+        database: the database of the store.
+        ids: ids of the items, whose numbers the questions have.
+        is_enough: whether no more answers are wanted.
     """
 
-    reason: EndReason
-    text: str
-    answered: int
-    n_preferences: int
-    failed: int
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    @property
+    def database(self) -> Database: ...
 
     @property
-    def fault(self) -> str:
-        """The error or interrupt that ended the labelling; empty if there was none."""
-        return self.text if self.reason in _FAULTS else ""
+    def ids(self) -> Sequence[str]: ...
 
     @property
-    def error(self) -> type[SortNetError]:
-        """The class of the error that reports the fault."""
-        return UnansweredError if self.reason is EndReason.UNANSWERED else SortNetError
+    def is_enough(self) -> bool: ...
+
+    def opened(self, annotator: str) -> AbstractContextManager[None]:
+        """Return a context in which the annotator exists, after which no question is leased."""
+        ...
+
+    def begin_turn(self, n_workers: int) -> int:
+        """Begin a turn of a judge, and return how many of its questions may be open at once."""
+        ...
+
+    def answered_items(self, annotator: str) -> set[str]:
+        """Return the ids of the items whose order with others the annotator has told."""
+        ...
+
+    def next(self, annotator: str, most: int, taken: Collection[str]) -> list[Lease]:
+        """Lease at most `most` questions whose leases are not `taken`."""
+        ...
+
+    def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
+        """Write a question as a worker reads it; `turned` reverses the order of the items."""
+        ...
+
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
+        """Store the verdicts on a question, one for each order, and return whether they are new.
+
+        A second call for the same lease stores nothing twice.
+
+        Args:
+            was_away: whether the store's server has been away, and may have lost the lease.
+
+        Raises:
+            LeaseError: if the lease is lost.
+        """
+        ...
+
+    def attend(self, annotator: str) -> None:
+        """Do what is due while the answers come; called once a second at least."""
+        ...
+
+    def left(self) -> str:
+        """Describe how many questions are left; empty if none is."""
+        ...
 
 
-def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
-    """Raise SortNetError if a judge cannot be asked questions about `set_size` items."""
-    why_not = judge.why_not_about(set_size)
+def judgements_of(lease: Lease, verdicts: Sequence[Verdict]) -> list[Judgement]:
+    """Make the judgements of verdicts; the second is about the items in the reverse order."""
+    in_orders = (lease.question, lease.question.turned)
+    return [
+        verdict.judgement(question, lease.annotator)
+        for verdict, question in zip(verdicts, in_orders, strict=False)
+    ]
+
+
+def check_takes_sets(judge: JudgeConnection, n_items: int) -> None:
+    """Raise SortNetError if a judge cannot be asked questions about `n_items` items."""
+    why_not = judge.why_not_about(n_items) if n_items > 2 else ""
     if why_not:
         raise SortNetError(f"{judge.name} {why_not}")
 
 
-def asked_question_of(
-    service: LabellingService, lease: Lease, *, turned: bool = False
-) -> AskedQuestion:
-    """Write a leased question as a judge reads it; `turned` reverses the order of the items."""
-    study = service.study
-    question = lease.question.turned if turned else lease.question
-    return asked_question(
-        service.items,
-        question.left,
-        question.right,
-        id=lease.id,
-        question=study.question,
-        instructions=study.instructions,
-        criterion=service.collection.criterion,
-        further=question.items[2:],
-        worst=study.worst,
-    )
+class CallerThread(Executor):
+    """An executor that runs each task at once, in the thread that submits it."""
+
+    def submit(self, task: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        """Run the task and return a future that is done.
+
+        An exception of the task is raised by the result of the future, but an interrupt such as
+        Ctrl-C is raised here.
+        """
+        future: Future[T] = Future()
+        try:
+            future.set_result(task(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
-@dataclass(kw_only=True)
-class Judging(WorkerPool[Lease]):
-    """Asks a judge's workers the questions of a labelling service, and stores their answers.
+@dataclass(eq=False)
+class Machine:
+    """Asks a judge's workers the questions of a source, and stores each answer at once.
 
-    Questions at which a worker fails are released. While the store's server is away, the workers
-    keep their answers and wait.
+    One thread chooses the questions. The thread that receives an answer stores the answer before it
+    asks the next question. If there are several workers, the next question of each worker is chosen
+    in advance. While the store's server is away, the workers keep their answers and wait.
+
+    After three failures in a row for each worker nothing more is asked. If a question gets no
+    answer through its own fault, its skip is kept back until the judge answers another question,
+    which shows that the judge can be asked. After nine of ten questions without an answer nothing
+    more is asked, and the skips that are kept back are dropped.
 
     Attributes:
-        service: chooses the questions and stores the answers.
+        questions: where the questions come from, and where the answers go.
         annotator: name under which the answers are stored.
+        judge: the judge that is asked.
+        notify: called with each message about a failure.
+        on_progress: called with a text that tells the number of answers, the rate of answers and
+            the number of questions left.
+        leaves_errors: whether questions at which the judge has an error are left to other judges.
+        answered: number of questions that were answered, with skips.
         n_preferences: number of answers that are neither `skip` nor `cant-say`.
+        skipped: {reason: number of skips that are stored}.
+        failed: number of questions that got no answer, and may be asked again.
+        fault: message of the failure after which nothing more is asked; empty without such a
+            failure.
+        last_fault: message of the last failure; empty if there was none.
+        is_unanswered: whether the fault is that the judge leaves the questions unanswered.
+        cause: the exception behind the last failure, if the judge is a function.
     """
 
-    service: LabellingService
+    questions: Questions
     annotator: str
+    judge: JudgeConnection
+    notify: Callable[[str], None] = note
+    on_progress: Progress = lambda text: None
+    leaves_errors: bool = False
+    answered: int = 0
     n_preferences: int = 0
-    _most_answers: int | None = None  # `answered` at which `ask` ends; None: at the goal
-    _workers: Sequence[Worker] = ()
-    _was_asked: bool = False
-    _is_interrupted: bool = False
+    skipped: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    fault: str = ""
+    last_fault: str = ""
+    is_unanswered: bool = False
+    cause: BaseException | None = None
+    _workers: Sequence[Worker] = ()  # empty before the first question
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _most_answers: int | None = None  # `answered` at which `ask` ends; None: at no number
+    _set_aside: set[str] = field(default_factory=set)  # leases not to ask about again now
+    # Questions that got no answer, whose skips are stored when the judge answers another question.
+    _kept_back: list[tuple[Lease, Sequence[Verdict]]] = field(default_factory=list)
+    _failures_in_a_row: int = 0
+    _n_reported: Counter[str] = field(default_factory=Counter)  # by the kind of failure
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        database = self.service.collection.database
+        # Each question is asked once for each order; True means the reverse order of its items.
+        self._orders = (False, True) if self.judge.both_orders else (False,)
+        database = self.questions.database
         self._patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
 
     @contextmanager
-    def opened(self) -> Iterator[Judging]:
-        """Keep the workers and their connections open until the end of the `with` block.
-
-        The annotator is added if the collection has none of this name, and removed at the end
-        without an answer. Open questions are released at the end.
-
-        Raises:
-            SortNetError: if the judge cannot be started, or the questions are about more items than
-                the judge can be asked about.
-        """
-        if self.service.study.set_size > 2:
-            check_takes_sets(self.judge, self.service.study.set_size)
-        with (
-            created_annotator(self.service.collection, self.annotator),
-            self.judge.open_connections(),
-        ):
-            self._workers = self.judge.make_workers()
-            try:
-                yield self
-            finally:
-                for worker in self._workers:
-                    worker.end()
-                self._release()
-
-    def ask(self, number: int | None = None) -> LabellingEnd:
-        """Ask the judge until the goal is reached, `number` questions are answered, or it fails.
-
-        Ctrl-C ends the asking after the answers so far are stored.
-
-        Args:
-            number: number of questions to answer now; None: until the goal is reached.
-
-        Raises:
-            SortNetError: if the store stays away.
-        """
-        self._most_answers = None if number is None else self.answered + number
-        self._was_asked = True
-        self.service.fits_beside = len(self._workers) > 1
-        try:
-            is_settled = False
-            while not is_settled:
-                self.ask_all(self._workers)
-                is_settled = bool(self.fault) or not self.service.remaining.stop
-                if not is_settled:
-                    # Answers that came in after the goal was reached may take it back.
-                    self.service.settle()
-                    is_settled = self.service.remaining.stop
-        except KeyboardInterrupt:
-            self._is_interrupted = True
-            self.fault = "interrupted"
-        return self.end()
-
-    def end(self) -> LabellingEnd:
-        """Return how the asking ended, with the numbers of all answers so far."""
-        reason, text = self._reason()
-        return LabellingEnd(
-            reason, text, self.answered, self.n_preferences, self.failed, dict(self.skipped)
-        )
-
-    def _most_open(self, n_workers: int) -> int:
-        """Return the largest number of questions that are leased and not answered yet.
-
-        The number is 5 for a judge that answers in the caller's thread, if fits are slow.
-        """
-        # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
-        # together before any of them is answered, which saves transactions.
-        if self.judge.in_caller_thread and not self.service.session.quick:
-            return _LEASED_TOGETHER
-        return super()._most_open(n_workers)
-
-    def _stop_waiting(self) -> None:
-        """At an interrupt, wait for the store's server no longer."""
-        self._patience.stop()
-
-    def _next(self, most: int) -> list[Lease]:
-        """Lease up to `most` questions that no worker is answering, and that are not set aside."""
-        if self.is_over:
-            return []
-        with self._lock:
-            excluded_ids = self._set_aside | self._open
-            if self._most_answers is not None:  # the answers to open questions will count, too
-                n_to_come = len(self._open) + len(self._kept_back)
-                most = min(most, self._most_answers - self.answered - n_to_come)
-        if most <= 0:
-            return []
-        # The service returns all unanswered questions of the annotator first. Open and failed
-        # questions are among these, so more leases than `most` are needed.
-        next_leases = partial(self.service.next, self.annotator, most + len(excluded_ids))
-        leases = self._patience.retry_while_away(next_leases)
-        return [lease for lease in leases if lease.id not in excluded_ids][:most]
+    def opened(self) -> Iterator[Machine]:
+        """End the workers and release the open questions at the end of the `with` block."""
+        with self._opened:
+            yield self
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is asked, because the judge has ended or the goal is reached."""
-        return super().is_over or self.service.remaining.stop
+        """Whether nothing more is asked, because the judge has ended or all wanted is answered."""
+        return bool(self.fault or self.judge.why_no_more() or self.questions.is_enough)
 
     @property
-    def _has_all(self) -> bool:
-        """Whether the goal is reached, or all wanted questions are answered, skips included."""
-        n_answered = self.answered + len(self._kept_back)
-        return self.service.remaining.stop or n_answered == self._most_answers
+    def reason(self) -> EndReason:
+        """The reason why `ask` has ended; if several reasons hold, the first of them counts."""
+        if self.fault == _INTERRUPTED:
+            return EndReason.INTERRUPTED
+        if self.fault:
+            return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT
+        if self.answered == self._most_answers:
+            return EndReason.NUMBER
+        if self.judge.why_no_more():
+            return EndReason.BUDGET
+        if self.questions.is_enough:
+            return EndReason.GOAL
+        if not self._workers:  # the other judges have given all answers that were wanted
+            return EndReason.NUMBER
+        return EndReason.NOTHING_LEFT
 
-    def _items_answered_before(self) -> set[str]:
-        """Return the ids of the items that the annotator has put in an order with others."""
-        judgements = self.service.judgements()
-        is_order = judgements.is_answer & judgements.by(self.annotator)
-        items = judgements.items[is_order]
-        ids = self.service.items.ids
-        return {ids[item] for item in np.unique(items).tolist() if item >= 0}
+    def failure(self, fault: str, next_step: str) -> BaseException:
+        """Make the error that reports a fault of the judge, and tells how to go on.
 
-    def _key(self, question: Lease) -> Hashable:
-        """Identify a leased question by the id of its lease."""
-        return question.id
+        If the judge is a function that raised an exception, this exception gets the report as a
+        note.
+        """
+        if self.cause is not None:
+            self.cause.add_note(f"{self.judge.name}: {next_step}")
+            return self.cause
+        error = UnansweredError if self.is_unanswered else SortNetError
+        return error(f"{self.judge.name}: {fault}; {next_step}")
 
-    def _items(self, question: Lease) -> set[str]:
-        """Return the ids of a question's items."""
-        ids = self.service.items.ids
-        return {ids[item] for item in question.question.items}
+    def ask(self, number: int | None = None) -> None:
+        """Let the workers answer until no question is left, a limit is reached, or they fail.
 
-    def _asked_question(self, question: Lease, *, turned: bool) -> AskedQuestion:
-        """Write a leased question as a worker reads it; `turned` reverses the order of items."""
-        # A repeated question may be about more items than new questions of the study are.
-        n_items = len(question.question.items)
-        if n_items > 2:
-            check_takes_sets(self.judge, n_items)
-        return asked_question_of(self.service, question, turned=turned)
+        Args:
+            number: number of questions to answer now; None: as many as are wanted.
 
-    @property
-    def _idle_seconds(self) -> float:
-        """Seconds without an answer after which the leases are renewed."""
-        return self.service.lease_seconds / 4
-
-    def _on_idle(self) -> None:
-        """Renew the annotator's leases, so that nobody else gets the same questions meanwhile."""
-        self._patience.retry_while_away(partial(self.service.held, self.annotator))
-
-    def _after_answers(self) -> None:
-        """Fit the model to the new answers, if there are many."""
-        self.service.fit_if_due()
-
-    def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdict on a question; a second verdict is about the items in reverse order."""
-        judgement = verdicts[0].judgement(question.question, self.annotator)
-        mark_model(self.service, self.annotator, self._patience.retry_while_away)
+        Raises:
+            SortNetError: if a worker cannot be started, or the store stays away.
+            KeyboardInterrupt: at Ctrl-C, after the present answers are stored.
+        """
+        self._begin()
+        self._most_answers = None if number is None else self.answered + number
+        executor: Executor = CallerThread()
+        if not self.judge.in_caller_thread:
+            executor = ThreadPoolExecutor(len(self._workers))
         try:
-            is_new = self._answer(question, judgement)
+            self._ask_in(executor)
+        except BaseException:
+            self.fault = self.fault or _INTERRUPTED  # so that questions in the queue are not asked
+            self._patience.stop()
+            for worker in self._workers:
+                worker.stop()
+            raise
+        finally:
+            # This waits for the present calls, which still store their answers.
+            executor.shutdown(cancel_futures=True)
+        with self._lock:
+            self._end_kept_back()
+
+    def _begin(self) -> None:
+        """Start the workers before the first question."""
+        if self._workers:
+            return
+        self._opened.enter_context(self.questions.opened(self.annotator))
+        self._opened.enter_context(self.judge.open_connections())
+        self._workers = self.judge.make_workers()
+        for worker in self._workers:
+            self._opened.callback(worker.end)
+        self.judge.record.answered_items |= self.questions.answered_items(self.annotator)
+
+    def _ask_in(self, executor: Executor) -> None:
+        """Submit calls with questions to an executor until nothing is left to ask.
+
+        Raises:
+            BaseException: the error of a call, if it is neither a Fault nor Enough.
+        """
+        idle_workers: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            idle_workers.put(worker)
+        n_workers = len(self._workers)
+        most_calls = self.questions.begin_turn(n_workers)
+        began = time.monotonic()
+        n_answered_before = self.answered
+        leases_of_call: dict[Future[None], list[Lease]] = {}
+        while True:
+            n_new_calls = _number_of_new_calls(len(leases_of_call), most_calls, n_workers)
+            open_ids = {lease.id for leases in leases_of_call.values() for lease in leases}
+            for leases in self._choose(n_new_calls, open_ids):
+                prepared = self._prepared(leases)
+                call = executor.submit(self._ask_worker, idle_workers, leases, prepared)
+                leases_of_call[call] = leases
+            if not leases_of_call:
+                return
+            completed, _ = wait(leases_of_call, _SECONDS, return_when=FIRST_COMPLETED)
+            for call in completed:
+                self._note_outcome(leases_of_call.pop(call), call.exception())
+            self._patience.retry_while_away(partial(self.questions.attend, self.annotator))
+            if completed:
+                rate = (self.answered - n_answered_before) / max(time.monotonic() - began, 1e-3)
+                self.on_progress(self._progress_text(rate))
+
+    def _choose(self, most_calls: int, open_ids: set[str]) -> list[list[Lease]]:
+        """Lease questions for up to `most_calls` calls, without items that the judge cannot take.
+
+        Args:
+            open_ids: ids of the leases that the workers are asked about now.
+        """
+        size = self.judge.batch
+        while leases := self._lease(most_calls * size, open_ids):
+            left_out = self.judge.record.left_out
+            refused = [lease for lease in leases if not left_out.isdisjoint(self._items(lease))]
+            self._set_aside.update(lease.id for lease in refused)
+            to_ask = [lease for lease in leases if lease.id not in self._set_aside]
+            if to_ask:
+                return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
+            # If all leased questions are set aside, the loop leases other questions.
+        return []
+
+    def _lease(self, most: int, open_ids: set[str]) -> list[Lease]:
+        """Lease up to `most` questions that are neither open nor set aside."""
+        # The lock also waits for an answer that is kept while the store's server is away. A server
+        # that crashed may have lost its lease, and the same question must not be leased meanwhile.
+        with self._lock:
+            taken = open_ids | self._set_aside
+            if self._most_answers is not None:  # the answers to open questions will count, too
+                n_to_come = len(open_ids) + len(self._kept_back)
+                most = min(most, self._most_answers - self.answered - n_to_come)
+        if self.is_over or most <= 0:
+            return []
+        return self._patience.retry_while_away(
+            partial(self.questions.next, self.annotator, most, taken)
+        )
+
+    def _items(self, lease: Lease) -> frozenset[str]:
+        """Return the ids of a question's items."""
+        return frozenset(self.questions.ids[item] for item in lease.question.items)
+
+    def _prepared(self, leases: Sequence[Lease]) -> list[AskedQuestion]:
+        """Convert questions to the form that a worker reads, each in one order or in both.
+
+        Raises:
+            SortNetError: if a question is about more items than the judge can be asked about.
+        """
+        for lease in leases:
+            check_takes_sets(self.judge, len(lease.question.items))
+        return [
+            self.judge.prepare(self.questions.asked(lease, turned=turned))
+            for lease in leases
+            for turned in self._orders
+        ]
+
+    def _ask_worker(
+        self,
+        idle_workers: SimpleQueue[Worker],
+        leases: Sequence[Lease],
+        prepared: Sequence[AskedQuestion],
+    ) -> None:
+        """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
+        if self.is_over:
+            return
+        if not self.judge.counts_calls:
+            for _ in prepared:
+                self.judge.budget.call()
+        worker = idle_workers.get()
+        try:
+            self._take_all(leases, worker.ask(prepared))
+        except Fault as fault:
+            self._take_all(leases, fault.answered)
+            raise
+        finally:
+            idle_workers.put(worker)
+
+    def _take_all(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
+        """Take the verdicts of a call; after a failure the last questions may have no verdict.
+
+        Each question has as many consecutive verdicts as there are orders.
+        """
+        remaining_verdicts = iter(verdicts)
+        with self._lock:
+            for lease in leases:
+                verdicts_on_question = list(islice(remaining_verdicts, len(self._orders)))
+                if verdicts_on_question:
+                    self._take(lease, verdicts_on_question)
+
+    def _take(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts on a question, or keep them back if the judge gave no answer."""
+        if all(verdict.why is not None for verdict in verdicts):
+            self._leave_out(lease, verdicts)
+            return
+        self._store_kept_back()
+        self.judge.record.note_answer(self._items(lease))
+        self._store(lease, verdicts)
+
+    def _store(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts on a question and count them; report an answer that is not stored."""
+
+        def answer() -> bool:
+            return self.questions.answer(lease, verdicts, was_away=self._patience.was_away)
+
+        try:
+            is_new = self._patience.retry_while_away(answer)
         except LeaseError as error:
-            self._set_aside.add(question.id)
+            self._set_aside.add(lease.id)
             self.failed += 1
             self._notify(str(error))
             return
         if not is_new:
             self.notify(ANSWERED)
             return
-        if len(verdicts) > 1:  # the second verdict is about the items in reverse order
-            turned = question.question.turned
-            self._append(verdicts[1].judgement(turned, self.annotator))
         self.answered += 1
-        if verdicts[0].answer in ORDER_ANSWERS:
+        verdict = verdicts[0]
+        if verdict.answer in ORDER_ANSWERS:
             self.n_preferences += 1
+        else:
+            reason = BY_THE_JUDGE if verdict.why is None else verdict.why.value
+            self.skipped[reason] += 1
 
-    def _append(self, judgement: Judgement) -> None:
-        """Store the answer about the items in reverse order, which has no lease."""
-        collection = self.service.collection
-        judgement = replace(judgement, at=collection.clock())
-        # If the reply to the first commit is lost, the answer is appended again. The id keeps it
-        # from being stored twice.
-        ids = [secrets.token_hex(8)]
-        self._patience.retry_while_away(partial(collection.append, [judgement], ids=ids))
-        self._patience.retry_while_away(self.service.sync)
+    def _store_kept_back(self) -> None:
+        """Store the skips that are kept back."""
+        for lease, verdicts in self._kept_back:
+            self._store(lease, verdicts)
+        self._kept_back.clear()
 
-    def _answer(self, lease: Lease, judgement: Judgement) -> bool:
-        """Store an answer, and return True; return False if another answer was stored before.
+    def _leave_out(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
+        """Keep the skip of a question back, and report the reason and the item to blame."""
+        verdict = verdicts[0]
+        assert verdict.why is not None
+        self._set_aside.add(lease.id)
+        if self.leaves_errors and verdict.why is Reason.ERROR:
+            self.failed += 1
+        else:
+            self._kept_back.append((lease, verdicts))
+        self.cause = verdict.error
+        items = self._items(lease)
+        comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
+        if verdict.why is Reason.ERROR:
+            self._report_failure(comment, comment)
+        else:
+            names = " and ".join(map(repr, sorted(items)))
+            message = f"the question about {names} is left out: {comment}"
+            self._report_failure(message, verdict.why.value)
+        record = self.judge.record
+        unanswered = Unanswered(items, verdict.why, comment)
+        for item in sorted(record.note_unanswered(unanswered)):
+            self._notify(f"item {item!r} is left out: {comment}")
+        self._end_unanswered(record.why_no_more())
+
+    def _end_unanswered(self, why: str) -> None:
+        """End the asking because the judge leaves questions unanswered, unless `why` is empty."""
+        if why and not self.fault:
+            self.fault = why
+            self.is_unanswered = True
+
+    def _end_kept_back(self) -> None:
+        """Store the skips that are kept back, unless the judge answers nearly no question.
+
+        In that case the questions count as failed, and are asked again in the next run.
+        """
+        n_answered = self.answered + len(self._kept_back)
+        has_all = self.questions.is_enough or n_answered == self._most_answers
+        if not has_all:
+            items = [self._items(lease) for lease, _ in self._kept_back]
+            self._end_unanswered(self.judge.record.why_useless(items))
+        if self.fault:
+            self.failed += len(self._kept_back)
+            self._kept_back.clear()
+        else:
+            self._store_kept_back()
+
+    def _note_outcome(self, leases: Sequence[Lease], error: BaseException | None) -> None:
+        """Note how a call has ended; after too many failures in a row nothing more is asked.
+
+        Args:
+            leases: questions of the call, whose answers are stored already.
+            error: exception of the call; None if the call succeeded.
 
         Raises:
-            LeaseError: if the lease is lost, and the question cannot be leased again.
+            BaseException: the error itself, if it is not a Fault.
         """
-        n_attempts = 0
+        if error is None:
+            self._failures_in_a_row = 0
+        elif isinstance(error, Enough):
+            return
+        elif isinstance(error, Refused):
+            self.cause = error.__cause__  # in place of the cause of an earlier failure
+            self.fault = self.fault or str(error)
+        elif isinstance(error, Fault):
+            self._note_failure(leases, error)
+        else:
+            raise error
 
-        def attempt() -> Stored:
-            nonlocal n_attempts
-            n_attempts += 1
-            return self.service.answer(lease.id, judgement)
+    def _note_failure(self, leases: Sequence[Lease], fault: Fault) -> None:
+        """Count and report a failure."""
+        # A question has a verdict for each order of its items. If the judge failed between the two
+        # orders of a question, the question counts as answered.
+        n_answered = math.ceil(len(fault.answered) / len(self._orders))
+        unanswered = leases[n_answered:]
+        with self._lock:
+            self._set_aside.update(lease.id for lease in unanswered)
+            self.failed += len(unanswered)
+            self.cause = fault.__cause__
+            self._report_failure(str(fault), str(fault))
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= PATIENCE * len(self._workers) and not self.fault:
+            self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
-        try:
-            stored = self._patience.retry_while_away(attempt)
-        except LeaseError:
-            if not self._patience.was_away:  # the lease was not lost while the server was away
-                raise
-            new_lease = self._lease_again(lease.question)
-            if new_lease is None:
-                raise
-            answer_new_lease = partial(self.service.answer, new_lease.id, judgement)
-            stored = self._patience.retry_while_away(answer_new_lease)
-        if not stored.new and n_attempts > 1:
-            # An earlier attempt may have stored this answer, and the server's reply was lost.
-            return _choice(stored.judgement) == _choice(judgement)
-        return stored.new
+    def _report_failure(self, message: str, kind: str) -> None:
+        """Report a failure, unless three failures of its kind were reported."""
+        self.last_fault = message
+        self._n_reported[kind] += 1
+        if self._n_reported[kind] <= PATIENCE:  # the end tells the number of the others
+            self._notify(message)
 
-    def _lease_again(self, question: Question) -> Lease | None:
-        """Lease a question again, because its lease was lost while the store's server was away.
+    def _notify(self, text: str) -> None:
+        """Report a message with the name of the judge before it."""
+        self.notify(f"{self.judge.name}: {text}")
 
-        Returns:
-            The new lease; None if the question may not be asked any more, or another annotator
-            has a lease on its items.
-        """
-        # Another process may have retired an item since the question was chosen.
-        self._patience.retry_while_away(self.service.sync)
-        may_be_asked = all(self.service.session.allows(pair) for pair in question.pairs)
-        if not may_be_asked:
-            return None
-        new_leases = self._patience.retry_while_away(
-            partial(self.service.lease, self.annotator, [question])
-        )
-        return new_leases[0] if new_leases else None
-
-    def _release(self) -> None:
-        """Release the annotator's open questions, so that others can be asked."""
-        self._patience.retry_while_away(partial(self.service.release, self.annotator))
-
-    def _progress(self) -> tuple[str, str]:
-        """Return the number of answers and the number of questions left, in words."""
-        answered_text = f"{self.answered} answered"
-        if self._most_answers is None:
-            return answered_text, answers_left(self.service.remaining)
-        n_left = self._most_answers - self.answered
-        return answered_text, f"{n_left} left" if n_left else ""
-
-    def _reason(self) -> tuple[EndReason, str]:
-        """Return the reason why the labelling ended, and a text about it with numbers.
-
-        If several reasons hold, the first of them counts.
-        """
-        remaining = self.service.remaining
-        if self._is_interrupted:
-            return EndReason.INTERRUPTED, self.fault
-        if self.fault:
-            return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT, self.fault
-        if self.answered == self._most_answers:
-            return EndReason.NUMBER, why(remaining)
-        why_no_more = self.judge.why_no_more()
-        if why_no_more:
-            return EndReason.BUDGET, why_no_more
-        if remaining.stop:
-            return EndReason.GOAL, why(remaining)
-        if not self._was_asked:  # the other judges have given all answers that were wanted
-            return EndReason.NUMBER, why(remaining)
-        self._release()  # so that only the leases of other annotators are reported
-        why_none = self._patience.retry_while_away(
-            partial(self.service.why_nothing_left, self.annotator)
-        )
+    def _progress_text(self, rate: float) -> str:
+        """Describe the progress: answers, rate, failures, questions left, and what was spent."""
+        parts = [f"{self.answered} answered", f"{rate:.1f} a second"]
+        n_skipped = self.skipped.total()
+        if n_skipped:
+            parts.append(f"{n_skipped} skipped")
         if self.failed:
-            why_none = f"{why_none}, but for {self.failed} that failed"
-        left_out = self.judge.record.left_out
-        if left_out:
-            why_none = f"{why_none}, but for those about {_names(left_out)}"
-        return EndReason.NOTHING_LEFT, why_none
+            parts.append(f"{self.failed} failed")
+        left = self.questions.left()
+        if self._most_answers is not None:
+            n_left = self._most_answers - self.answered
+            left = f"{n_left} left" if n_left else ""
+        parts += [text for text in (left, self.judge.spent_text()) if text]
+        return ", ".join(parts)
 
 
-def ask_judges(judges: Sequence[Judging], number: int | None = None) -> list[LabellingEnd]:
-    """Let judges answer in turn, until the goal is reached or none of them can be asked.
+def _number_of_new_calls(n_calls: int, most_calls: int, n_workers: int) -> int:
+    """Return the number of batches of questions to choose now.
 
-    With several judges a turn has 20 answers, or an equal share of the answers that are left. A
-    judge that fails, has spent its budget or has no question left is not asked again, and the
-    others go on. Ctrl-C ends the asking for all judges.
-
-    Args:
-        judges: the judges, with the same service.
-        number: number of answers of all judges together; None: until the goal is reached.
-
-    Returns:
-        How the asking ended for each judge.
-
-    Raises:
-        SortNetError: if a judge cannot be started, or the store stays away.
-    """
-    service = judges[0].service
-    with ExitStack() as stack:
-        for judge in judges:
-            stack.enter_context(judge.opened())
-        _take_turns(judges, number)
-        service.settle()
-    return [judge.end() for judge in judges]
-
-
-def _take_turns(judges: Sequence[Judging], number: int | None) -> None:
-    """Ask judges in rounds, in each of which every judge that can be asked has a turn."""
-    in_round = [*judges]
-    while in_round:
-        turn = None
-        if len(judges) > 1:
-            turn = _turn_size(_answers_left(judges, number), len(in_round))
-        for judge in tuple(in_round):
-            limits = [n for n in (turn, _answers_left(judges, number)) if n is not None]
-            n_answers = min(limits, default=None)
-            if n_answers == 0 or judge.service.remaining.stop:
-                return
-            end = judge.ask(n_answers)
-            if end.reason is EndReason.INTERRUPTED:
-                return
-            if end.reason is not EndReason.NUMBER:
-                in_round.remove(judge)
-
-
-def _answers_left(judges: Sequence[Judging], number: int | None) -> int | None:
-    """Return how many of `number` answers the judges are still to give; None if it is None."""
-    return None if number is None else number - sum(judge.answered for judge in judges)
-
-
-def _turn_size(n_left: int | None, n_judges: int) -> int:
-    """Choose the number of answers in a turn: 20, or an equal share of those that are left.
-
-    >>> _turn_size(None, 3), _turn_size(10, 3), _turn_size(500, 2)
-    (20, 4, 20)
-    """
-    return _ANSWERS_A_TURN if n_left is None else min(_ANSWERS_A_TURN, math.ceil(n_left / n_judges))
-
-
-def calls_so_far(service: LabellingService, annotator: str) -> int:
-    """Count the calls that a judge's answers in the collection took.
-
-    An answer without a stored number of calls counts as one call.
-    """
-    judgements = service.judgements()
-    if annotator not in judgements.annotators:
-        return 0
-    facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
-    return sum(about.get("calls", 1) if isinstance(about, dict) else 1 for about in facts)
-
-
-def _names(items: Collection[str]) -> str:
-    """Name some items in a text; of many items only the number."""
-    if len(items) > _MOST_NAMED:
-        return count(len(items), "item")
-    return " and ".join(f"item {item!r}" for item in sorted(items))
-
-
-def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
-    """Return a judgement's answer, and its best and worst item if it is about several items."""
-    return judgement.answer, judgement.best, judgement.worst
-
-
-def mark_model(
-    service: LabellingService, annotator: str, do: Callable[..., object] = operator.call
-) -> None:
-    """Decide that a new annotator is a model, and how the fit uses the model's probabilities.
-
-    Each probability counts as a measurement of the score difference of two items. Earlier decisions
-    about the annotator stay, and nothing is decided about an annotator who has answered.
+    Choosing several batches at once takes less time than choosing them one by one. So batches are
+    only chosen when the number of open calls is at most half-way from the number of workers to the
+    largest number.
 
     Args:
-        do: calls each function that reads or writes the store, for example
-            `StorePatience.retry_while_away`.
+        n_calls: number of calls that are open now.
+        most_calls: largest number of calls that may be open.
+        n_workers: number of workers.
     """
-    if service.session.answered(annotator):
-        return
-    decisions = []
-    if annotator not in service.study.models:
-        decisions.append(Decision("model", annotator))
-    if annotator not in service.study.probabilities:
-        decisions.append(Decision("p-measurement", annotator))
-    if decisions:
-        with suppress(StudyError):  # another process has marked the annotator meanwhile
-            do(partial(service.collection.decide, *decisions))
-        do(service.sync)
-
-
-def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
-    """Make n example questions that a judge could be asked.
-
-    The first example is about the first items of a group, the other examples are about random
-    items. An example has as many items as the study's questions, or all items of a smaller group.
-
-    Args:
-        service: the service of a collection with items to compare.
-        n: number of examples, 1 at least.
-    """
-    groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
-    set_size = service.study.set_size
-    rng = np.random.default_rng(0)
-    first_items = next(members[:set_size] for members in groups.members if len(members) > 1)
-    examples = [_example(service, first_items.tolist())]
-    left_items, right_items = groups.draw(rng, n - 1)
-    for left, right in zip(left_items.tolist(), right_items.tolist(), strict=True):
-        items = [left, right]
-        if set_size > 2:
-            items = _fill_up(items, groups, set_size, rng)
-        examples.append(_example(service, items))
-    return examples
-
-
-def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Generator) -> list[int]:
-    """Add random items of the pair's group, up to `set_size` items or the whole group."""
-    group = groups.of[pair[0]]
-    members = rng.permutation(groups.members[group]).tolist()
-    further = [item for item in members if item not in pair]
-    return pair + further[: set_size - len(pair)]
-
-
-def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:
-    """Make a question about the given items, left to right, as a judge reads it."""
-    question = Question(tuple(items), "random", 1.0)
-    return asked_question_of(service, Lease("example", question, "", 0.0))
+    few_calls = (n_workers + most_calls) // 2
+    return most_calls - n_calls if n_calls <= few_calls else 0

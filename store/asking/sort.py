@@ -31,26 +31,26 @@ from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, described, named_judges
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.estimate import CallEstimate, estimate_calls
+from sortnet.judges.estimate import N_EXAMPLES, CallEstimate, dry_run
 from sortnet.judges.limits import check_whole_number
-from sortnet.judges.prompts import Prompt
-from sortnet.messages import count, note
+from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.study import Decision
-from store.asking.machine import (
-    EndReason,
-    Judging,
-    LabellingEnd,
-    ask_judges,
+from store.asking.machine import EndReason, Machine, check_takes_sets
+from store.asking.service_questions import (
+    ServiceQuestions,
+    ask_in_turn,
     calls_so_far,
-    check_takes_sets,
     example_questions,
 )
-from store.asking.sort_collection import collection_to_sort, copy_collection, name_by_content
+from store.asking.sort_collection import (
+    collection_to_sort,
+    name_by_content,
+    new_items,
+    stored_collection,
+)
 from store.asking.sort_turns import turn_to_sort
 from store.asking.sorted_items import SortedItems, ranking_frame
-from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
@@ -59,7 +59,6 @@ from store.service.sentences import why
 from store.store import open_store
 
 _LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
-_N_EXAMPLES = 50  # prompts whose mean length is used in an estimate
 
 
 def sort(
@@ -117,7 +116,7 @@ def sort(
         name: name of the collection; None: a hash of the items, the question, the judges and
             `set_size`, so that a corrected function begins anew. A later call with the same name
             must pass all items of the collection, and may pass more. Its ranking rests on all
-            answers in the collection, and a note names the other annotators.
+            answers in the collection, and the summary tells whose they are.
         progress: a function that gets texts; False: nothing is shown; None or True: a line is shown
             in a terminal or notebook, elsewhere lines are logged.
 
@@ -159,10 +158,8 @@ def sort(
             turn_to_sort(opened.database, name, show),
         ):
             show(f"sorting {count(len(given_items.items), 'item')}")
-            collection = collection_to_sort(
-                opened, name, given_items, question, instructions, seed, show
-            )
-            _decide_set_size(collection, set_size)
+            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+            collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
             with closing(LabellingService(collection, goal=goal, record=True)) as service:
                 result = _ask_and_rank(
                     service,
@@ -206,28 +203,21 @@ def _ask_and_rank(
         progress("fitting the answers so far")
         service.settle()
         n_answers_before = service.session.n_votes
-        _note_other_annotators(service, connections)
-        judges = [
-            Judging(
-                judge=connection,
-                service=service,
-                annotator=annotator,
-                on_progress=progress,
-            )
+        questions = ServiceQuestions(service)
+        machines = [
+            Machine(questions, annotator, connection, on_progress=progress)
             for annotator, connection in connections.items()
         ]
         if max_calls is not None:
             for annotator, connection in connections.items():
                 connection.budget.lower_limit(max_calls - calls_so_far(service, annotator))
-        ends = ask_judges(judges)
-        if any(end.reason is EndReason.INTERRUPTED for end in ends):
-            raise KeyboardInterrupt
+        ask_in_turn(machines, service, None)
     except KeyboardInterrupt as error:
         n_kept = service.session.n_votes
         error.add_note(f"interrupted: {answers_kept(n_kept, is_temporary=is_temporary)}")
         raise
-    for judge, end in zip(judges, ends, strict=True):
-        _raise_failure(judge, end, is_temporary=is_temporary)
+    for machine in machines:
+        _raise_failure(service, machine, is_temporary=is_temporary)
     n_answers = service.session.n_votes
     judgements = service.judgements()
     spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
@@ -235,38 +225,29 @@ def _ask_and_rank(
         frame=ranking_frame(service.ranking, given_items, service.items.ids),
         name=service.collection.name,
         store=service.collection.database.url,
-        reason=EndReason.GOAL if service.remaining.stop else ends[-1].reason,
+        reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
         status=why(service.remaining),
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
         spent=spent,
         cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
-        skipped={
-            annotator: dict(connection.record.skipped)
-            for annotator, connection in connections.items()
-        },
+        skipped={machine.annotator: dict(machine.skipped) for machine in machines},
         seed=seed,
         goal=goal,
     )
 
 
-def _raise_failure(judging: Judging, end: LabellingEnd, *, is_temporary: bool) -> None:
-    """Raise the error that reports a failed judge, and tells how many of its answers are kept.
-
-    If the judge is a function that raised an exception, this exception gets the report as a note.
-    """
+def _raise_failure(service: LabellingService, machine: Machine, *, is_temporary: bool) -> None:
+    """Raise the error that reports a failed judge, and tells how many of its answers are kept."""
     # If the judge failed at every question, nothing is left to ask. This is a failure, too.
-    has_only_failed = end.reason is EndReason.NOTHING_LEFT and end.failed and not end.answered
-    if not end.fault and not has_only_failed:
-        return
-    name = judging.judge.name
-    n_answers = judging.service.session.answered(judging.annotator)
-    next_step = answers_kept(n_answers, is_temporary=is_temporary)
-    if judging.cause is not None:
-        judging.cause.add_note(f"{name}: {next_step}")
-        raise judging.cause
-    raise end.error(f"{name}: {end.fault or judging.last_fault}; {next_step}")
+    has_only_failed = (
+        machine.reason is EndReason.NOTHING_LEFT and machine.failed and not machine.answered
+    )
+    if machine.fault or has_only_failed:
+        n_answers = service.session.answered(machine.annotator)
+        next_step = answers_kept(n_answers, is_temporary=is_temporary)
+        raise machine.failure(machine.fault or machine.last_fault, next_step)
 
 
 def answers_kept(n_answers: int, *, is_temporary: bool) -> str:
@@ -291,21 +272,6 @@ def _answers_by_annotator(service: LabellingService) -> dict[str, int]:
     return {name: n for name, n in n_answers.items() if n}
 
 
-def _note_other_annotators(
-    service: LabellingService, connections: Mapping[str, JudgeConnection]
-) -> None:
-    """Note whose answers, besides those of the judges to ask, the ranking rests on."""
-    by_others = {
-        name: n for name, n in _answers_by_annotator(service).items() if name not in connections
-    }
-    if by_others:
-        texts = [f"{count(n, 'answer')} of {name}" for name, n in by_others.items()]
-        note(
-            f"collection {service.collection.name!r} has {', '.join(texts)}: the ranking rests on "
-            "them, too"
-        )
-
-
 def _connect(
     judges: Mapping[str, MachineJudge], given_items: GivenItems, set_size: int | None
 ) -> dict[str, JudgeConnection]:
@@ -319,9 +285,8 @@ def _connect(
         annotator: judge.connect(f"judge {annotator}", value_of_id)
         for annotator, judge in judges.items()
     }
-    if set_size is not None and set_size > 2:
-        for connection in connections.values():
-            check_takes_sets(connection, set_size)
+    for connection in connections.values():
+        check_takes_sets(connection, set_size or 2)
     return connections
 
 
@@ -368,7 +333,7 @@ def estimate(
     """Estimate the questions, calls and cost of `sort` with the same arguments.
 
     `sort` describes the arguments. No judge is asked, and the store is only read: the answers in
-    its collection are questions that `sort` need not ask.
+    its collection are questions that `sort` need not ask, and each new item is in one question.
 
     Raises:
         SortNetError: if the items or a judge cannot be used.
@@ -386,52 +351,47 @@ def estimate(
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
-    _check_programs_take_sets(judges, set_size)
+    # A language model needs no key for an estimate. The estimate refuses its prompt if it must.
+    others = {name: one for name, one in judges.items() if not isinstance(one, LanguageModel)}
+    _connect(others, given_items, set_size)
     if name is None:
         name = name_by_content(given_items, question, instructions, judges, set_size)
-    with (
-        shown_progress(progress) as show,
-        TemporaryDirectory(prefix="sortnet-") as folder,
-        open_store(Path(folder, "estimate.db")) as copies,
-    ):
-        if store is not None:
-            copy_collection(store, name, copies)
-        collection = collection_to_sort(
-            copies, name, given_items, question, instructions, seed, show
-        )
-        _decide_set_size(collection, set_size)
+    with shown_progress(progress) as show, ExitStack() as opened:
+        collection = None if store is None else opened.enter_context(stored_collection(store, name))
+        n_new_items = 0
+        if collection is not None:
+            n_new_items = len(new_items(collection, given_items.items))
+        else:
+            folder = opened.enter_context(TemporaryDirectory(prefix="sortnet-"))
+            temporary = opened.enter_context(open_store(Path(folder, "estimate.db")))
+            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+            collection = collection_to_sort(temporary, name, given_items, wanted, seed, show)
         show("estimating the questions")
-        expected_questions, examples, n_calls = _expected_questions(collection, goal, judges)
-    n_questions = _limit_questions(expected_questions, given_items, max_calls, n_calls)
-    return _estimate_models(judges, n_questions, examples)
-
-
-def _check_programs_take_sets(judges: Mapping[str, MachineJudge], set_size: int | None) -> None:
-    """Raise SortNetError if a program or function cannot be asked about `set_size` items.
-
-    A language model is not checked here, but when `_estimate_models` makes its prompt.
-    """
-    if set_size is None or set_size <= 2:
-        return
-    for annotator, judge in judges.items():
-        if not isinstance(judge, LanguageModel):
-            check_takes_sets(judge.connect(f"judge {annotator}"), set_size)
-
-
-def _expected_questions(
-    collection: Collection, goal: Goal, annotators: Iterable[str]
-) -> tuple[int | None, list[AskedQuestion], list[int]]:
-    """Estimate how many questions a collection needs to reach the goal.
-
-    Returns:
-        The expected number of questions, None if it is unknown; examples of questions; and the
-        number of calls that the answers of each annotator took.
-    """
-    with closing(LabellingService(collection, goal=goal)) as service:
+        service = opened.enter_context(closing(LabellingService(collection, goal=goal)))
         service.settle()
-        n_questions = service.questions_expected
-        n_calls = [calls_so_far(service, annotator) for annotator in annotators]
-        return n_questions, example_questions(service, _N_EXAMPLES), n_calls
+        n_questions = _n_questions(service, n_new_items, judges, max_calls)
+        return _estimate_models(judges, n_questions, example_questions(service, N_EXAMPLES))
+
+
+def _n_questions(
+    service: LabellingService, n_new_items: int, annotators: Iterable[str], max_calls: int | None
+) -> int:
+    """Estimate how many questions are left until the goal or the limit of calls is reached.
+
+    Args:
+        n_new_items: number of items that the collection lacks, each of which is asked about once.
+        annotators: names of the judges.
+        max_calls: most calls of each judge, earlier calls included; None: no limit.
+    """
+    n_items = len(service.items) + n_new_items
+    limits = [n_items * (n_items - 1) // 2]  # no pair is asked about twice
+    if service.questions_expected is not None:
+        n_about_new_items = math.ceil(n_new_items / service.session.set_size)
+        limits.append(service.questions_expected + n_about_new_items)
+    if max_calls is not None:
+        calls_left = [max_calls - calls_so_far(service, annotator) for annotator in annotators]
+        limits.append(sum(max(0, n_calls) for n_calls in calls_left))
+    return min(limits)
 
 
 def _estimate_models(
@@ -442,36 +402,15 @@ def _estimate_models(
     Raises:
         SortNetError: if the prompt of a model cannot be used.
     """
-    questions_a_judge = math.ceil(n_questions / len(judges))
-    models = {
-        annotator: judge for annotator, judge in judges.items() if isinstance(judge, LanguageModel)
+    n_of_judge = math.ceil(n_questions / len(judges))
+    runs = {
+        annotator: dry_run(judge, examples, n_of_judge)
+        for annotator, judge in judges.items()
+        if isinstance(judge, LanguageModel)
     }
-    # Make the prompt of every model: a prompt that cannot be used raises an error here.
-    prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
-    calls = {
-        annotator: estimate_calls(model, questions_a_judge, examples)
-        for annotator, model in models.items()
-    }
+    calls = {annotator: run.once for annotator, run in runs.items()}
+    prompts = [run.question for run in runs.values()]
     return SortEstimate(n_questions, calls, prompt=prompts[0] if prompts else None)
-
-
-def _limit_questions(
-    expected: int | None, given_items: GivenItems, max_calls: int | None, n_calls: Sequence[int]
-) -> int:
-    """Limit the expected number of questions by the number of pairs and the judges' calls.
-
-    Args:
-        max_calls: most calls of each judge, earlier calls included; None: no limit.
-        n_calls: number of earlier calls of each judge.
-    """
-    n_items = len(given_items.items)
-    n_pairs = n_items * (n_items - 1) // 2
-    limits = [n_pairs]  # no pair is asked about twice
-    if expected is not None:
-        limits.append(expected)
-    if max_calls is not None:
-        limits.append(sum(max(0, max_calls - n) for n in n_calls))
-    return min(limits)
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
@@ -535,9 +474,3 @@ def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
     check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
     if set_size is not None:
         check_set_size(given_items.items, set_size)
-
-
-def _decide_set_size(collection: Collection, set_size: int | None) -> None:
-    """Store that questions are about `set_size` items from now on; None changes nothing."""
-    if set_size is not None and set_size != collection.study().set_size:
-        collection.decide(Decision("set-size", amount=set_size))

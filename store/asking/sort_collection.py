@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,7 @@ def collection_to_sort(
     store: Store,
     name: str,
     given_items: GivenItems,
-    question: str | None,
-    instructions: str | None,
+    wanted: Mapping[str, Any],
     seed: int,
     progress: Progress,
 ) -> Collection:
@@ -45,7 +44,8 @@ def collection_to_sort(
         store: the store of the collection.
         name: name of the collection.
         given_items: the items that were passed to `sortnet.sort`.
-        question, instructions: texts for the judge; None: the texts of the collection.
+        wanted: the `question`, the `instructions` and the `set_size` of the questions to the judge;
+            None: those of the collection.
         seed: seed of a new collection.
         progress: called with the progress in words.
 
@@ -54,64 +54,52 @@ def collection_to_sort(
             question.
     """
     collection = _add_new_items(store, name, given_items, seed, progress)
-    _store_new_texts(collection, {"question": question, "instructions": instructions})
+    _decide(collection, wanted)
     return collection
 
 
-def copy_collection(url: str | Path | URL, name: str, target: Store) -> None:
-    """Copy a collection with its answers to another store, if the store and the collection exist.
+@contextmanager
+def stored_collection(url: str | Path | URL, name: str) -> Iterator[Collection | None]:
+    """Open a collection to read it in a `with` block; None if it or its store does not exist.
 
     Args:
-        url: file or URL of the store, which is only read.
+        url: file or URL of the store.
         name: name of the collection.
-        target: the store that gets the copy.
     """
-    database = Database(url, write=False)
-    with closing(database):
-        if not database.exists:
-            return
-        with database.transaction() as connection:
-            if not inspect(connection).has_table(CollectionRow.__tablename__):
-                return  # the store is new
+    with closing(Database(url, write=False)) as database:
+        is_new = not database.exists
+        if not is_new:
+            with database.transaction() as connection:
+                is_new = not inspect(connection).has_table(CollectionRow.__tablename__)
+    if is_new:
+        yield None
+        return
     with open_store(url, write=False) as store:
-        if name not in set(store.collections_frame()["name"]):
-            return
-        source = store.collection(name)
-        copy = target.add_items(
-            name,
-            source.items(),
-            seed=source.seed,
-            settings=source.settings,
-            pairs=source.allowed_pairs(),
-        )
-        for annotator in source.annotators():
-            copy.annotator(annotator.name)
-        copy.decide(*source.decisions())
-        copy.append(list(source.judgements()))
+        is_stored = name in set(store.collections_frame()["name"])
+        yield store.collection(name) if is_stored else None
 
 
-def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
-    """Store the judge's question and instructions if they differ from the stored texts.
-
-    Args:
-        texts: {"question": text, "instructions": text}; None or an empty text: keep the stored
-            text.
+def _decide(collection: Collection, wanted: Mapping[str, Any]) -> None:
+    """Store the judge's question, instructions and set size if they differ from the stored ones.
 
     Raises:
         StoreError: if a text differs, and the collection has answers to the stored text.
     """
     study = collection.study()
     decisions: list[Decision] = []
-    for kind, text in texts.items():
-        stored_text = getattr(study, kind)
-        if not text or text == stored_text:
+    for kind, value in wanted.items():
+        stored = getattr(study, kind)
+        if not value or value == stored:
+            continue
+        if kind == "set_size":
+            decisions.append(Decision("set-size", amount=value))
             continue
         if collection.n_judgements:
             raise StoreError(
-                f"collection {collection.name!r} has answers to the {kind} "
-                f"{shown(stored_text)}: {shown(text)} needs another name"
+                f"collection {collection.name!r} has answers to the {kind} {shown(stored)}: "
+                f"{shown(value)} needs another name"
             )
-        decisions.append(Decision(kind, reason=text))
+        decisions.append(Decision(kind, reason=value))
     collection.decide(*decisions)
 
 
@@ -126,7 +114,7 @@ def _add_new_items(
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
         collection = store.collection(name)
-        items = _new_items(collection, items)
+        items = new_items(collection, items)
         if not len(items):
             return collection
     progress("adding the items")
@@ -148,7 +136,7 @@ def _add_new_items(
     )
 
 
-def _new_items(collection: Collection, passed: Items) -> Items:
+def new_items(collection: Collection, passed: Items) -> Items:
     """Return the passed items that a collection lacks.
 
     Raises:

@@ -1,0 +1,313 @@
+"""Ask machines the questions that a labelling service chooses, in turn if there are several."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sortnet.errors import LeaseError, StudyError
+from sortnet.judges.asked_question import AskedQuestion, asked_question
+from sortnet.judges.verdicts import Verdict
+from sortnet.messages import count
+from sortnet.preference import Answer, Judgement, Question
+from sortnet.preference.groups import Groups
+from sortnet.preference.study import Decision
+from store.asking.machine import EndReason, Machine, judgements_of
+from store.collections.leases import Lease
+from store.database.engine import Database
+from store.service.annotators import created_annotator
+from store.service.labelling import LabellingService
+from store.service.sentences import answers_left, why
+
+_MOST_NAMED = 3  # items that a text names
+_ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
+_LEASED_TOGETHER = 5  # questions leased together for a single worker
+
+
+@dataclass
+class ServiceQuestions:
+    """The questions of a labelling service, as `Questions` for machines.
+
+    Attributes:
+        service: chooses and leases the questions, and stores the answers.
+    """
+
+    service: LabellingService
+    _renew_at: float = math.inf  # time of the monotonic clock when leases are renewed
+
+    @property
+    def database(self) -> Database:
+        """The database of the store."""
+        return self.service.collection.database
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of the items."""
+        return self.service.items.ids
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the goal is reached by the last fit."""
+        return self.service.remaining.stop
+
+    @contextmanager
+    def opened(self, annotator: str) -> Iterator[None]:
+        """Create the annotator, who is removed at the end without an answer."""
+        with created_annotator(self.service.collection, annotator):
+            try:
+                yield
+            finally:
+                self.service.release(annotator)
+
+    def begin_turn(self, n_workers: int) -> int:
+        """Let fits run beside several workers, and return how many questions may be open."""
+        self.service.fits_beside = n_workers > 1
+        self._renew_at = time.monotonic() + self.service.lease_seconds / 4
+        if n_workers > 1:
+            return 2 * n_workers
+        # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
+        # together before any of them is answered, which saves transactions.
+        return 1 if self.service.session.quick else _LEASED_TOGETHER
+
+    def answered_items(self, annotator: str) -> set[str]:
+        """Return the ids of the items that the annotator has put in an order with others."""
+        judgements = self.service.judgements()
+        is_order = judgements.is_answer & judgements.by(annotator)
+        items = judgements.items[is_order]
+        return {self.ids[item] for item in np.unique(items).tolist() if item >= 0}
+
+    def next(self, annotator: str, most: int, taken: Collection[str]) -> list[Lease]:
+        """Lease up to `most` questions whose leases are not taken."""
+        # The service returns all unanswered questions of the annotator first. Open and failed
+        # questions are among these, so more leases than `most` are needed.
+        leases = self.service.next(annotator, most + len(taken))
+        return [lease for lease in leases if lease.id not in taken][:most]
+
+    def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
+        """Write a leased question as a worker reads it; `turned` reverses the order of items."""
+        return asked_question_of(self.service, lease, turned=turned)
+
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
+        """Store the verdicts on a leased question, and return False if it has another answer.
+
+        Raises:
+            LeaseError: if the lease is lost, but not while the store's server was away.
+        """
+        service = self.service
+        judgement, *turned = judgements_of(lease, verdicts)
+        mark_model(service, lease.annotator)
+        try:
+            stored = service.answer(lease.id, judgement).judgement
+        except LeaseError:
+            # A server that crashed may have lost the lease.
+            new_leases = self._lease_again(lease) if was_away else []
+            if not new_leases:
+                raise
+            stored = service.answer(new_leases[0].id, judgement).judgement
+        if _choice(stored) != _choice(judgement):
+            return False
+        for of_order in turned:
+            append_once(service, f"{lease.id}-2", of_order)
+        if turned:
+            service.sync()
+        return True
+
+    def _lease_again(self, lease: Lease) -> list[Lease]:
+        """Lease a question whose lease is lost; nothing if it may not be asked any more.
+
+        Another annotator may have a lease on its items, or another process may have retired an item
+        since the question was chosen.
+        """
+        self.service.sync()
+        if not all(map(self.service.session.allows, lease.question.pairs)):
+            return []
+        return self.service.lease(lease.annotator, [lease.question])
+
+    def attend(self, annotator: str) -> None:
+        """Fit the model to the new answers, if there are many, and renew the leases in time."""
+        now = time.monotonic()
+        if now >= self._renew_at:
+            self._renew_at = now + self.service.lease_seconds / 4
+            self.service.held(annotator)
+        self.service.fit_if_due()
+
+    def left(self) -> str:
+        """Describe how many answers are left until the goal is reached."""
+        return answers_left(self.service.remaining)
+
+
+def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
+    """Return a judgement's answer, and its best and worst item if it is about several items."""
+    return judgement.answer, judgement.best, judgement.worst
+
+
+def ask_in_turn(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
+    """Let machines answer in turn, until the goal is reached or none of them can be asked.
+
+    Of several machines a turn has 20 answers, or an equal share of the answers that are left. A
+    judge that fails, has spent its budget or has no question left is not asked again, and the
+    others go on.
+
+    Args:
+        machines: machines that ask the questions of the service.
+        service: the service, which is fitted to all answers at the end.
+        number: number of answers of all machines together; None: until the goal is reached.
+
+    Raises:
+        SortNetError: if a judge cannot be started, or the store stays away.
+        KeyboardInterrupt: at Ctrl-C, after the answers so far are stored.
+    """
+    with ExitStack() as stack:
+        for machine in machines:
+            stack.enter_context(machine.opened())
+        _take_turns(machines, service, number)
+        service.settle()
+
+
+def _take_turns(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
+    """Ask machines in rounds, in each of which every judge that can be asked has a turn."""
+    in_round = [*machines]
+    while in_round:
+        turn = _turn_size(_answers_left(machines, number), len(in_round))
+        for machine in tuple(in_round):
+            n_left = _answers_left(machines, number)
+            if service.remaining.stop:
+                service.settle()  # answers that came in after the goal may take it back
+            if n_left == 0 or service.remaining.stop:
+                return
+            machine.ask(min((n for n in (turn, n_left) if n is not None), default=None))
+            if machine.reason not in (EndReason.NUMBER, EndReason.GOAL):
+                in_round.remove(machine)
+
+
+def _answers_left(machines: Sequence[Machine], number: int | None) -> int | None:
+    """Return how many of `number` answers are still to be given; None if it is None."""
+    return None if number is None else number - sum(machine.answered for machine in machines)
+
+
+def _turn_size(n_left: int | None, n_judges: int) -> int | None:
+    """Choose the number of answers in a turn: 20, or an equal share of those that are left.
+
+    >>> _turn_size(None, 3), _turn_size(10, 3), _turn_size(500, 2), _turn_size(None, 1)
+    (20, 4, 20, None)
+    """
+    if n_judges == 1:
+        return n_left
+    return _ANSWERS_A_TURN if n_left is None else min(_ANSWERS_A_TURN, math.ceil(n_left / n_judges))
+
+
+def why_ended(service: LabellingService, machine: Machine) -> str:
+    """Tell in words, with numbers, why a machine is not asked any more."""
+    reason = machine.reason
+    if machine.fault:
+        return machine.fault
+    if reason is EndReason.BUDGET:
+        return machine.judge.why_no_more()
+    if reason is not EndReason.NOTHING_LEFT:
+        return why(service.remaining)
+    why_none = service.why_nothing_left(machine.annotator)
+    if machine.failed:
+        why_none = f"{why_none}, but for {machine.failed} that failed"
+    left_out = machine.judge.record.left_out
+    if left_out:
+        why_none = f"{why_none}, but for those about {_names(left_out)}"
+    return why_none
+
+
+def _names(items: Collection[str]) -> str:
+    """Name some items in a text; of many items only the number."""
+    if len(items) > _MOST_NAMED:
+        return count(len(items), "item")
+    return " and ".join(f"item {item!r}" for item in sorted(items))
+
+
+def asked_question_of(
+    service: LabellingService, lease: Lease, *, turned: bool = False
+) -> AskedQuestion:
+    """Write a leased question as a judge reads it; `turned` reverses the order of the items."""
+    study = service.study
+    question = lease.question.turned if turned else lease.question
+    return asked_question(
+        service.items,
+        question.left,
+        question.right,
+        id=lease.id,
+        question=study.question,
+        instructions=study.instructions,
+        criterion=service.collection.criterion,
+        further=question.items[2:],
+        worst=study.worst,
+    )
+
+
+def mark_model(service: LabellingService, annotator: str) -> None:
+    """Decide that a new annotator is a model, and how the fit uses the model's probabilities.
+
+    Each probability counts as a measurement of the score difference of two items. Earlier decisions
+    about the annotator stay, and nothing is decided about an annotator who has answered.
+    """
+    if service.session.answered(annotator):
+        return
+    decisions = []
+    if annotator not in service.study.models:
+        decisions.append(Decision("model", annotator))
+    if annotator not in service.study.probabilities:
+        decisions.append(Decision("p-measurement", annotator))
+    if decisions:
+        with suppress(StudyError):  # another process has marked the annotator meanwhile
+            service.collection.decide(*decisions)
+        service.sync()
+
+
+def append_once(service: LabellingService, name: str, judgement: Judgement) -> bool:
+    """Store an answer that has no lease, and return whether it is new.
+
+    Args:
+        name: name of the question and its order, which keeps the answer from being stored twice.
+    """
+    collection = service.collection
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return bool(collection.append([replace(judgement, at=collection.clock())], ids=[digest]))
+
+
+def calls_so_far(service: LabellingService, annotator: str) -> int:
+    """Count the calls that a judge's answers in the collection took.
+
+    An answer without a stored number of calls counts as one call.
+    """
+    judgements = service.judgements()
+    if annotator not in judgements.annotators:
+        return 0
+    facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
+    return sum(about.get("calls", 1) if isinstance(about, dict) else 1 for about in facts)
+
+
+def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
+    """Make n example questions that a judge could be asked.
+
+    The first example is about the first items of a group, the other examples are about random
+    items. An example has as many items as the study's questions, or all items of a smaller group.
+
+    Args:
+        service: the service of a collection with items to compare.
+        n: number of examples, 1 at least.
+    """
+    groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
+    set_size = service.study.set_size
+    rng = np.random.default_rng(0)
+    sets = [next(members[:set_size] for members in groups.members if len(members) > 1).tolist()]
+    for pair in np.stack(groups.draw(rng, n - 1), axis=1).tolist():
+        members = rng.permutation(groups.members[groups.of[pair[0]]]).tolist()
+        further = [item for item in members if item not in pair]
+        sets.append(pair + further[: set_size - 2])
+    return [
+        asked_question_of(service, Lease("example", Question(tuple(items), "random", 1.0), "", 0.0))
+        for items in sets
+    ]
