@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 ANSWERS = ROOT / "docs/how-to/answers.md"
-OWN_DATA = ROOT / "docs/how-to/own-data.md"
+IN_PYTHON = ROOT / "docs/how-to/use-in-python.md"
 MACHINES = ROOT / "docs/how-to/machines.md"
 COMMANDS = dict(walk())
 
@@ -131,7 +131,7 @@ def test_every_example_that_is_not_run_is_still_there():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES_RUN if page not in (TUTORIAL, OWN_DATA, MACHINES, ANSWERS)],
+    [page for page in PAGES_RUN if page not in (TUTORIAL, IN_PYTHON, MACHINES, ANSWERS)],
     ids=id_of,
 )
 def test_the_commands_of_a_page_run(page, home, quick_training, request):
@@ -209,7 +209,7 @@ def test_the_page_of_answers_runs_and_finds_the_annotator_who_tosses_coins(home,
 
 @pytest.mark.slow
 def test_the_example_with_stars_learns(home, quick_training):
-    names = run_page(OWN_DATA)
+    names = run_page(IN_PYTHON)
     chosen_by, model = names["chosen_by"], names["model"]
     assert chosen_by.grades.min() == 1
     assert model.config.quality == "ndcg@10" and model.info["iteration"] > 0
