@@ -6,12 +6,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from cli.console import DEFAULT_WIDTH, width
-from cli.printing.columns import fact_lines, feature_groups, listed_names
+from cli.printing.columns import fact_lines
 from cli.printing.results import Column, Result, Step, Table
 from sortnet.items import Columns, Items, readable_names
 from sortnet.items.base import words_of
 from sortnet.items.item_groups import note_on_lone_groups
 from sortnet.messages import count, cut, printable
+from sortnet.tables.column_groups import feature_groups, listed_names
 from store.service.named_item import item_facts
 
 if TYPE_CHECKING:

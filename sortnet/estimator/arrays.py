@@ -18,6 +18,7 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.table_documents import NameRule, documents_of, with_described
 from sortnet.rankers.base import Ranker
+from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
 from sortnet.tables.roles import (
     Columns,
@@ -73,6 +74,7 @@ class Features:
         is_of_table: whether the command line trained the model. The columns of a frame are then
             found by their names, in any order.
         unused: the columns that have values and from which no feature is made.
+        sentence: what was made of the columns; empty for a ranker from a folder.
         dates: the features that are dates in the frame of `fit`.
     """
 
@@ -82,6 +84,7 @@ class Features:
     describer: Describer | None = field(default=None, compare=False)
     is_of_table: bool = False
     unused: tuple[str, ...] = field(default=(), compare=False)
+    sentence: str = field(default="", compare=False)
     dates: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -138,7 +141,10 @@ class Features:
                 describer = None
         features = cls(columns, names, ordered, describer, dates=roles.dates)
 
-        return replace(features, unused=features._unused_columns(rows, roles)), matrix
+        unused = features._unused_columns(rows, roles)
+        made = () if describer is None else describer.made
+        sentence = columns_sentence(replace(roles, ignored=unused), made)
+        return replace(features, unused=unused, sentence=sentence), matrix
 
     def _unused_columns(self, rows: Rows, roles: Columns) -> tuple[str, ...]:
         """List the columns from which no feature is made, without ids and empty columns.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -83,7 +84,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tune: whether to choose settings by RankQuality on the validation part before the fit. True:
             from the grids of the ranker; {parameter: values to try}: from this grid; see
             `sortnet.rankers.tuning.tune`.
-        verbose: 1: write a line for each iteration to stderr; 0: write nothing.
+        verbose: 1: write what was made of the columns of a frame, and a line for each iteration, to
+            stderr; 0: write nothing.
         n_jobs: threads of fitting and predicting, for the whole process; -1: all cores; None: the
             number stays as it is, by default all cores.
         settings: every other setting of `sortnet.config.Config` and of its training, by its name
@@ -101,7 +103,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             are the parts of `eval_set` (`valid_0`, ...) or the held-out queries, and the measures
             are RankQuality and `eval_metric`.
         feature_importances_: share of each column in the margins; the sum is 1.
-        features_: the rule by which columns of a DataFrame become features; None for an array.
+        features_: the rule by which columns of a DataFrame become features, with a `sentence` that
+            tells what was made of them; None for an array.
         n_features_in_: the number of columns of X.
         feature_names_in_: the names of the columns of X, if X has names.
         one_query_: whether all rows were one query because `qid` and `group` were left out.
@@ -1009,6 +1012,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.features_, matrix = Features.fit_apply(
             X, source, id=self.id, query=query, deviations=deviations
         )
+        if self.verbose > 0:
+            print(f"{source}: {self.features_.sentence}", file=sys.stderr)
         if self.features_.unused:
             warnings.warn(
                 f"{source}: no features are made of {listed(map(shown, self.features_.unused))}: "

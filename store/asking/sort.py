@@ -36,6 +36,7 @@ from sortnet.judges.limits import check_whole_number
 from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
+from sortnet.tables.column_groups import columns_sentence
 from store.asking.machine import EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
     ServiceQuestions,
@@ -235,7 +236,15 @@ def _ask_and_rank(
         skipped={machine.annotator: dict(machine.skipped) for machine in machines},
         seed=seed,
         goal=goal,
+        columns=_columns_sentence(service, given_items),
     )
+
+
+def _columns_sentence(service: LabellingService, given_items: GivenItems) -> str:
+    """Tell what was made of the columns of the items; empty if they have none."""
+    if given_items.roles is None:
+        return ""
+    return columns_sentence(given_items.roles, service.items.feature_names)
 
 
 def _raise_failure(service: LabellingService, machine: Machine, *, is_temporary: bool) -> None:

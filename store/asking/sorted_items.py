@@ -50,6 +50,7 @@ class SortedItems:
         skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
+        columns: what was made of the columns of the items, in words; empty if they have none.
     """
 
     frame: pd.DataFrame
@@ -65,6 +66,7 @@ class SortedItems:
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
+    columns: str = ""
 
     @property
     def items(self) -> list[Any]:
