@@ -31,7 +31,7 @@ from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
-from sortnet.files import shown
+from sortnet.files import note, shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Empty, Gain, Metric, evaluate
 from sortnet.rankers.base import Ranker
@@ -485,14 +485,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             config = self._tune_settings(train, vali, config)
             model = fit_ranker(train, vali, config, **fit_arguments)
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
-        self._warn_of_near_features(vali, model)
+        self._note_near_features(vali, model)
         # `feature_importances_` computes the shares from the sample at its first use.
         self._sample = some_queries(vali)
         self._shares = None
         self._set_fitted(model, history)
 
-    def _warn_of_near_features(self, vali: Queries, model: Ranker) -> None:
-        """Warn of each column of a frame that alone orders documents nearly as well as the model.
+    def _note_near_features(self, vali: Queries, model: Ranker) -> None:
+        """Log a note of each column of a frame that alone orders nearly as well as the model.
 
         Args:
             vali: the queries that chose epoch and iteration.
@@ -504,11 +504,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         quality = float(model.info["quality"])
         for feature, alone in features_near_model(vali, quality, config.quality_of).items():
             column = self.features_.column_of(self.features_.names[feature])
-            warnings.warn(
+            note(
+                vali.source,
                 f"the column {shown(column)} alone orders documents nearly as well as the model "
                 f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
                 "grade, leave it out",
-                stacklevel=4,
             )
 
     def _arguments_of_loop(
