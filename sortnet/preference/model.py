@@ -1,23 +1,25 @@
 """The model of answers: scores with a Gaussian prior, and Luce's choices by annotators.
 
     s = Phi w + u            w ~ N(0, share t / d), u ~ N(0, (1 - share) t)
-    z = 1.7 c s + b place    place is 1/2 for the first place, -1/2 for the last
-    P(best is i)  = exp(z_i) / sum exp(z_k)      over all items in question
-    P(worst is i) = exp(-z_i) / sum exp(-z_k)    over the items that are left
+    z = 1.7 c s + b place    place falls evenly from 1/2 for the first place to -1/2 for the last
+    P(best is i)  = exp(z_i) / sum exp(z_k)      over all items that are shown
+    P(worst is i) = exp(-z_i) / sum exp(-z_k)    over the items shown, without the best
 
-c is an annotator's reliability, b the bias to the first place in log odds, N(0, 1) once the answers
-have earned it and 0 before. An answer about two items may be a tie, which has the odds
-nu exp((z_1 + z_2) / 2) beside the two choices (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A
-probability that is a measurement says
+c is an annotator's reliability, b the bias to the first place in log odds: N(0, 1) for annotators
+whose answers show one, as `sortnet.preference.hyperparameters` decides, and 0 for all others. An
+answer about two items may be a tie, which has the weight nu exp((z_1 + z_2) / 2) beside exp(z_1)
+and exp(z_2) (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A probability p that item 1 is better may
+count as a measurement of the difference of the scores:
 
     probit(p) = g (c (s_1 - s_2) + b / 1.7 + noise),     noise ~ N(0, 1)
 
 The known answer to a gold pair has c = 3 and b = 0. The unit of a score is the standard deviation
 of the noise that an average annotator, c = 1, has about the difference of two scores.
 
-Newton's method finds the most probable s, b and nu; Laplace's approximation around them, given b
-and nu, is the posterior of the scores. The hyperparameters t, share, c, g, and whether a bias is
-earned, are given here: `sortnet.preference.hyperparameters` chooses them.
+Newton's steps, taken separately for s, for each b and for log nu, find their joint mode. The
+posterior of the scores is Laplace's approximation around it, with b and nu held at the mode. The
+hyperparameters t, share, c, g, and who has a bias, are inputs: `sortnet.preference.hyperparameters`
+chooses them.
 
 In shapes, m is the number of choices, k of places, e of edges, the pairs of items of all choices.
 """
@@ -55,11 +57,11 @@ class Annotators:
     Attributes:
         reliability: (a,) c, 1 for the average annotator.
         low, high: (a,) the 90 % posterior interval of c, for reports.
-        bias: (a,) b, in log odds; 0 until the answers earn a bias.
-        biased: (a,) whether the answers have earned a bias.
-        scale: (a,) g, in probits per unit of a score; it matters only for measurements.
-        in_words: (a,) whether measurements count only as choices of the likelier item, because
-            these predict left-out answers better.
+        bias: (a,) b, in log odds.
+        biased: (a,) whether the annotator has a bias; b is 0 for all others.
+        scale: (a,) g, in probits per unit of c (s_1 - s_2); it matters only for measurements.
+        in_words: (a,) whether the annotator's measurements are reduced to choices of the likelier
+            item, because choices predict left-out answers better. Not used in this module.
     """
 
     reliability: F64
@@ -126,7 +128,8 @@ class Prior:
         columns: the features Phi.
         variance: t, the variance of a score, in the mean of all items.
         share: the share of the variance that the features explain, below 1.
-        tie_odds: nu, the odds of a tie of equal items; 0 if nobody answers with a tie.
+        tie_odds: nu, P(tie) / P(item 1 is better) for equal items and b = 0; 0 if no answer is a
+            tie.
     """
 
     columns: Columns
@@ -192,7 +195,7 @@ def choice_odds(z: F64, is_empty: Bool, nu: F64 | float) -> _Odds:
     Args:
         z: (..., m, k) the logarithm of the odds of each place; any value in an empty place.
         is_empty: (m, k) whether there is no item in a place.
-        nu: (m,) the odds of a tie of equal items; 0 where the choice cannot be a tie.
+        nu: (m,) `Prior.tie_odds`; 0 where the choice cannot be a tie.
     """
     highest = np.where(is_empty, _NO_ODDS, z).max(axis=-1)
     odds = np.where(is_empty, 0.0, np.exp(np.minimum(z - highest[..., None], 0.0)))
@@ -281,8 +284,8 @@ class Mode:
         scores: (n,) the scores.
         annotators: the annotators with their most probable biases.
         prior: the prior with the most probable odds of a tie.
-        at: the likelihood, to the precision of the search, at the scores.
-        factor: (n, n) the lower Cholesky factor of the precision of the scores.
+        at: the likelihood before the last step, which was as short as the search allows.
+        factor: (n, n) the lower Cholesky factor of the precision of the scores, before that step.
         evidence: the logarithm of the evidence, given the biases and the odds of a tie.
     """
 
@@ -315,17 +318,17 @@ def find_mode(
         prior: the prior.
         annotators: the annotators, with the biases where the search starts.
         start: (n,) the scores where the search starts; zeros if None.
-        close: the longest step after which the search ends.
+        close: the search ends once no score or bias has moved farther; after 50 steps at last.
 
     Cost: O(n^3) for each of about six steps.
     """
     n = len(prior.columns)
     Q, log_det = prior.precision()
     s = np.zeros(n) if start is None else start.copy()
-    may_tie = bool(answers.tied.any())
+    has_ties = bool(answers.tied.any())
     log_nu = np.log(prior.tie_odds) if prior.tie_odds else _LOG_TIE
     for _ in range(_STEPS):
-        nu = float(np.exp(log_nu)) if may_tie else 0.0
+        nu = float(np.exp(log_nu)) if has_ties else 0.0
         at = likelihood(answers, s, annotators, nu)
         P: F64 = laplacian(answers, at.weight, n) + Q
         factor: F64 = np.asarray(np.linalg.cholesky(P), np.float64)
@@ -334,7 +337,7 @@ def find_mode(
         s += step * min(1.0, _LONGEST_STEP / max(longest, _CLOSE))
         bias_step = bias_steps(answers, at, annotators)
         annotators = replace(annotators, bias=annotators.bias + bias_step)
-        if may_tie:
+        if has_ties:
             log_nu += tie_step(at.ties, log_nu)
         if max(longest, float(np.abs(bias_step).max(initial=0.0))) < close:
             break
@@ -405,7 +408,7 @@ class Posterior:
 
     @property
     def tie_threshold(self) -> float:
-        """The difference of scores below which a tie is the likeliest answer, if c is 1."""
+        """The absolute difference of scores below which a tie is likeliest, if c is 1 and b is 0."""
         if self.prior.tie_odds <= 1:
             return 0.0
         return 2 * float(np.log(self.prior.tie_odds)) / SHARPNESS
@@ -423,8 +426,8 @@ class Posterior:
     def p_first(self, i: I64, j: I64, c: F64 | float = 1.0, b: F64 | float = 0.0) -> F64:
         """Predict the probability that i is named better than j, given that the answer is no tie.
 
-        The logistic function of z is averaged over the Gaussian z by the usual correction of its
-        slope, z / sqrt(1 + pi variance / 8).
+        The mean of the logistic function over the Gaussian z is approximated by the logistic
+        function of mean(z) / sqrt(1 + pi / 8 var(z)), with var(z) = (1.7 c)^2 var(s_i - s_j).
 
         Args:
             i, j: (m,) the items in the first and in the second place.
