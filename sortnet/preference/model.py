@@ -408,7 +408,7 @@ class Posterior:
 
     @property
     def tie_threshold(self) -> float:
-        """The absolute difference of scores below which a tie is likeliest, if c is 1 and b is 0."""
+        """The least absolute difference of scores at which no tie is likeliest, if c = 1, b = 0."""
         if self.prior.tie_odds <= 1:
             return 0.0
         return 2 * float(np.log(self.prior.tie_odds)) / SHARPNESS
