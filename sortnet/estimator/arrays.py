@@ -388,12 +388,11 @@ def deviations_of(
     return deviations_in_queries(grades, qid)
 
 
-def wins_less_losses(better: NDArray[Any], worse: NDArray[Any], X: Any) -> F64 | None:
-    """Count the pairs in which each row is better, less those in which it is worse, (n,).
+def wins_less_losses(better: NDArray[Any], worse: NDArray[Any], n: int) -> F64 | None:
+    """Count the pairs in which each of n rows is better, less those in which it is worse, (n,).
 
     None if a number of a row is impossible, which is refused later.
     """
-    n = np.shape(X)[0]
     numbers = np.concatenate((better, worse))
     if not len(numbers) or numbers.min() < 0 or numbers.max() >= n:
         return None

@@ -446,9 +446,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             )
         better_rows = rows[:, 0]
         worse_rows = rows[:, 1]
-        deviations = arrays.wins_less_losses(better_rows, worse_rows, X) if reset else None
+        deviations = None
+        table = arrays.as_table(X)
+        if reset and hasattr(table, "columns"):
+            deviations = arrays.wins_less_losses(better_rows, worse_rows, len(table))
         queries = self._queries(
-            X, None, qid, group, reset=reset, initial=initial, deviations=deviations
+            table, None, qid, group, reset=reset, initial=initial, deviations=deviations
         )
         return queries.with_judgements(better_rows, worse_rows, soft=soft, weight=weight)
 
@@ -871,7 +874,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self.one_query_ = has_no_queries
             self.features_ = None if initial is None else initial.features_
         is_new = reset and initial is None
-        if is_new and deviations is None:
+        is_frame = hasattr(table, "columns")
+        if is_new and is_frame and deviations is None:
             deviations = arrays.deviations_of(y, qid, group, len(table))
         matrix, grades = self._check_values(table, y, is_new, source, deviations)
         features = self.features_
@@ -892,7 +896,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             dates=() if features is None else features.dates,
             origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
         )
-        is_frame = hasattr(table, "columns")
         if not is_frame:
             return queries
         describer = None if features is None else features.describer
