@@ -26,7 +26,6 @@ SURFACE = (
 )
 
 MOST_TERMS = 300  # words and pairs of words, at most
-_MOST_UNGRADED = 100  # words that are chosen without grades, at most
 _LEAST_TERMS, _TEXTS_A_TERM = 20, 20  # a word for each 20 texts, but 20 words at least
 _MOST_FITTED = 20_000  # texts by which words are chosen, at most
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.6  # shares of the texts that have a word
@@ -257,11 +256,13 @@ class Words:
 
     @classmethod
     def fit(cls, texts: Sequence[str | None], deviations: F64 | None = None) -> Words:
-        """Choose one term for each 20 texts, but at least 20, and at most 300.
+        """Choose the terms that are features.
 
         With deviations of grades the terms are chosen whose presence is most correlated with the
-        grade within the queries. Otherwise they are the terms in 2 % to 60 % of the texts whose
-        presence varies most, at most 100. Of more than 20,000 texts, evenly spaced ones choose.
+        grade within the queries: one for each 20 texts, but at least 20, and at most 300. Without
+        grades they are the 20 terms in 2 % to 60 % of the texts whose presence varies most: more
+        features take more answers until they tell something. Of more than 20,000 texts, evenly
+        spaced ones choose.
 
         Args:
             texts: (n,) texts; None for a text that is missing.
@@ -295,8 +296,9 @@ class Words:
             for terms_of_text, deviation in zip(terms_of_texts, deviations[::step], strict=True):
                 sums[[number[term] for term in terms_of_text if term in number]] += deviation
             gain = sums**2 / variance
-        limit = _MOST_UNGRADED if deviations is None else MOST_TERMS
-        n_chosen = min(limit, max(_LEAST_TERMS, n // _TEXTS_A_TERM))
+        n_chosen = _LEAST_TERMS
+        if deviations is not None:
+            n_chosen = min(MOST_TERMS, max(_LEAST_TERMS, n // _TEXTS_A_TERM))
         chosen = np.sort(np.argsort(-gain, kind="stable")[:n_chosen])
         return cls(tuple(terms[k] for k in chosen), idf[chosen].astype(np.float32))
 
