@@ -291,7 +291,8 @@ def test_the_readme_s_tour_of_people_tells_items_by_texts_whatever_the_threads(
     with at_home(tmp_path):
         with threadpool_limits(1):
             for line in typed[:-1]:
-                run(line)
+                # After a few answers no pair may be wrong that the report could show.
+                run(line, short=not line.startswith("sortnet label"))
         with threadpool_limits(2):
             run("sortnet train --resume --out judged")
             run(f"{typed[-1]} --output report.html")
