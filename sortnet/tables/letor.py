@@ -366,11 +366,13 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
             while text := characters.read(BLOCK_BYTES):
                 text += characters.readline(_LONGEST_LINE)
                 lines = text.encode("latin-1" if is_utf8 else "utf-8")
+                del text  # memory may be short, so no block is in memory twice
                 next_line = line + lines.count(b"\n")
-                if len(text) >= _LONGEST_LINE and not text.endswith("\n"):
+                if len(lines) >= _LONGEST_LINE and not lines.endswith(b"\n"):
                     fault = f"is longer than {_LONGEST_LINE >> 20} MB"
                     raise DataError(f"{path}, line {next_line}: {fault}")
                 yield line, lines
+                del lines
                 line = next_line
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
@@ -414,7 +416,7 @@ class _Block:
         columns = np.empty(most_entries, np.int32)
         starts = np.empty(most_entries, np.int32)
         values = np.empty(most_entries)
-        spans = np.zeros((3, 2, most_entries), np.int32)
+        spans = np.zeros((3, 2, self.lines.count(b"\n")), np.int32)
         limit = min(self.n_features or MAX_FEATURES, MAX_FEATURES)
         n_entries, n_docs, fault, position = _parse(
             buf, limit, self.first_index, columns, starts, values, spans
