@@ -42,18 +42,20 @@ _LARGEST_GRADE = np.iinfo(np.int32).max
 _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)|[+-]?(?i:inf(inity)?)")
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
+_TOKEN = re.compile(rb"[^\s#]*")
 _INFINITE = 2.0**128 - 2.0**103  # numbers from this one on are infinite in float32
 
 # Codes of the faults at which the parser stops, and their messages.
 _NO_FAULT, _NO_QID, _NOT_A_PAIR, _INDEX_ZERO, _INDEX_TWICE, _INDEX_BEYOND = range(6)
 _FAULTS = {
-    _NO_QID: "no qid:... after the grade: {}",
-    _NOT_A_PAIR: "{} is not index:value",
-    _INDEX_ZERO: "feature indexes count from 1, here is {}",
-    _INDEX_TWICE: "a feature is given twice: {}",
+    _NO_QID: "no qid:... after the grade: {text}",
+    _NOT_A_PAIR: "{text} is not index:value",
+    _INDEX_ZERO: "feature indexes count from 1, here is {text}",
+    _INDEX_TWICE: "a feature is given twice: {text}",
+    _INDEX_BEYOND: "a feature index is beyond {most}: {text}",
 }
 
-# The kind of each byte, one bit each.
+# The kind of each byte; each kind has its bit, so that a sum of bits stands for several kinds.
 _BLANK, _NEWLINE, _HASH, _LETTER = 1, 2, 4, 8
 _KINDS = np.full(256, _LETTER, np.uint8)
 _KINDS[list(b" \t\v\f\r")] = _BLANK
@@ -66,7 +68,7 @@ _QID_KEY, _DOCID_KEY, _NULL, _NAN = (
 )
 _QID, _DOCID, _WORD = range(3)  # numbers of the names of a document, see `_parse`
 
-_MOST_POWER = 60
+_MOST_POWER = 60  # numbers with larger powers of ten are rare, so Python reads them
 _POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
 _MOST_MANTISSA = 10**17  # a mantissa below this has room for another digit in int64
 _RELATIVE_ERROR = 2.0**-49  # upper bound on the relative error of three roundings
@@ -178,7 +180,7 @@ def _has(buf: U8, p: int, word: U8, ignored: int) -> bool:
 def _parse_digits(buf: U8, p: int, number: int) -> tuple[int, int]:
     """Append the digits at p to a whole number; return the number and the end of the digits.
 
-    A number that would have more than 18 digits becomes any other number from 10^17 on.
+    Digits for which a number from 10^17 on has no room are left out.
     """
     while True:
         digit = int(buf[p]) - _ZERO
@@ -257,7 +259,7 @@ def _parse(
     starts: I32,
     values: F64,
     spans: I32,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Parse lines up to the first fault; write the entries and the names of their documents.
 
     A line that is blank or only a comment has no document. The first entry of a document is its
@@ -270,23 +272,23 @@ def _parse(
         first_index: the number from which the text counts the features, 0 or 1.
         columns, starts, values: (most_entries,) column, position and value of each entry. The
             column of a grade is 0, that of a feature its index, counted from 1.
-        spans: (3, 2, most_docs) zeros, which become the starts and the ends of the names of the
-            queries, of the document ids, and of the first words of the comments. The name of a
-            query stays empty if the document before has the same.
+        spans: (3, 2, most_docs) the starts and the ends of the names of the queries, of the
+            document ids, and of the first words of the comments.
 
     Returns:
-        The number of entries, the number of documents, the code of the fault and its position.
+        The number of entries, the number of documents, the code of the fault, and start and end of
+        the text with the fault.
     """
     last_document = np.zeros(limit + 1, np.int32)  # with each index; documents count from 1
     n_entries = 0
     n_docs = 0
-    qid = buf[:0]
     p = 0
     while p < len(buf):
         p = _find(buf, p, ~_BLANK)
         if _KINDS[buf[p]] == _LETTER:
+            begin = p
             columns[n_entries] = 0
-            starts[n_entries] = p
+            starts[n_entries] = begin
             grade, p = _parse_number(buf, p)
             is_grade = 0 <= grade <= _LARGEST_GRADE and grade == np.floor(grade)
             values[n_entries] = grade if is_grade else np.inf
@@ -296,11 +298,9 @@ def _parse(
             start = p + len(_QID_KEY)
             end = _find(buf, p, ~_LETTER)
             if end <= start or not _has(buf, p, _QID_KEY, 0):
-                return n_entries, n_docs, _NO_QID, p
-            if end - start != len(qid) or not _has(buf, start, qid, 0):
-                qid = buf[start:end]
-                spans[_QID, 0, n_docs] = start
-                spans[_QID, 1, n_docs] = end
+                return n_entries, n_docs, _NO_QID, begin, end
+            spans[_QID, 0, n_docs] = start
+            spans[_QID, 1, n_docs] = end
             n_docs += 1
 
             p = _find(buf, end, ~_BLANK)
@@ -317,7 +317,7 @@ def _parse(
                 elif last_document[column] == n_docs:
                     fault = _INDEX_TWICE
                 if fault:
-                    return n_entries, n_docs, fault, p
+                    return n_entries, n_docs, fault, p, _find(buf, p, ~_LETTER)
                 last_document[column] = n_docs
                 columns[n_entries] = column
                 starts[n_entries] = colon + 1
@@ -331,7 +331,7 @@ def _parse(
             p = _find(buf, p, _NEWLINE | _BLANK)
             spans[_WORD, 1, n_docs - 1] = p
         p = _find(buf, p, _NEWLINE) + 1
-    return n_entries, n_docs, _NO_FAULT, p
+    return n_entries, n_docs, _NO_FAULT, p, p
 
 
 @compiled()
@@ -359,9 +359,9 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
     encoding = encoding_of(start)
     is_utf8 = encoding == "utf-8-sig"
-    # Bytes in UTF-8 stay as they are, since Latin-1 has a character for each byte.
     line = 1
     try:
+        # Bytes in UTF-8 stay as they are, since Latin-1 has a character for each byte.
         with io.TextIOWrapper(file, "latin-1" if is_utf8 else encoding) as characters:
             while text := characters.read(BLOCK_BYTES):
                 text += characters.readline(_LONGEST_LINE)
@@ -385,18 +385,19 @@ class _Block:
     Attributes:
         path: the file, for messages.
         first_line: number of the first line in the file.
-        lines: the text of the lines. Each line ends with a newline.
-        is_unfinished: whether the last line lacks its newline in the file, which may be cut.
+        lines: the text of the lines. Each line ends with a newline, but the last line of the file
+            may lack its newline.
         first_index: the number from which features are counted, 0 or 1.
-        n_features: the largest number of features allowed; None for the largest of all.
+        limit: the largest feature index allowed, counted from 1.
+        most: a text about the limit, for messages.
     """
 
     path: Path
     first_line: int
     lines: bytes
-    is_unfinished: bool
     first_index: int
-    n_features: int | None
+    limit: int
+    most: str
 
     def parse(self) -> tuple[I32, F64, I32]:
         """Parse the lines by the compiled parser, and by Python where that is not sure.
@@ -410,23 +411,24 @@ class _Block:
         zero = self.lines.find(b"\0")
         if zero >= 0:
             raise DataError(f"{self.place(zero)}: has a zero byte, so this is no text file")
-        buf = np.frombuffer(self.lines, np.uint8)
+        buf = np.frombuffer(self.lines + b"\n", np.uint8)
         # Each feature has a colon, and each grade with a qid, and only one grade may lack its qid.
         most_entries = int(np.count_nonzero(buf == _COLON)) + 1
         columns = np.empty(most_entries, np.int32)
         starts = np.empty(most_entries, np.int32)
         values = np.empty(most_entries)
-        spans = np.zeros((3, 2, self.lines.count(b"\n")), np.int32)
-        limit = min(self.n_features or MAX_FEATURES, MAX_FEATURES)
-        n_entries, n_docs, fault, position = _parse(
-            buf, limit, self.first_index, columns, starts, values, spans
+        spans = np.empty((3, 2, self.lines.count(b"\n") + 1), np.int32)
+        n_entries, n_docs, fault, start, end = _parse(
+            buf, self.limit, self.first_index, columns, starts, values, spans
         )
         columns = columns[:n_entries]
         values = values[:n_entries]
         for entry in np.flatnonzero(np.isinf(values)).tolist():
             values[entry] = self._value(int(columns[entry]), int(starts[entry]))
         if fault:
-            raise self._fault_of_code(fault, position)
+            text = _shown(self.lines[start:end])
+            message = _FAULTS[fault].format(text=text, most=self.most)
+            raise self.fault(start, message, IndexZero if fault == _INDEX_ZERO else DataError)
         return columns, values, spans[..., :n_docs]
 
     def place(self, position: int) -> str:
@@ -436,31 +438,13 @@ class _Block:
 
     def may_be_cut(self, position: int) -> bool:
         """Whether the line at a position lacks its newline in the file."""
-        return self.is_unfinished and self.lines.find(b"\n", position) == len(self.lines) - 1
+        return self.lines.find(b"\n", position) < 0
 
-    def fault(self, position: int, message: str) -> DataError:
+    def fault(self, position: int, message: str, kind: type[DataError] = DataError) -> DataError:
         """Make the error about the line at a position in the block."""
         if self.may_be_cut(position):
             message += ": the file ends in the middle of this line"
-        return DataError(f"{self.place(position)}: {message}")
-
-    def _fault_of_code(self, code: int, position: int) -> DataError:
-        """Make the error for a code of a fault and the position of the faulty token."""
-        start = position
-        if code == _NO_QID:
-            start = self.lines.rfind(b"\n", 0, position) + 1
-        most = f"the largest a file may have, {MAX_FEATURES}"
-        if self.n_features is not None:
-            most = f"the {self.n_features} features expected"
-        message = _FAULTS.get(code, f"a feature index is beyond {most}: {{}}")
-        text = _shown(self.lines[start:position] + self._token(position))
-        fault = self.fault(position, message.format(text))
-        return IndexZero(str(fault)) if code == _INDEX_ZERO else fault
-
-    def _token(self, start: int) -> bytes:
-        """Return the token at a position; it may be empty."""
-        end = _find(np.frombuffer(self.lines, np.uint8), start, ~_LETTER)
-        return self.lines[start:end]
+        return kind(f"{self.place(position)}: {message}")
 
     def _value(self, column: int, start: int) -> float:
         """Convert an entry that the parser could not convert, given its column and position.
@@ -468,7 +452,8 @@ class _Block:
         Raises:
             DataError: if the entry is no grade, or no number that is finite in float32.
         """
-        token = self._token(start)
+        match = _TOKEN.match(self.lines, start)
+        token = match[0] if match else b""
         feature = f"feature {column - 1 + self.first_index}"
         if not token:
             raise self.fault(start, f"{feature} has no value")
@@ -498,22 +483,21 @@ class _Block:
         except UnicodeDecodeError:
             raise self.fault(start, f"the name {name!r} is not UTF-8") from None
 
-    def names(self, spans: I32) -> _Names | None:
+    def names(self, spans: I32) -> _Names:
         """Read names from their starts and ends (2, n_docs), as bytes if the text is ASCII.
 
-        The result is None if all names are empty.
+        Raises:
+            DataError: if a name is too long or is not UTF-8.
         """
         starts, ends = spans
         longest = int((ends - starts).max())
-        if longest == 0:
-            return None
         if longest > _LONGEST_NAME or not self.lines.isascii():
             return np.array([self.name(start, end) for start, end in spans.T.tolist()])
         buf = np.frombuffer(self.lines, np.uint8)
-        letters = np.empty((len(starts), longest), np.uint8)
+        letters = np.zeros((len(starts), max(longest, 1)), np.uint8)
         for k in range(longest):
-            letters[:, k] = buf[np.minimum(starts + k, ends)] * (starts + k < ends)
-        return letters.view(f"S{longest}").ravel()
+            letters[:, k] = buf[np.minimum(starts + k, ends - 1)] * (starts + k < ends)
+        return letters.view(f"S{letters.shape[1]}").ravel()
 
 
 def _shown(text: bytes) -> str:
@@ -536,6 +520,8 @@ class _Documents:
         words: for each block with comments, its first document and the first words; empty if there
             are document ids.
         number_of_qid: {name of a query: its number}, in the order in which queries appear.
+        limit: the largest feature index allowed, counted from 1.
+        most: a text about the limit, for messages.
         widths: for each file with documents, the file, the least number of features in a line, and
             the largest index of a feature.
         unfinished: file and line of each last line that lacks its newline.
@@ -552,6 +538,11 @@ class _Documents:
         self.source = source
         self.n_features = n_features
         self.first_index = first_index
+        self.limit = MAX_FEATURES
+        self.most = f"the largest a file may have, {MAX_FEATURES}"
+        if n_features is not None:
+            self.limit = min(n_features, MAX_FEATURES)
+            self.most = f"the {n_features} features expected"
         self.table = GrowingTable(source, n_features or 0)
         self.n_bytes = 0
         self.grades: list[I32] = []
@@ -572,11 +563,7 @@ class _Documents:
         width = 0
         n_before = self.table.n
         for first_line, lines in _blocks(file, path):
-            is_unfinished = not lines.endswith(b"\n")
-            lines += b"\n" if is_unfinished else b""
-            block = _Block(
-                path, first_line, lines, is_unfinished, self.first_index, self.n_features
-            )
+            block = _Block(path, first_line, lines, self.first_index, self.limit, self.most)
             columns, values, spans = block.parse()
             self.n_bytes += len(lines)
             n_docs = spans.shape[2]
@@ -604,22 +591,22 @@ class _Documents:
 
     def _add_names(self, block: _Block, spans: I32) -> None:
         """Add the names of the queries and the documents of a block, see `_parse`."""
-        starts, ends = spans[_QID]
-        first_docs = np.flatnonzero(ends)  # of runs of documents with the same query
+        names = block.names(spans[_QID])
+        # A query is looked up once for a run of documents with the same query.
+        first_docs = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
         numbers = []
-        for start, end in zip(starts[first_docs].tolist(), ends[first_docs].tolist(), strict=True):
-            qid = block.name(start, end)
+        for qid in names[first_docs].astype(np.str_).tolist():
             numbers.append(self.number_of_qid.setdefault(qid, len(self.number_of_qid)))
-        run_lengths = np.diff(first_docs, append=len(ends))
+        run_lengths = np.diff(first_docs, append=len(names))
         self.codes.append(np.repeat(np.array(numbers, np.int32), run_lengths))
         docids = block.names(spans[_DOCID])
-        if docids is not None:
+        if docids.any():
             self.docids.append((self.table.n, docids))
             self.words.clear()
         if not self.docids:
             with suppress(DataError):  # a word that cannot be an id
                 words = block.names(spans[_WORD])
-                if words is not None:
+                if words.any():
                     self.words.append((self.table.n, words))
 
     def finish(self) -> Queries:
