@@ -55,13 +55,14 @@ _FAULTS = {
     _INDEX_BEYOND: "a feature index is beyond {most}: {text}",
 }
 
+_LF, _PLUS, _MINUS, _POINT, _COLON, _EQUALS, _ZERO, _SMALL_E = b"\n+-.:=0e"
+
 # The kind of each byte; each kind has its bit, so that a sum of bits stands for several kinds.
 _BLANK, _NEWLINE, _HASH, _LETTER = 1, 2, 4, 8
 _KINDS = np.full(256, _LETTER, np.uint8)
 _KINDS[list(b" \t\v\f\r")] = _BLANK
-_KINDS[ord("\n")] = _NEWLINE
+_KINDS[_LF] = _NEWLINE
 _KINDS[ord("#")] = _HASH
-_PLUS, _MINUS, _POINT, _COLON, _EQUALS, _ZERO, _SMALL_E = b"+-.:=0e"
 _TO_SMALL = 32  # bit that turns a capital letter into a small letter
 _QID_KEY, _DOCID_KEY, _NULL, _NAN = (
     np.frombuffer(word, np.uint8) for word in (b"qid:", b"docid", b"null", b"nan")
@@ -367,13 +368,14 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
                 text += characters.readline(_LONGEST_LINE)
                 lines = text.encode("latin-1" if is_utf8 else "utf-8")
                 del text  # memory may be short, so no block is in memory twice
-                next_line = line + lines.count(b"\n")
+                # This is several times faster than bytes.count.
+                n_lines = int(np.count_nonzero(np.frombuffer(lines, np.uint8) == _LF))
                 if len(lines) >= _LONGEST_LINE and not lines.endswith(b"\n"):
                     fault = f"is longer than {_LONGEST_LINE >> 20} MB"
-                    raise DataError(f"{path}, line {next_line}: {fault}")
+                    raise DataError(f"{path}, line {line + n_lines}: {fault}")
                 yield line, lines
                 del lines
-                line = next_line
+                line += n_lines
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
 
@@ -417,7 +419,8 @@ class _Block:
         columns = np.empty(most_entries, np.int32)
         starts = np.empty(most_entries, np.int32)
         values = np.empty(most_entries)
-        spans = np.empty((3, 2, self.lines.count(b"\n") + 1), np.int32)
+        most_docs = int(np.count_nonzero(buf == _LF))
+        spans = np.empty((3, 2, most_docs), np.int32)
         n_entries, n_docs, fault, start, end = _parse(
             buf, self.limit, self.first_index, columns, starts, values, spans
         )
