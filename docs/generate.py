@@ -25,7 +25,6 @@ INNER = (
     "sortnet.core.arrays",
     "sortnet.core.large_arrays",
     "sortnet.core.memory",
-    "sortnet.tables.letor_kernel",
     "sortnet.sorting.merge_sort_levels",
     "sortnet.threads",
     "sortnet.core.float32",

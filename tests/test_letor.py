@@ -242,7 +242,7 @@ def test_every_value_is_the_float32_of_pythons_float(tmp_path, tokens):
     assert q.features[0].view(np.uint32).tolist() == expected.view(np.uint32).tolist()
 
 
-def test_more_odd_values_than_the_kernel_hands_back_at_once_are_all_read(tmp_path):
+def test_many_values_that_only_python_converts_are_all_read(tmp_path):
     tokens = [f"{k}e-42" for k in range(300)]  # float32 subnormals, near-ties among them
     long = [f"0.{k:03d}{'3' * 60}e-70" for k in range(300)]  # Python's to read, every one
     lines = [
@@ -300,7 +300,7 @@ def test_a_bad_line_is_refused_with_its_number_and_text(tmp_path, monkeypatch, l
     assert message.startswith(", line 201: ") and offending in message
 
 
-def test_the_first_of_many_faults_is_reported_whatever_the_thread(tmp_path):
+def test_the_first_of_many_faults_is_reported(tmp_path):
     lines = [GOOD] * 5000
     for bad in range(700, 5000, 100):
         lines[bad] = "1 qid:1 1:x\n" if bad % 200 else "1 qid:1 0:1\n"

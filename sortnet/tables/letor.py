@@ -1,53 +1,78 @@
 """Read LETOR and SVMlight text with `qid:` into Queries, block by block into one table.
 
-A file is read in blocks of whole lines. A few threads parse each block directly into the rows of a
+A file is read in blocks of whole lines. A compiled parser writes the entries of a block, which are
+its grades and the values of its features, into one list in the order of the text. Python converts
+the entries that the parser cannot convert for sure. Then the entries are placed into rows of a
 table that grows, in memory or on disk. So little more memory is needed than for the result.
 """
 
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import pairwise
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core import F32, I32, I64, Queries, Str, grade_fault
+from sortnet.compiled import compiled
+from sortnet.core import F32, F64, I32, Queries, Str, grade_fault
 from sortnet.core.large_arrays import GrowingTable, allocate
 from sortnet.core.memory import refuse_long, texts
 from sortnet.errors import DataError
 from sortnet.files import data_files, encoding_of, note, note_unfinished, open_bytes, reading, shown
-from sortnet.tables import letor_kernel as kernel
-from sortnet.threads import cores
+
+U8 = NDArray[np.uint8]
+_Names = NDArray[np.bytes_] | Str
 
 MAX_FEATURES = 100_000
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
-_NO_LINE_YET = MAX_FEATURES  # least number of features in a line, as long as there is no line
-_LINES_A_TASK = 64
-_MOST_THREADS = 8
+_LARGEST_GRADE = np.iinfo(np.int32).max
 
 # `++` and `*+` match without backtracking, which would take an hour for a long run of digits. A
 # number that ends in a point does not match, because its decimals may have been cut off.
-_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)")
-_INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
+_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)|[+-]?(?i:inf(inity)?)")
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
-# {code of a fault at which the kernel stops: the message, with {} for the text with the fault}
+_TOKEN = re.compile(rb"[^\s#]*")
+_INFINITE = 2.0**128 - 2.0**103  # numbers from this one on are infinite in float32
+
+# Codes of the faults at which the parser stops, and their messages.
+_NO_FAULT, _NO_QID, _NOT_A_PAIR, _INDEX_ZERO, _INDEX_TWICE, _INDEX_BEYOND = range(6)
 _FAULTS = {
-    kernel.NO_QID: "no qid:... after the grade: {}",
-    kernel.NOT_A_PAIR: "{} is not index:value",
-    kernel.INDEX_ZERO: "feature indexes count from 1, here is {}",
-    kernel.INDEX_TWICE: "a feature is given twice: {}",
+    _NO_QID: "no qid:... after the grade: {text}",
+    _NOT_A_PAIR: "{text} is not index:value",
+    _INDEX_ZERO: "feature indexes count from 1, here is {text}",
+    _INDEX_TWICE: "a feature is given twice: {text}",
+    _INDEX_BEYOND: "a feature index is beyond {most}: {text}",
 }
+
+_LF, _PLUS, _MINUS, _POINT, _COLON, _EQUALS, _ZERO, _SMALL_E = b"\n+-.:=0e"
+
+# The kind of each byte; each kind has its bit, so that a sum of bits stands for several kinds.
+_BLANK, _NEWLINE, _HASH, _LETTER = 1, 2, 4, 8
+_KINDS = np.full(256, _LETTER, np.uint8)
+_KINDS[list(b" \t\v\f\r")] = _BLANK
+_KINDS[_LF] = _NEWLINE
+_KINDS[ord("#")] = _HASH
+_TO_SMALL = 32  # bit that turns a capital letter into a small letter
+_QID_KEY, _DOCID_KEY, _NULL, _NAN = (
+    np.frombuffer(word, np.uint8) for word in (b"qid:", b"docid", b"null", b"nan")
+)
+_QID, _DOCID, _WORD = range(3)  # numbers of the names of a document, see `_parse`
+
+_MOST_POWER = 60  # numbers with larger powers of ten are rare, so Python reads them
+_POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
+_MOST_MANTISSA = 10**17  # a mantissa below this has room for another digit in int64
+_RELATIVE_ERROR = 2.0**-49  # upper bound on the relative error of three roundings
 
 
 class IndexZero(DataError):
@@ -110,14 +135,11 @@ def read_letor(
 
 def _read_letor(path: str | os.PathLike[str], n_features: int | None, first_index: int) -> Queries:
     """Read LETOR text whose features are counted from `first_index`, as `read_letor` does."""
-    paths = data_files(path)
-    with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
-        documents = _Documents(str(Path(path)), n_features, pool)
-        for file_path in paths:
+    with reading(Path(path)):
+        documents = _Documents(str(Path(path)), n_features, first_index)
+        for file_path in data_files(path):
             with reading(file_path), open_bytes(file_path) as file:
-                for first_line, lines in _blocks(file, file_path):
-                    documents.add(_Block(file_path, first_line, lines, n_features, first_index))
-            documents.end_file(file_path)
+                documents.add_file(file_path, file)
         queries = documents.finish()
     for place in documents.unfinished:
         note_unfinished(place)
@@ -132,151 +154,323 @@ def names_from_zero(n_features: int) -> tuple[str, ...]:
     return tuple(map(str, range(n_features)))
 
 
-def _threads() -> int:
-    return min(_MOST_THREADS, cores())
+# --------------------------------------------------------------------------- the compiled parser
+
+# In these functions `buf` is the text as bytes, which ends with a newline, and `p` is a position
+# in `buf`.
+
+
+@compiled()
+def _find(buf: U8, p: int, kinds: int) -> int:
+    """Find the first byte from p on that is of one of these kinds."""
+    while not _KINDS[buf[p]] & kinds:
+        p += 1
+    return p
+
+
+@compiled()
+def _has(buf: U8, p: int, word: U8, ignored: int) -> bool:
+    """Whether the text at p begins with a word; `ignored` is a bit that may be 0 in the text."""
+    for k in range(len(word)):  # noqa: SIM110 - numba compiles no generator here
+        if buf[p + k] | ignored != word[k]:
+            return False
+    return True
+
+
+@compiled()
+def _parse_digits(buf: U8, p: int, number: int) -> tuple[int, int]:
+    """Append the digits at p to a whole number; return the number and the end of the digits.
+
+    Digits for which a number from 10^17 on has no room are left out.
+    """
+    while True:
+        digit = int(buf[p]) - _ZERO
+        if digit < 0 or digit > 9:
+            return number, p
+        if number < _MOST_MANTISSA:
+            number = number * 10 + digit
+        p += 1
+
+
+@compiled()
+def _parse_number(buf: U8, start: int) -> tuple[float, int]:
+    """Parse the number at `start`, up to the end of its token.
+
+    Returns:
+        The value and the end of the token. The value is NaN for `NULL` and `nan`. It is infinite if
+        it is not certain that its float32 equals the float32 of the correctly rounded float64, so
+        that Python has to read the token.
+    """
+    p = start
+    is_negative = buf[p] == _MINUS
+    if is_negative or buf[p] == _PLUS:
+        p += 1
+    first = p
+    exponent = 0
+    mantissa, p = _parse_digits(buf, p, 0)
+    if buf[p] == _POINT:
+        decimals = p + 1
+        mantissa, p = _parse_digits(buf, decimals, mantissa)
+        exponent = decimals - p
+    # Python has to read a number whose digits end in a point: `4.` is refused, `4.e2` is not.
+    is_number = p > first and buf[p - 1] != _POINT and mantissa < _MOST_MANTISSA
+    if buf[p] | _TO_SMALL == _SMALL_E:
+        first = p + 1
+        is_small = buf[first] == _MINUS
+        if is_small or buf[first] == _PLUS:
+            first += 1
+        power, p = _parse_digits(buf, first, 0)
+        exponent += -power if is_small else power
+        is_number = is_number and p > first
+    if is_number and _KINDS[buf[p]] != _LETTER and abs(exponent) <= _MOST_POWER:
+        power_of_ten = _POWERS[abs(exponent)]
+        value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
+        # The float64 may be off by a few units in the last place. The float32 is right unless the
+        # exact value is close to the middle between two float32 numbers.
+        low = np.float32(value * (1 - _RELATIVE_ERROR))
+        high = np.float32(value * (1 + _RELATIVE_ERROR))
+        if not low == high < np.inf:
+            value = np.inf
+        return (-value if is_negative else value), p
+    end = _find(buf, p, ~_LETTER)
+    is_null = end == start + 4 and _has(buf, start, _NULL, _TO_SMALL)
+    is_nan = end == start + 3 and _has(buf, start, _NAN, _TO_SMALL)
+    return (np.nan if is_null or is_nan else np.inf), end
+
+
+@compiled()
+def _find_docid(buf: U8, p: int) -> tuple[int, int]:
+    """Find the start and the end of the token after `docid =` in the comment at p."""
+    while _KINDS[buf[p]] != _NEWLINE:
+        if _has(buf, p, _DOCID_KEY, 0):
+            equals = _find(buf, p + len(_DOCID_KEY), ~_BLANK)
+            if buf[equals] == _EQUALS:
+                start = _find(buf, equals + 1, ~_BLANK)
+                return start, _find(buf, start, _NEWLINE | _BLANK)
+        p += 1
+    return p, p
+
+
+@compiled()
+def _parse(
+    buf: U8,
+    limit: int,
+    first_index: int,
+    columns: I32,
+    starts: I32,
+    values: F64,
+    spans: I32,
+) -> tuple[int, int, int, int, int]:
+    """Parse lines up to the first fault; write the entries and the names of their documents.
+
+    A line that is blank or only a comment has no document. The first entry of a document is its
+    grade, and the others are its features in the order of the line. A value is infinite if Python
+    has to read it.
+
+    Args:
+        buf: (n_bytes,) the text, which ends with a newline.
+        limit: the largest feature index allowed, counted from 1.
+        first_index: the number from which the text counts the features, 0 or 1.
+        columns, starts, values: (most_entries,) column, position and value of each entry. The
+            column of a grade is 0, that of a feature its index, counted from 1.
+        spans: (3, 2, most_docs) the starts and the ends of the names of the queries, of the
+            document ids, and of the first words of the comments.
+
+    Returns:
+        The number of entries, the number of documents, the code of the fault, and start and end of
+        the text with the fault.
+    """
+    last_document = np.zeros(limit + 1, np.int32)  # with each index; documents count from 1
+    n_entries = 0
+    n_docs = 0
+    p = 0
+    while p < len(buf):
+        p = _find(buf, p, ~_BLANK)
+        if _KINDS[buf[p]] == _LETTER:
+            begin = p
+            columns[n_entries] = 0
+            starts[n_entries] = begin
+            grade, p = _parse_number(buf, p)
+            is_grade = 0 <= grade <= _LARGEST_GRADE and grade == np.floor(grade)
+            values[n_entries] = grade if is_grade else np.inf
+            n_entries += 1
+
+            p = _find(buf, p, ~_BLANK)
+            start = p + len(_QID_KEY)
+            end = _find(buf, p, ~_LETTER)
+            if end <= start or not _has(buf, p, _QID_KEY, 0):
+                return n_entries, n_docs, _NO_QID, begin, end
+            spans[_QID, 0, n_docs] = start
+            spans[_QID, 1, n_docs] = end
+            n_docs += 1
+
+            p = _find(buf, end, ~_BLANK)
+            while _KINDS[buf[p]] == _LETTER:
+                index, colon = _parse_digits(buf, p, 0)
+                column = index + 1 - first_index
+                fault = _NO_FAULT
+                if colon == p or buf[colon] != _COLON:
+                    fault = _NOT_A_PAIR
+                elif column == 0:
+                    fault = _INDEX_ZERO
+                elif column > limit:
+                    fault = _INDEX_BEYOND
+                elif last_document[column] == n_docs:
+                    fault = _INDEX_TWICE
+                if fault:
+                    return n_entries, n_docs, fault, p, _find(buf, p, ~_LETTER)
+                last_document[column] = n_docs
+                columns[n_entries] = column
+                starts[n_entries] = colon + 1
+                values[n_entries], p = _parse_number(buf, colon + 1)
+                n_entries += 1
+                p = _find(buf, p, ~_BLANK)
+
+            spans[_DOCID, 0, n_docs - 1], spans[_DOCID, 1, n_docs - 1] = _find_docid(buf, p)
+            p = _find(buf, p, _NEWLINE | _LETTER)
+            spans[_WORD, 0, n_docs - 1] = p
+            p = _find(buf, p, _NEWLINE | _BLANK)
+            spans[_WORD, 1, n_docs - 1] = p
+        p = _find(buf, p, _NEWLINE) + 1
+    return n_entries, n_docs, _NO_FAULT, p, p
+
+
+@compiled()
+def _place(columns: I32, values: F64, rows: F32) -> None:
+    """Write the entries of documents into rows (n_docs, width), with 0 for features left out."""
+    row = -1
+    for entry in range(len(columns)):
+        column = columns[entry]
+        if column == 0:
+            row += 1
+            rows[row] = 0
+        else:
+            rows[row, column - 1] = values[entry]
+
+
+# ------------------------------------------------------------------------------- blocks of lines
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, each block with the number of its first line.
+    """Yield blocks of whole lines in UTF-8, each block with the number of its first line.
 
-    All lines end with a newline, but the last line of the file may lack its newline.
+    Each line ends with a newline, but the last line of the file may lack its newline.
     """
+    start = file.read(4)
+    file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
+    encoding = encoding_of(start)
+    is_utf8 = encoding == "utf-8-sig"
     line = 1
-    remainder = b""
-    for piece in _utf8_pieces(file, path):
-        data = remainder + piece
-        del piece  # memory may be short, so no block is in memory twice
-        end = _end_of_last_line(data)
-        block = data[:end]
-        remainder = data[end:]
-        del data
-        if block:
-            lines = _as_text_lines(block, line, path)
-            del block
-            yield line, lines
-            line += lines.count(b"\n")
-        if len(remainder) > _LONGEST_LINE:
-            raise DataError(f"{path}, line {line}: is longer than {_LONGEST_LINE >> 20} MB")
-    if remainder:
-        yield line, _as_text_lines(remainder, line, path)
+    try:
+        # Bytes in UTF-8 stay as they are, since Latin-1 has a character for each byte.
+        with io.TextIOWrapper(file, "latin-1" if is_utf8 else encoding) as characters:
+            while text := characters.read(BLOCK_BYTES):
+                text += characters.readline(_LONGEST_LINE)
+                lines = text.encode("latin-1" if is_utf8 else "utf-8")
+                del text  # memory may be short, so no block is in memory twice
+                # This is several times faster than bytes.count.
+                n_lines = int(np.count_nonzero(np.frombuffer(lines, np.uint8) == _LF))
+                if len(lines) >= _LONGEST_LINE and not lines.endswith(b"\n"):
+                    fault = f"is longer than {_LONGEST_LINE >> 20} MB"
+                    raise DataError(f"{path}, line {line + n_lines}: {fault}")
+                yield line, lines
+                del lines
+                line += n_lines
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
 
 
-def _utf8_pieces(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield pieces of a text in UTF-8, without a byte order mark, which names the encoding."""
-    piece = file.read(BLOCK_BYTES)
-    encoding = encoding_of(piece)
-    decoder = None
-    if encoding != "utf-8-sig":
-        decoder = codecs.getincrementaldecoder(encoding)()
-    piece = piece.removeprefix(codecs.BOM_UTF8)
-    while piece:
-        try:
-            utf8 = piece if decoder is None else decoder.decode(piece).encode()
-            piece = file.read(BLOCK_BYTES)
-            if decoder is not None and not piece:
-                decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
-        yield utf8
-
-
-def _end_of_last_line(data: bytes) -> int:
-    """Find the position after the last line that is whole; 0 if no line is whole.
-
-    A CR at the end of the data may be the first half of a CRLF, so it is not taken as a line end.
-    """
-    last_newline = data.rfind(b"\n")
-    last_cr = data.rfind(b"\r", 0, len(data) - 1)
-    return 1 + max(last_newline, last_cr)
-
-
-def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:
-    """Replace each CR or CRLF by a newline.
-
-    Raises:
-        DataError: if there is a zero byte.
-    """
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
-    zero = block.find(b"\0")
-    if zero >= 0:
-        line = first_line + block.count(b"\n", 0, zero)
-        raise DataError(f"{path}, line {line}: has a zero byte, so this is no text file")
-    return block
-
-
+@dataclass(frozen=True)
 class _Block:
-    """Whole lines of a file, and the results of parsing these lines.
-
-    A data line is a line that is neither blank nor a comment.
+    """Whole lines of a file.
 
     Attributes:
-        unfinished: whether the last line lacks its newline, so that the file may be cut.
-        starts: (n_data_lines,) the position at which each data line begins.
-        grades: (n_data_lines,) the grades.
-        fields: (n_data_lines, N_FIELDS) positions and counts, see `letor_kernel.QID`.
+        path: the file, for messages.
+        first_line: number of the first line in the file.
+        lines: the text of the lines. Each line ends with a newline, but the last line of the file
+            may lack its newline.
+        first_index: the number from which features are counted, 0 or 1.
+        limit: the largest feature index allowed, counted from 1.
+        most: a text about the limit, for messages.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        first_line: int,
-        lines: bytes,
-        n_features: int | None,
-        first_index: int,
-    ) -> None:
-        """Find the data lines of a block of whole lines, which `parse` then parses.
+    path: Path
+    first_line: int
+    lines: bytes
+    first_index: int
+    limit: int
+    most: str
 
-        Args:
-            path: the file, for messages.
-            first_line: number of the first line in the file.
-            lines: the text of the lines.
-            n_features: the largest number of features allowed; None for the largest of all.
-            first_index: the number from which features are counted, 0 or 1.
+    def parse(self) -> tuple[I32, F64, I32]:
+        """Parse the lines by the compiled parser, and by Python where that is not sure.
+
+        Returns:
+            The columns and the values of the entries, and the positions of the names, see `_parse`.
+
+        Raises:
+            DataError: for the first line with a fault.
         """
-        self.path = path
-        self.first_line = first_line
-        self.n_features = n_features
-        self.first_index = first_index
-        self.unfinished = not lines.endswith(b"\n")
-        self.lines = lines + b"\n" if self.unfinished else lines
-        self.buf = np.frombuffer(self.lines, np.uint8)
-        self.newlines = np.flatnonzero(self.buf == ord("\n"))
-        starts = np.empty(len(self.newlines), np.int64)
-        n_data_lines = kernel.data_lines(self.buf, self.newlines, starts)
-        self.starts = starts[:n_data_lines]
-        self.grades = np.empty(len(self), np.int32)
-        self.fields = np.empty((len(self), kernel.N_FIELDS), np.int32)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @property
-    def ends_in_data(self) -> bool:
-        """Whether the last line lacks its newline and is a data line."""
-        if not self.unfinished or len(self) == 0:
-            return False
-        start_of_last_line = self.newlines[-2] + 1 if len(self.newlines) > 1 else 0
-        return bool(self.starts[-1] >= start_of_last_line)
-
-    def _line_of(self, position: int) -> int:
-        """Find the line, from 0, of a position: how many newlines are before it."""
-        return int(np.searchsorted(self.newlines, position))
+        zero = self.lines.find(b"\0")
+        if zero >= 0:
+            raise DataError(f"{self.place(zero)}: has a zero byte, so this is no text file")
+        buf = np.frombuffer(self.lines + b"\n", np.uint8)
+        # Each feature has a colon, and each grade with a qid, and only one grade may lack its qid.
+        most_entries = int(np.count_nonzero(buf == _COLON)) + 1
+        columns = np.empty(most_entries, np.int32)
+        starts = np.empty(most_entries, np.int32)
+        values = np.empty(most_entries)
+        most_docs = int(np.count_nonzero(buf == _LF))
+        spans = np.empty((3, 2, most_docs), np.int32)
+        n_entries, n_docs, fault, start, end = _parse(
+            buf, self.limit, self.first_index, columns, starts, values, spans
+        )
+        columns = columns[:n_entries]
+        values = values[:n_entries]
+        for entry in np.flatnonzero(np.isinf(values)).tolist():
+            values[entry] = self._value(int(columns[entry]), int(starts[entry]))
+        if fault:
+            text = _shown(self.lines[start:end])
+            message = _FAULTS[fault].format(text=text, most=self.most)
+            raise self.fault(start, message, IndexZero if fault == _INDEX_ZERO else DataError)
+        return columns, values, spans[..., :n_docs]
 
     def place(self, position: int) -> str:
         """Write the file and the line of a position in the block, for messages."""
-        return f"{self.path}, line {self.first_line + self._line_of(position)}"
+        line = self.first_line + self.lines.count(b"\n", 0, position)
+        return f"{self.path}, line {line}"
 
-    def fault(self, position: int, message: str) -> DataError:
+    def may_be_cut(self, position: int) -> bool:
+        """Whether the line at a position lacks its newline in the file."""
+        return self.lines.find(b"\n", position) < 0
+
+    def fault(self, position: int, message: str, kind: type[DataError] = DataError) -> DataError:
         """Make the error about the line at a position in the block."""
-        is_last_line = self._line_of(position) == len(self.newlines) - 1
-        if self.unfinished and is_last_line:
+        if self.may_be_cut(position):
             message += ": the file ends in the middle of this line"
-        return DataError(f"{self.place(position)}: {message}")
+        return kind(f"{self.place(position)}: {message}")
 
-    def shown(self, start: int, end: int) -> str:
-        """Quote a part of the block, for messages."""
-        return shown(self.lines[start:end].rstrip().decode("utf-8", "replace"))
+    def _value(self, column: int, start: int) -> float:
+        """Convert an entry that the parser could not convert, given its column and position.
+
+        Raises:
+            DataError: if the entry is no grade, or no number that is finite in float32.
+        """
+        match = _TOKEN.match(self.lines, start)
+        token = match[0] if match else b""
+        feature = f"feature {column - 1 + self.first_index}"
+        if not token:
+            raise self.fault(start, f"{feature} has no value")
+        if column and _NO_VALUE.fullmatch(token):
+            return float("nan")
+        named = f"{feature}: {_shown(token)}" if column else f"the grade {_shown(token)}"
+        if not _NUMBER.fullmatch(token):
+            raise self.fault(start, f"{named} is not a number")
+        value = float(token)
+        if column == 0 and not (0 <= value <= _LARGEST_GRADE and value.is_integer()):
+            raise self.fault(start, grade_fault(token.decode(), value))
+        if abs(value) >= _INFINITE:
+            raise self.fault(start, f"{named} is infinite in float32")
+        return value
 
     def name(self, start: int, end: int) -> str:
         """Decode the name of a query or a document.
@@ -286,161 +480,35 @@ class _Block:
         """
         if end - start > _LONGEST_NAME:
             raise self.fault(start, f"a name of {end - start} bytes is too long")
+        name = self.lines[start:end]
         try:
-            return self.lines[start:end].decode()
+            return name.decode()
         except UnicodeDecodeError:
-            name = self.lines[start:end]
             raise self.fault(start, f"the name {name!r} is not UTF-8") from None
 
-    def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse the data lines from `line` to `stop`; row k of the table gets data line k.
+    def names(self, spans: I32) -> _Names:
+        """Read names from their starts and ends (2, n_docs), as bytes if the text is ASCII.
 
-        The compiled kernel parses most values. It returns early at a fault, or when it has
-        collected many odd values, which only Python can convert. Features beyond the width of the
-        table are checked, but not stored.
-
-        Returns:
-            The largest feature index in these lines, counted from 1.
+        Raises:
+            DataError: if a name is too long or is not UTF-8.
         """
-        limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
-        # The line at which the kernel returns may have an odd grade and `limit` odd features.
-        odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
-        largest = 0
-        while line < stop:
-            line, n_odd, largest_index, fault, fault_start, fault_end = kernel.parse_lines(
-                self.buf,
-                self.starts,
-                line,
-                stop,
-                limit,
-                self.first_index,
-                table,
-                self.grades,
-                self.fields,
-                odd,
-            )
-            self._read_odd_values(odd[:n_odd], table)
-            if fault:
-                raise self._fault_of_code(fault, fault_start, fault_end)
-            largest = max(largest, largest_index)
-        return largest
-
-    def _read_odd_values(self, odd: I64, table: F32) -> None:
-        """Convert the values that the compiled kernel of the parser cannot convert with certainty.
-
-        Grades are stored in `self.grades`, values of features in the table.
-
-        Args:
-            odd: (n_odd, 4) line, column, start and end of each value; the column of a grade is -1.
-            table: (n_data_lines, width) the features; values beyond the width are checked only.
-        """
-        for row, column, start, end in odd.tolist():
-            if column < 0:
-                self.grades[row] = self._grade(start, end)
-                continue
-            value = self._value(column, start, end)
-            if column < table.shape[1]:
-                table[row, column] = value
-
-    def _fault_of_code(self, code: int, start: int, end: int) -> DataError:
-        """Make the error for a code of a fault and the position of the faulty text."""
-        most = f"the largest a file may have, {MAX_FEATURES}"
-        if self.n_features is not None:
-            most = f"the {self.n_features} features expected"
-        message = _FAULTS.get(code, f"a feature index is beyond {most}: {{}}")
-        fault = self.fault(start, message.format(self.shown(start, end)))
-        return IndexZero(str(fault)) if code == kernel.INDEX_ZERO else fault
-
-    def _grade(self, start: int, end: int) -> int:
-        """Convert a grade that the kernel could not convert; raise DataError if it is no grade."""
-        text = self.lines[start:end]
-        if not _NUMBER.fullmatch(text):
-            raise self.fault(start, f"the grade {self.shown(start, end)} is not a number")
-        value = float(text)
-        if not (0 <= value <= np.iinfo(np.int32).max and value.is_integer()):
-            raise self.fault(start, grade_fault(text.decode(), value))
-        return int(value)
-
-    def _value(self, column: int, start: int, end: int) -> float:
-        """Convert a value that the kernel could not convert; raise DataError if it is no number."""
-        text = self.lines[start:end]
-        if _NO_VALUE.fullmatch(text):
-            return float("nan")
-        if not text:
-            raise self.fault(start, f"feature {column + self.first_index} has no value")
-        is_number = _NUMBER.fullmatch(text)
-        if is_number:
-            value = float(text)
-            with np.errstate(over="ignore"):
-                if np.isfinite(np.float32(value)):
-                    return value
-        fault = "is not a number"
-        if is_number or _INFINITE.fullmatch(text):
-            fault = "is infinite in float32"
-        feature = f"feature {column + self.first_index}"
-        raise self.fault(start, f"{feature}: {self.shown(start, end)} {fault}")
-
-    def refuse_cut(self, fewest_before: int, n_features: int) -> None:
-        """Raise DataError if the unfinished last line seems to be cut, because it lacks features.
-
-        In a dense file, in which all earlier lines have all features, the last line must have all
-        features, too. In a sparse file it must have at least one feature.
-
-        Args:
-            fewest_before: least number of features in a line of the file's earlier blocks.
-            n_features: number of features of the file: the largest index of a feature so far.
-        """
-        *n_in_earlier_lines, n_in_last_line = self.fields[:, kernel.FEATURES].tolist()
-        fewest_in_earlier_line = min([fewest_before, *n_in_earlier_lines])
-        if _is_dense(fewest_in_earlier_line, n_features):
-            is_cut = n_in_last_line < n_features
-        else:
-            is_cut = n_in_last_line == 0 and n_features > 0
-        if is_cut:
-            raise self.fault(self.newlines[-1], f"{n_in_last_line} features")
-
-    def docids(self) -> NDArray[np.bytes_] | Str | None:
-        """Read the document ids (n_data_lines,), as bytes if all are ASCII; None without ids."""
-        return self._names(self.fields[:, kernel.DOCID : kernel.DOCID_END + 1])
-
-    def words(self) -> NDArray[np.bytes_] | Str | None:
-        """Read the first words of the comments, as `docids`; None if a word cannot be an id."""
-        spans = self.fields[:, kernel.WORD : kernel.WORD_END + 1]
-        try:
-            return None if np.diff(spans).max() > _LONGEST_NAME else self._names(spans)
-        except DataError:  # a word is not UTF-8
-            return None
-
-    def _names(self, spans: I32) -> NDArray[np.bytes_] | Str | None:
-        """Read the names at the starts and ends (n_data_lines, 2); None if all are empty."""
-        longest = int(np.diff(spans).max())
-        if longest == 0:
-            return None
-        if longest <= _LONGEST_NAME:
-            letters = np.zeros((len(self), longest), np.uint8)
-            is_ascii = kernel.copy_spans(self.buf, spans, letters)
-            if is_ascii:
-                return letters.view(f"S{longest}").ravel()
-        return np.array([self.name(start, end) for start, end in spans.tolist()])
+        starts, ends = spans
+        longest = int((ends - starts).max())
+        if longest > _LONGEST_NAME or not self.lines.isascii():
+            return np.array([self.name(start, end) for start, end in spans.T.tolist()])
+        buf = np.frombuffer(self.lines, np.uint8)
+        letters = np.zeros((len(starts), max(longest, 1)), np.uint8)
+        for k in range(longest):
+            letters[:, k] = buf[np.minimum(starts + k, ends - 1)] * (starts + k < ends)
+        return letters.view(f"S{letters.shape[1]}").ravel()
 
 
-def _is_dense(fewest: int, n_features: int) -> bool:
-    """Check whether every line of a file has all features, given the least number in a line."""
-    return fewest == n_features
+def _shown(text: bytes) -> str:
+    """Quote a part of a text, for messages."""
+    return shown(text.strip().decode("utf-8", "replace"))
 
 
-class _FileWidth(NamedTuple):
-    """Numbers of features of a file that has been read.
-
-    Attributes:
-        path: the file.
-        fewest: least number of features in a line.
-        n_features: number of features of the file: the largest index of a feature.
-    """
-
-    path: Path
-    fewest: int
-    n_features: int
+# ----------------------------------------------------------------------------- all the documents
 
 
 class _Documents:
@@ -455,114 +523,94 @@ class _Documents:
         words: for each block with comments, its first document and the first words; empty if there
             are document ids.
         number_of_qid: {name of a query: its number}, in the order in which queries appear.
-        n_in_file: number of features of the current file: the largest index of a feature so far.
-        fewest: least number of features in a line of the current file.
-        widths: the numbers of features of each file that has been read.
+        limit: the largest feature index allowed, counted from 1.
+        most: a text about the limit, for messages.
+        widths: for each file with documents, the file, the least number of features in a line, and
+            the largest index of a feature.
         unfinished: file and line of each last line that lacks its newline.
     """
 
-    def __init__(self, source: str, n_features: int | None, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, source: str, n_features: int | None, first_index: int) -> None:
         """Start without documents.
 
         Args:
             source: name of the data, for messages.
             n_features: the expected number of features; None if the files decide.
-            pool: the threads in which blocks are parsed.
+            first_index: the number from which features are counted, 0 or 1.
         """
         self.source = source
         self.n_features = n_features
-        self.pool = pool
+        self.first_index = first_index
+        self.limit = MAX_FEATURES
+        self.most = f"the largest a file may have, {MAX_FEATURES}"
+        if n_features is not None:
+            self.limit = min(n_features, MAX_FEATURES)
+            self.most = f"the {n_features} features expected"
         self.table = GrowingTable(source, n_features or 0)
         self.n_bytes = 0
         self.grades: list[I32] = []
         self.codes: list[I32] = []
-        self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
-        self.words: list[tuple[int, NDArray[np.bytes_] | Str]] = []
+        self.docids: list[tuple[int, _Names]] = []
+        self.words: list[tuple[int, _Names]] = []
         self.number_of_qid: dict[str, int] = {}
-        self.n_in_file = 0
-        self.fewest = _NO_LINE_YET
-        self.widths: list[_FileWidth] = []
+        self.widths: list[tuple[Path, int, int]] = []
         self.unfinished: list[str] = []
 
-    def add(self, block: _Block) -> None:
-        """Parse a block of the current file, and add its documents.
+    def add_file(self, path: Path, file: BinaryIO) -> None:
+        """Add the documents of a file.
 
         Raises:
-            DataError: if a line has a fault, or the unfinished last line of the file seems to be
-                cut, see `refuse_cut`.
+            DataError: if the file has a fault, or its unfinished last line seems to be cut.
         """
-        self.n_bytes += len(block.buf)
-        if not len(block):
-            return
-        self.n_in_file = max(self.n_in_file, self._parse(block))
-        if block.ends_in_data:
-            block.refuse_cut(self.fewest, self.n_in_file)
-            self.unfinished.append(block.place(len(block.lines) - 1))
-        self.fewest = min(self.fewest, int(block.fields[:, kernel.FEATURES].min()))
-        self.codes.append(self._query_numbers(block))
-        self.grades.append(block.grades)
-        docids = block.docids()
-        if docids is not None:
+        fewest = MAX_FEATURES
+        width = 0
+        n_before = self.table.n
+        for first_line, lines in _blocks(file, path):
+            block = _Block(path, first_line, lines, self.first_index, self.limit, self.most)
+            columns, values, spans = block.parse()
+            self.n_bytes += len(lines)
+            n_docs = spans.shape[2]
+            if n_docs == 0:
+                continue
+            width = max(width, int(columns.max()))
+            grades = np.flatnonzero(columns == 0)
+            n_in_lines = np.diff(grades, append=len(columns)) - 1
+            position = int(spans[_WORD, 0, -1])
+            if block.may_be_cut(position):
+                # In a dense file, in which all earlier lines have all features, the last line must
+                # have all features, too. In a sparse file it must have at least one feature.
+                is_dense = min([fewest, *n_in_lines[:-1]]) == width
+                if n_in_lines[-1] < (width if is_dense else min(1, width)):
+                    raise block.fault(position, f"{n_in_lines[-1]} features")
+                self.unfinished.append(block.place(position))
+            fewest = min(fewest, int(n_in_lines.min()))
+            rows = self.table.next_rows(n_docs, max(width, self.table.width))
+            _place(columns, values, rows)
+            self.grades.append(values[grades].astype(np.int32))
+            self._add_names(block, spans)
+            self.table.n += n_docs
+        if self.table.n > n_before:
+            self.widths.append((path, fewest, width))
+
+    def _add_names(self, block: _Block, spans: I32) -> None:
+        """Add the names of the queries and the documents of a block, see `_parse`."""
+        names = block.names(spans[_QID])
+        # A query is looked up once for a run of documents with the same query.
+        first_docs = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+        numbers = []
+        for qid in names[first_docs].astype(np.str_).tolist():
+            numbers.append(self.number_of_qid.setdefault(qid, len(self.number_of_qid)))
+        run_lengths = np.diff(first_docs, append=len(names))
+        self.codes.append(np.repeat(np.array(numbers, np.int32), run_lengths))
+        docids = block.names(spans[_DOCID])
+        if docids.any():
             self.docids.append((self.table.n, docids))
             self.words.clear()
-        words = None if self.docids else block.words()
-        if words is not None:
-            self.words.append((self.table.n, words))
-        self.table.n += len(block)
-
-    def _query_numbers(self, block: _Block) -> I32:
-        """Look up or assign the number of each line's query.
-
-        The name of a query is decoded once for a run of lines with the same name.
-        """
-        first_lines = np.flatnonzero(block.fields[:, kernel.NEW_QID])
-        spans = block.fields[first_lines, kernel.QID : kernel.QID_END + 1].tolist()
-        numbers = []
-        for start, end in spans:
-            qid = block.name(start, end)
-            numbers.append(self.number_of_qid.setdefault(qid, len(self.number_of_qid)))
-        run_lengths = np.diff(first_lines, append=len(block))
-        return np.repeat(np.array(numbers, np.int32), run_lengths)
-
-    def _parse(self, block: _Block) -> int:
-        """Parse a block into new rows of the table, which becomes wide enough for all features.
-
-        Returns:
-            The largest feature index in the block.
-        """
-        if self.table.width == 0:
-            # The first lines have the width of most tables. They are parsed into an array without
-            # columns, which stores no value.
-            n_lines = min(len(block), _LINES_A_TASK)
-            width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
-            self.table.next_rows(len(block), width)
-        largest = self._parse_in_threads(block, self.table.width)
-        if largest > self.table.width:
-            # Parse again into a wider table, because values beyond the width were not stored.
-            self._parse_in_threads(block, largest)
-        return largest
-
-    def _parse_in_threads(self, block: _Block, width: int) -> int:
-        """Parse a block in several threads into new rows of a table of this width.
-
-        Returns:
-            The largest feature index in the block, which may be beyond the width.
-        """
-        rows = self.table.next_rows(len(block), width)
-        n_tasks = max(1, min(_threads(), len(block) // _LINES_A_TASK))
-        cuts = [len(block) * k // n_tasks for k in range(n_tasks + 1)]
-        tasks = [self.pool.submit(block.parse, start, end, rows) for start, end in pairwise(cuts)]
-        return max([task.result() for task in tasks])
-
-    def end_file(self, path: Path) -> None:
-        """Record the least and the largest number of features of a file that has been read.
-
-        A file without data lines is left out.
-        """
-        if self.fewest < _NO_LINE_YET:
-            self.widths.append(_FileWidth(path, self.fewest, self.n_in_file))
-        self.n_in_file = 0
-        self.fewest = _NO_LINE_YET
+        if not self.docids:
+            with suppress(DataError):  # a word that cannot be an id
+                words = block.names(spans[_WORD])
+                if words.any():
+                    self.words.append((self.table.n, words))
 
     def finish(self) -> Queries:
         """Make Queries of all documents.
@@ -589,14 +637,14 @@ class _Documents:
 
         Sparse files are accepted, because their lines leave out zeros.
         """
-        are_dense = all(_is_dense(file.fewest, file.n_features) for file in self.widths)
+        are_dense = all(fewest == width for _, fewest, width in self.widths)
         if not are_dense:
             return
-        expected = self.n_features or max(file.n_features for file in self.widths)
-        for file in self.widths:
-            if file.n_features != expected:
-                fault = f"every line has {file.n_features} features, but {expected} are expected"
-                raise DataError(f"{file.path}: {fault}")
+        expected = self.n_features or self.table.width
+        for path, _, width in self.widths:
+            if width != expected:
+                fault = f"every line has {width} features, but {expected} are expected"
+                raise DataError(f"{path}: {fault}")
 
     def _unique_words(self, codes: I32) -> Str | None:
         """Select the first words of comments that can be ids, and log a note.
@@ -612,9 +660,8 @@ class _Documents:
             return None
         _, number_of_word = np.unique(words, return_inverse=True)
         pairs = codes * np.int64(len(words)) + number_of_word
-        _, first_row, n_equal = np.unique(pairs, return_index=True, return_counts=True)
-        is_bad = words == ""
-        is_bad[first_row[n_equal > 1]] = True
+        _, number_of_pair, n_equal = np.unique(pairs, return_inverse=True, return_counts=True)
+        is_bad = (words == "") | (n_equal[number_of_pair] > 1)
         has_bad = np.bincount(codes, is_bad) > 0
         words[has_bad[codes]] = ""
         if has_bad.all():
@@ -622,18 +669,16 @@ class _Documents:
         note(self.source, "the first words of the comments are the ids, unique in their query")
         return words
 
-    def _all_names(self, names_of_blocks: list[tuple[int, NDArray[np.bytes_] | Str]]) -> Str | None:
+    def _all_names(self, names_of_blocks: list[tuple[int, _Names]]) -> Str | None:
         """Join the names of all blocks; None if no document has a name."""
         if not names_of_blocks:
             return None
-        longest = 0
-        for _, block_docids in names_of_blocks:
-            is_unicode = block_docids.dtype.kind == "U"
-            bytes_per_character = 4 if is_unicode else 1
-            longest = max(longest, block_docids.dtype.itemsize // bytes_per_character)
-        refuse_long(longest, self.table.n, self.n_bytes, f"{self.source}: document ids")
-        docids: Str = allocate((self.table.n,), f"U{longest}", f"{self.source}: document ids")
+        dtype = np.result_type("U1", *[names.dtype for _, names in names_of_blocks])
+        longest = dtype.itemsize // np.dtype("U1").itemsize
+        name = f"{self.source}: document ids"
+        refuse_long(longest, self.table.n, self.n_bytes, name)
+        docids: Str = allocate((self.table.n,), dtype, name)
         docids[:] = ""
-        for start, block_docids in names_of_blocks:
-            docids[start : start + len(block_docids)] = block_docids
+        for first, names in names_of_blocks:
+            docids[first : first + len(names)] = names
         return docids
