@@ -103,7 +103,17 @@ class Page:
         return before
 
     def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")]
+        """Messages in the browser's console, without those about servers of earlier tests.
+
+        A page of an earlier test, whose server has ended, may have asked it once more.
+        """
+        messages = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [
+            message
+            for message in messages
+            if not message.startswith("http://127.0.0.1:")
+            or message.startswith(f"{self.site.base}/")
+        ]
 
 
 @contextmanager
