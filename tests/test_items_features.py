@@ -127,6 +127,12 @@ def test_words_without_grades_are_neither_in_nearly_all_texts_nor_in_one():
     }
 
 
+def test_of_many_texts_evenly_spaced_ones_choose_the_words(monkeypatch):
+    texts = texts_of(150, np.random.default_rng(2))
+    monkeypatch.setattr("sortnet.items.texts._MOST_FITTED", 100)
+    assert Words.fit(texts).terms == Words.fit(texts[::2]).terms != Words.fit(texts[1::2]).terms
+
+
 def test_characters_of_scripts_without_spaces_are_words():
     texts = ["很好吃", "好吃", "不好", "とても良い", "良い"]
     assert {"好 吃", "良 い", "吃"} <= set(Words.fit(texts).terms)

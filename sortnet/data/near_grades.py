@@ -68,7 +68,8 @@ def features_near_model(
         quality_of: computes the quality of an order of the documents.
 
     Returns:
-        {number of a feature: quality of its order}; empty for a single feature.
+        {number of a feature: quality of its order}; empty for a single feature, or if the model is
+        no better than random orders.
 
     Cost: 1 ms a feature, and that of a sort for each feature with a rank correlation above 0.5.
     """
@@ -82,12 +83,14 @@ def features_near_model(
         return quality_of(queries, np.lexsort((-values, query)))
 
     at_random = np.mean([quality_by(rng.random(queries.n_docs)) for _ in range(_RANDOM_ORDERS)])
+    if quality <= at_random:
+        return {}
     nearly = at_random + _NEARLY_AS_GOOD * (quality - at_random)
     qualities = {}
     for feature, correlation in features_near_grades(queries, _HALFWAY).items():
         values = np.sign(correlation) * queries.features[:, feature].astype(np.float64)
         quality_of_feature = quality_by(np.where(np.isnan(values), -np.inf, values))
-        if quality > at_random and quality_of_feature >= nearly:
+        if quality_of_feature >= nearly:
             qualities[feature] = quality_of_feature
     return qualities
 

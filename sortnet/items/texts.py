@@ -274,7 +274,7 @@ class Words:
         >>> Words.fit(["red fish", "a red bird", "two fish", "a red fish"]).terms
         ('a', 'a red', 'red fish')
         """
-        step = max(1, len(texts) // _MOST_FITTED)
+        step = max(1, math.ceil(len(texts) / _MOST_FITTED))
         terms_of_texts = [set(_terms(text)) for text in texts[::step]]
         n_with_term = Counter(term for terms in terms_of_texts for term in terms)
         n = len(terms_of_texts)
