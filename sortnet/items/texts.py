@@ -259,7 +259,7 @@ class Words:
         """Choose the terms that are features.
 
         With deviations of grades the terms are chosen whose presence is most correlated with the
-        grade within the queries: one for each 20 texts, but at least 20, and at most 300. Without
+        grade within the queries: one for each 20 texts that deviate, but 20 to 300. Without
         grades they are the 20 terms in 2 % to 60 % of the texts whose presence varies most: more
         features take more answers until they tell something. Of more than 20,000 texts, evenly
         spaced ones choose.
@@ -298,7 +298,9 @@ class Words:
             gain = sums**2 / variance
         n_chosen = _LEAST_TERMS
         if deviations is not None:
-            n_chosen = min(MOST_TERMS, max(_LEAST_TERMS, n // _TEXTS_A_TERM))
+            # Items that nobody has judged deviate by 0, and tell nothing about a word.
+            n_graded = np.count_nonzero(deviations[::step])
+            n_chosen = min(MOST_TERMS, max(_LEAST_TERMS, n_graded // _TEXTS_A_TERM))
         chosen = np.sort(np.argsort(-gain, kind="stable")[:n_chosen])
         return cls(tuple(terms[k] for k in chosen), idf[chosen].astype(np.float32))
 
