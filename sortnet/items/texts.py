@@ -299,7 +299,7 @@ class Words:
         n_chosen = _LEAST_TERMS
         if deviations is not None:
             # Items that nobody has judged deviate by 0, and tell nothing about a word.
-            n_graded = np.count_nonzero(deviations[::step])
+            n_graded = int(np.count_nonzero(deviations[::step]))
             n_chosen = min(MOST_TERMS, max(_LEAST_TERMS, n_graded // _TEXTS_A_TERM))
         chosen = np.sort(np.argsort(-gain, kind="stable")[:n_chosen])
         return cls(tuple(terms[k] for k in chosen), idf[chosen].astype(np.float32))
