@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import signal
 import sys
@@ -16,12 +17,15 @@ from click.testing import Result
 from collection_helpers import made_items
 from language_model_server import Model, serving
 from result_helpers import value_of
+from sqlalchemy import delete
 from sqlalchemy.exc import OperationalError
 
 from sortnet.errors import StoreError
 from sortnet.messages import ANSWERED
+from sortnet.preference.study import Decision
 from store import Collection, open_store
 from store.database.engine import Database
+from store.database.schema import LeaseRow
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -33,9 +37,15 @@ JUDGE = """
 import json, sys
 asked = open("asked", "a")
 for line in sys.stdin:
-    pair = json.loads(line)
-    print(pair["left"]["id"], pair["right"]["id"], file=asked, flush=True)
-    print(json.dumps({"answer": min(["left", "right"], key=lambda k: pair[k]["id"])}), flush=True)
+    question = json.loads(line)
+    items = question.get("items") or [question["left"], question["right"]]
+    ids = [item["id"] for item in items]
+    print(*ids, file=asked, flush=True)
+    best, worst = ids.index(min(ids)), ids.index(max(ids))
+    answer = {"best": "ABCD"[best], "worst": "ABCD"[worst]}
+    if len(ids) == 2:
+        answer = {"answer": ["left", "right"][best]}
+    print(json.dumps(answer), flush=True)
 """
 
 
@@ -60,12 +70,12 @@ def label(url: str, *args: object, model: str | None = None, patience: float = 6
     return invoke(*common, *by, *args)
 
 
-def judgements(url: str) -> list[tuple[int, int]]:
-    """The sides of what is stored; no lease may be left."""
+def judgements(url: str) -> list[tuple[int, ...]]:
+    """The items of what is stored; no lease may be left."""
     with open_store(url) as store:
         collection = store.collection("c")
         assert collection.leases() == []
-        return [(j.left, j.right) for j in collection.judgements()]
+        return [judgement.items for judgement in collection.judgements()]
 
 
 @pytest.fixture
@@ -159,6 +169,49 @@ def test_an_answer_whose_commit_had_no_reply_is_counted_and_stored_once(
         assert kinds == ["model", "p-measurement"]
 
 
+@pytest.mark.parametrize("set_size", [2, 4])
+def test_every_question_is_asked_and_stored_once_though_a_server_loses_leases(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, set_size: int
+) -> None:
+    n_items = 7
+    with open_store(postgresql_url) as store:
+        settings = {"repeats": 0.0, "holdout": 0.0}
+        collection = store.add_items("c", made_items(n_items, d=0), settings=settings)
+        collection.decide(Decision("set-size", amount=set_size))
+    answer = Collection.answer
+    calls = itertools.count()
+
+    def lose_leases(self: Collection, *args: Any, **options: Any) -> Any:
+        n_calls = next(calls)
+        if n_calls % 3 == 1:
+            with self.locked() as connection:
+                connection.execute(delete(LeaseRow).where(LeaseRow.open))
+            raise away()
+        stored = answer(self, *args, **options)
+        if n_calls % 5 == 0:
+            raise away()
+        return stored
+
+    monkeypatch.setattr(Collection, "answer", lose_leases)
+    monkeypatch.setattr("store.asking.patience.SHORTEST_WAIT", 0.01)
+    result = label(postgresql_url, "--workers", 3)
+    assert result.exit_code == 0, result.output
+    (facts,) = value_of(result.stdout)
+    stored = judgements(postgresql_url)
+    n_asked = len(Path("asked").read_text().splitlines())
+    assert facts["failed"] == 0, result.stderr
+    assert n_asked == facts["answered"] == len(stored) == len({*stored})
+    if set_size == 2:
+        assert len(stored) == n_items * (n_items - 1) // 2
+
+
+def away() -> StoreError:
+    """The error of a server that is away."""
+    error = StoreError("the connection is lost")
+    error.__cause__ = OperationalError("COMMIT", None, Exception("the connection is lost"))
+    return error
+
+
 def without_reply(method: Any) -> Any:
     """A method whose first call does its work, and then finds the server away."""
     n_calls = 0
@@ -168,8 +221,7 @@ def without_reply(method: Any) -> Any:
         n_calls += 1
         result = method(self, *args, **options)
         if n_calls == 1:
-            lost = OperationalError("COMMIT", None, Exception("the connection is lost"))
-            raise StoreError("the connection is lost") from lost
+            raise away()
         return result
 
     return call

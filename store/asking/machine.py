@@ -308,8 +308,8 @@ class Machine:
         leases_of_call: dict[Future[None], list[Lease]] = {}
         while True:
             n_new_calls = _number_of_new_calls(len(leases_of_call), most_calls, n_workers)
-            open_ids = {lease.id for leases in leases_of_call.values() for lease in leases}
-            for leases in self._choose(n_new_calls, open_ids):
+            open_leases = [lease for leases in leases_of_call.values() for lease in leases]
+            for leases in self._choose(n_new_calls, open_leases):
                 prepared = self._prepared(leases)
                 call = executor.submit(self._ask_worker, idle_workers, leases, prepared)
                 leases_of_call[call] = leases
@@ -323,14 +323,14 @@ class Machine:
                 rate = (self.answered - n_answered_before) / max(time.monotonic() - began, 1e-3)
                 self.on_progress(self._progress_text(rate))
 
-    def _choose(self, most_calls: int, open_ids: set[str]) -> list[list[Lease]]:
+    def _choose(self, most_calls: int, open_leases: Sequence[Lease]) -> list[list[Lease]]:
         """Lease questions for up to `most_calls` calls, without items that the judge cannot take.
 
         Args:
-            open_ids: ids of the leases that the workers are asked about now.
+            open_leases: leases of the questions that the workers are asked now.
         """
         size = self.judge.batch
-        while leases := self._lease(most_calls * size, open_ids):
+        while leases := self._lease(most_calls * size, open_leases):
             left_out = self.judge.record.left_out
             refused = [lease for lease in leases if not left_out.isdisjoint(self._items(lease))]
             self._set_aside.update(lease.id for lease in refused)
@@ -340,20 +340,22 @@ class Machine:
             # If all leased questions are set aside, the loop leases other questions.
         return []
 
-    def _lease(self, most: int, open_ids: set[str]) -> list[Lease]:
-        """Lease up to `most` questions that are neither open nor set aside."""
-        # The lock also waits for an answer that is kept while the store's server is away. A server
-        # that crashed may have lost its lease, and the same question must not be leased meanwhile.
+    def _lease(self, most: int, open_leases: Sequence[Lease]) -> list[Lease]:
+        """Lease up to `most` questions that are not set aside, and share no pair with open ones."""
         with self._lock:
-            taken = open_ids | self._set_aside
+            taken = self._set_aside.union(lease.id for lease in open_leases)
             if self._most_answers is not None:  # the answers to open questions will count, too
-                n_to_come = len(open_ids) + len(self._kept_back)
+                n_to_come = len(open_leases) + len(self._kept_back)
                 most = min(most, self._most_answers - self.answered - n_to_come)
         if self.is_over or most <= 0:
             return []
-        return self._patience.retry_while_away(
+        leases = self._patience.retry_while_away(
             partial(self.questions.next, self.annotator, most, taken)
         )
+        # A server that crashed may have lost the lease of an open question, whose pairs it then
+        # leases again. Its answer is on the way, so that it must not be asked twice.
+        open_pairs = {pair for lease in open_leases for pair in lease.question.pairs}
+        return [lease for lease in leases if open_pairs.isdisjoint(lease.question.pairs)]
 
     def _items(self, lease: Lease) -> frozenset[str]:
         """Return the ids of a question's items."""

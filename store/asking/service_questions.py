@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
 from store.database.engine import Database
+from store.database.process import Process
 from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
@@ -41,6 +42,8 @@ class ServiceQuestions:
 
     service: LabellingService
     _renew_at: float = math.inf  # time of the monotonic clock when leases are renewed
+    # {id of a lease that a server lost: id of the lease in its place}
+    _new_ids: dict[str, str] = field(default_factory=dict)
 
     @property
     def database(self) -> Database:
@@ -104,13 +107,11 @@ class ServiceQuestions:
         judgement, *turned = judgements_of(lease, verdicts)
         mark_model(service, lease.annotator)
         try:
-            stored = service.answer(lease.id, judgement).judgement
+            stored = self._stored(lease, judgement)
         except LeaseError:
-            # A server that crashed may have lost the lease.
-            new_leases = self._lease_again(lease) if was_away else []
-            if not new_leases:
+            if not was_away or not self._lease_again(lease):
                 raise
-            stored = service.answer(new_leases[0].id, judgement).judgement
+            stored = self._stored(lease, judgement)
         if _choice(stored) != _choice(judgement):
             return False
         for of_order in turned:
@@ -119,16 +120,34 @@ class ServiceQuestions:
             service.sync()
         return True
 
-    def _lease_again(self, lease: Lease) -> list[Lease]:
-        """Lease a question whose lease is lost; nothing if it may not be asked any more.
+    def _stored(self, lease: Lease, judgement: Judgement) -> Judgement:
+        """Store a judgement under a lease, or under the lease that has replaced it."""
+        id = self._new_ids.get(lease.id, lease.id)
+        return self.service.answer(id, judgement).judgement
+
+    def _lease_again(self, lease: Lease) -> bool:
+        """Lease a question whose lease is lost, and return False if it may not be asked any more.
 
         Another annotator may have a lease on its items, or another process may have retired an item
-        since the question was chosen.
+        since the question was chosen. Later questions of the annotator about the same pairs are
+        released: nobody is asked them while the answer to this one is on the way.
         """
+        collection = self.service.collection
+        pairs = {*lease.question.pairs}
+        process = Process.here()
+        later = [
+            other.id
+            for other in collection.leases(lease.annotator)
+            if other.may_be_taken_over(process) and not pairs.isdisjoint(other.question.pairs)
+        ]
+        collection.release(lease.annotator, later)
         self.service.sync()
-        if not all(map(self.service.session.allows, lease.question.pairs)):
-            return []
-        return self.service.lease(lease.annotator, [lease.question])
+        if not all(map(self.service.session.allows, pairs)):
+            return False
+        new_leases = self.service.lease(lease.annotator, [lease.question])
+        if new_leases:
+            self._new_ids[lease.id] = new_leases[0].id
+        return bool(new_leases)
 
     def attend(self, annotator: str) -> None:
         """Fit the model to the new answers, if there are many, and renew the leases in time."""
