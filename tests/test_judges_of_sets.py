@@ -455,7 +455,7 @@ def test_a_function_that_fails_in_between_is_asked_other_questions():
     named = {"set_size": 4, "max_calls": 14, "store": "f.db", "name": "f", "progress": False}
     sorted_items = sortnet.sort(TEXTS, judge=judge, **named)
     answers = [one for one in judgements("f.db", "f") if one.word != "skip"]
-    assert [*sorted_items.skipped.values()] == [{"error": 2}]
+    assert [one.skipped for one in sorted_items.by.values()] == [{"error": 2}]
     assert len(answers) == sum(calls.values()) - calls["failed",] > 5
     assert_right(answers)
 

@@ -81,7 +81,7 @@ def test_with_a_store_a_corrected_function_is_asked_anew_and_the_same_one_is_not
     corrected = sortnet.Function(shorter, name="longer")
     second = sort(corrected, store="s.db")
     assert (first.items, second.items) == (TEXTS[::-1], TEXTS)
-    assert second.answered_by == {"longer": second.answered}
+    assert {name: one.in_all for name, one in second.by.items()} == {"longer": second.answered}
     assert sort(longer, store="s.db").answered == sort(corrected, store="s.db").answered == 0
     assert not list(Path().glob("s.db-sort*"))
 
@@ -90,8 +90,9 @@ def test_with_a_name_the_ranking_rests_on_all_answers_and_says_whose():
     first = sort(longer, store="s.db", name="mine")
     second = sort(sortnet.Function(shorter, name="ana"), store="s.db", name="mine")
     n = first.answered
-    assert second.answered_by["longer"] == n
-    assert f"{n} of longer" in repr(second) and f"{n} of longer" in second._repr_html_()
+    assert second.by["longer"].in_all == n
+    summary = f"longer: 0 answered, {n} in all"
+    assert summary in repr(second) and summary in second._repr_html_()
 
 
 def place_of_longest(*items: str) -> int:
@@ -356,7 +357,7 @@ def test_a_script_without_handlers_of_logs_gets_the_lines_on_stderr():
     output, errors = process.communicate()
     assert output.split()[1:] == TEXTS[::-1]
     assert errors.splitlines()[0] == "sortnet: sorting 4 items"
-    assert errors.splitlines()[-1].startswith("sortnet: 4 items, ")
+    assert errors.splitlines()[-1].startswith("sortnet: 4 items; judge: ")
 
 
 def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_store():

@@ -79,7 +79,7 @@ def test_above_max_cost_nothing_is_sent():
         judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, max_cost=150.0)
         found = sortnet.sort(TEXTS, judge=judge, progress=False)
         n_calls = len(judged.prompts)
-        (spent,) = found.spent.values()
+        (spent,) = [one.spent for one in found.by.values()]
         assert found.reason == EndReason.BUDGET and spent["calls"] == n_calls
         costs = [len(prompt) // 4 for prompt in judged.prompts]
         assert sum(costs[:-1]) < 150.0 <= sum(costs)
@@ -91,10 +91,10 @@ def test_the_cost_of_the_collection_is_told_beside_that_of_the_call():
         spent = []
         for most in (3, 7):
             found = sortnet.sort(TEXTS, judge=judge, max_calls=most, store="s.db", progress=False)
-            spent += [facts["cost"] for facts in found.spent.values()]
+            spent += [one.spent["cost"] for one in found.by.values()]
     assert found.cost_in_all == pytest.approx(sum(spent))
     assert spent[1] < sum(spent)
-    assert f"{sum(spent):,.0f} spent in the collection" in found.summary.replace(".00", "")
+    assert f"all answers cost {sum(spent):,.0f}" in found.summary.replace(".00", "")
 
 
 def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
@@ -116,7 +116,7 @@ def test_a_prompt_of_ones_own_is_another_judge():
             judge = sortnet.LanguageModel("judge", server=url, prompt=prompt)
             found = sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", progress=False)
             assert found.answered == 4
-    assert len(found.spent) == 1 and [*found.spent] != ["judge"]
+    assert len(found.by) == 1 and [*found.by] != ["judge"]
     assert judged.prompts[-1].endswith("A or B?")
 
 

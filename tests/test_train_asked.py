@@ -279,8 +279,10 @@ for line in sys.stdin:
     assert result.exit_code == 0, result.stderr
     facts = value_of(result.stdout)["judge"]
     n_stumbles = result.stderr.count("stumbled")
-    assert facts["failed"] == 0 and sum(facts["answers"].values()) == 60
-    assert facts["skipped"]["error"] == (answers()["answer"] == "skip").sum() > 0 < n_stumbles
+    assert sum(facts["answers"].values()) == 60
+    (judge,) = facts["judges"].values()
+    assert judge["failed"] == 0
+    assert judge["skipped"]["error"] == (answers()["answer"] == "skip").sum() > 0 < n_stumbles
     assert max(Counter(pair(question) for _, question in asked()).values()) == 1
 
 
@@ -407,10 +409,10 @@ def test_a_model_is_shown_texts_and_its_probabilities_are_learned(workers):
     model = Model(lambda text: len(text.split()) / 5)
     with serving(model) as url:
         facts = value_of(done(*by_model(url, "--judgements", 50, "--workers", workers, "--json")))
-        assert value_of(
-            done("train", "--resume", "--out", "model", "--json")
-        )["judge"]["calls"] == 0  # fmt: skip
-    assert facts["judge"]["calls"] == len(model.prompts) == 50 and facts["judge"]["tokens_in"] > 0
+        again = value_of(done("train", "--resume", "--out", "model", "--json"))
+    assert again["judge"]["judges"]["judge"]["calls"] == 0
+    judge = facts["judge"]["judges"]["judge"]
+    assert judge["calls"] == len(model.prompts) == 50 and judge["tokens_in"] > 0
     assert max(Counter(map(frozenset, model.pairs.elements())).values()) == 1
     assert all("Both belong to: why" in prompt for prompt in model.prompts)
     assert facts["quality"]["accuracy"] > 0.75
@@ -458,7 +460,8 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
         facts = value_of(result.stdout)
         assert "the limit of 30 calls is reached; it is asked no more" in result.stderr
         assert "30 of 50 answers are kept, and are learned from" in result.stderr
-        assert facts["judge"]["calls"] == len(model.prompts) == 30 == sum(stored().values())
+        calls = facts["judge"]["judges"]["judge"]["calls"]
+        assert calls == len(model.prompts) == 30 == sum(stored().values())
         done("train", "--resume", "--out", "model")  # it has finished
     assert len(model.prompts) == 30
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.printing.results import Result
-from sortnet.judges.unanswered import skipped_text
+from store.asking.answer_summary import AnswerSummary, cost_text
 
-_NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
+_NOT_SHOWN = ("quit", "status", "summary")  # facts that are left out of the JSON
 
 
 def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
@@ -30,23 +30,21 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
-    """Write two lines: the number of answers and why the labelling ended, then the status.
+    """Write the number of answers and why the labelling ended, the cost if known, and the status.
 
     If the reason begins with the status, or the status with the reason, only the longer text is
     printed.
     """
     annotator = facts["annotator"]
     name = annotator if criterion is None else f"{annotator}, {criterion}"
-    counts = [f"{facts['answered']} answered", f"{facts['in_all']} in all"]
-    if facts.get("skipped"):
-        counts.append(skipped_text(facts["skipped"]))
-    if "failed" in facts:
-        counts.append(f"{facts['failed']} failed")
-    answered = f"{name}: {', '.join(counts)}"
+    # Of a person nothing else is told.
+    summary = facts.get("summary") or AnswerSummary(facts["answered"], facts["in_all"]).text
+    answered = f"{name}: {summary}"
+    cost = [text for text in [cost_text(facts.get("cost_in_all"))] if text]
     reason = facts["why"]
     status = facts["status"]
     if status.startswith(reason):
-        return [answered, status]
+        return [answered, *cost, status]
     if reason.startswith(status):
-        return [answered, reason]
-    return [f"{answered}; {reason}", status]
+        return [answered, *cost, reason]
+    return [f"{answered}; {reason}", *cost, status]

@@ -16,7 +16,6 @@ from cli.printing.results import Result
 from cli.terminal.asking import labelled_facts, refuse_closed
 from cli.terminal.signals import ended_by_signals
 from sortnet.judges import LanguageModel, Program
-from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import N_EXAMPLES, dry_run
 from sortnet.judges.prompts import Prompt
@@ -86,42 +85,35 @@ class JudgesAsker:
     ) -> dict[str, Any]:
         """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
         judgements = service.judgements()
-        cost_in_all = sum_up_costs(judgements, np.arange(len(judgements)))["cost"]
-        spent = machine.judge.spent_text()
-        if spent and cost_in_all is not None:
-            spent = f"{spent}, {amount(cost_in_all)} in the collection"
-        number_in_text = number if len(self.judges) == 1 else None
+        summary = machine.summary(service.session.answered(machine.annotator))
         return {
-            **labelled_facts(service, machine.annotator, machine.n_preferences),
-            "why": _why_ended(service, machine, number_in_text, spent),
+            **labelled_facts(service, machine.annotator, summary.answered),
+            **summary.facts,
+            "summary": summary.text,
+            "why": _why_ended(service, machine, number if len(self.judges) == 1 else None),
             "quit": bool(machine.fault),
-            **machine.judge.spent_facts(),
-            "cost_in_all": cost_in_all,
-            "skipped": dict(machine.skipped),
-            "failed": machine.failed,
+            "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
             "fault": machine.fault,
             "end": machine.reason.name.lower(),
         }
 
 
-def _why_ended(service: LabellingService, machine: Machine, number: int | None, spent: str) -> str:
-    """Explain why the labelling by a judge ended, and what it has spent.
+def _why_ended(service: LabellingService, machine: Machine, number: int | None) -> str:
+    """Explain why the labelling by a judge ended; empty after a fault, which has its own line.
 
     Args:
         service: service of the questions.
         machine: the machine that asked the judge.
         number: number of answers that the user asked for; None: the text does not compare with it.
-        spent: description of calls and cost; empty if the judge costs nothing.
     """
+    if machine.fault and machine.reason is not EndReason.INTERRUPTED:
+        return ""
     why = why_ended(service, machine)
     if machine.reason is EndReason.GOAL:
         why = f"{why} (--until sets another)"
         if number is not None:
             why = f"ended after {machine.answered} of {number} answers (--number): {why}"
-    if not spent:
-        return why
-    # The message of a fault is printed on a separate line, so it is not repeated here.
-    return spent if machine.fault else f"{why} ({spent})"
+    return why
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:

@@ -32,6 +32,7 @@ from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import ANSWERED, cut, note, printable
 from sortnet.preference import Judgement
 from sortnet.preference.base import ORDER_ANSWERS
+from store.asking.answer_summary import AnswerSummary
 from store.asking.patience import StorePatience
 from store.collections.leases import Lease
 from store.database.engine import Database
@@ -239,6 +240,17 @@ class Machine:
         if not self._workers:  # the other judges have given all answers that were wanted
             return EndReason.NUMBER
         return EndReason.NOTHING_LEFT
+
+    def summary(self, in_all: int) -> AnswerSummary:
+        """Sum up what the judge has answered; `in_all` is the number of its stored answers."""
+        return AnswerSummary(
+            answered=self.n_preferences,
+            in_all=in_all,
+            skipped=dict(self.skipped),
+            failed=self.failed,
+            spent=self.judge.spent_facts(),
+            spent_text=self.judge.spent_text(),
+        )
 
     def failure(self, fault: str, next_step: str) -> BaseException:
         """Make the error that reports a fault of the judge, and tells how to go on.

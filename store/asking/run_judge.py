@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,14 +17,13 @@ from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
-from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.unanswered import skipped_text
 from sortnet.judges.verdicts import Verdict
 from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select_pairs
 from sortnet.messages import count, cut, note, printable
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
+from store.asking.answer_summary import AnswerSummary, cost_text
 from store.asking.machine import Machine, judgements_of
 from store.collections.collection_rows import LONGEST_NAME
 from store.collections.leases import Lease
@@ -227,7 +225,6 @@ class RunJudge:
             )
             for annotator, judge in judges.items()
         ]
-        self._n_failed = 0  # pairs at which all judges failed
         self._lost: list[Machine] = []  # judges of which a message has told that they are lost
 
     @contextmanager
@@ -283,48 +280,31 @@ class RunJudge:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers of answers and failures and the cost, for JSON.
+        """Return the numbers of answers and the cost, for JSON.
 
         `cost_in_all` is the cost of all stored answers, of earlier processes too; None: not known.
-        Of several judges, `judges` has the number of answers and the cost of each by its name.
         """
-        by_judge = {
-            machine.annotator: {
-                "answers": sum(
-                    len(self._answers.targets(split, machine.annotator)) for split in SPLITS
-                ),
-                **machine.judge.spent_facts(),
-            }
-            for machine in self._machines
-        }
-        is_one = len(by_judge) == 1
         return {
             "answers": self._answers.counts(),
             "collection": self._answers.collection.name,
-            "skipped": dict(sum((machine.skipped for machine in self._machines), Counter())),
-            "failed": self._n_failed,
-            **(self._machines[0].judge.spent_facts() if is_one else {"judges": by_judge}),
+            "judges": {name: summary.facts for name, summary in self._summaries().items()},
             "cost_in_all": self._answers.cost(),
         }
 
     def text(self) -> str:
-        """Return the numbers of answers and failures and the cost, in words."""
-        facts = self.facts()
-        counts = facts["answers"]
-        phrases = [f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"]
-        if facts["skipped"]:
-            phrases.append(skipped_text(facts["skipped"]))
-        if facts["failed"]:
-            phrases.append(f"{facts['failed']:,} failed")
+        """Return the numbers of answers and the cost, in words."""
+        counts = self._answers.counts()
+        n_pairs = f"{counts['train']:,} training pairs and {counts['vali']:,} validation pairs"
+        by_judge = [f"{name}: {summary.text}" for name, summary in self._summaries().items()]
+        return "; ".join(filter(None, [n_pairs, *by_judge, cost_text(self._answers.cost())]))
+
+    def _summaries(self) -> dict[str, AnswerSummary]:
+        """Sum up what each judge has answered."""
+        summaries = {}
         for machine in self._machines:
-            spent = [machine.judge.spent_text()]
-            if "judges" in facts:
-                n_answers = facts["judges"][machine.annotator]["answers"]
-                spent.insert(0, f"{n_answers:,} by {machine.annotator}")
-            phrases += filter(None, [" with ".join(filter(None, spent))])
-        if facts["cost_in_all"] is not None:
-            phrases.append(f"all answers cost {amount(facts['cost_in_all'])}")
-        return ", ".join(phrases)
+            targets = [self._answers.targets(split, machine.annotator) for split in SPLITS]
+            summaries[machine.annotator] = machine.summary(in_all=sum(map(len, targets)))
+        return summaries
 
     def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
         """Return the probability that document i[k] is better than document j[k], for m pairs.
@@ -403,7 +383,6 @@ class RunJudge:
             self._notify(f"{machine.judge.name}: {why}; it is asked no more")
         self._lost += newly_lost
         if machines:
-            self._n_failed += n_unanswered
             if n_unanswered == n_pairs:
                 machine = max(machines, key=lambda one: bool(one.last_fault))
                 fault = f"failed at all {count(n_pairs, 'pair')}; {machine.last_fault}"

@@ -37,6 +37,7 @@ from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.tables.column_groups import columns_sentence
+from store.asking.answer_summary import AnswerSummary
 from store.asking.machine import EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
     ServiceQuestions,
@@ -221,7 +222,6 @@ def _ask_and_rank(
         _raise_failure(service, machine, is_temporary=is_temporary)
     n_answers = service.session.n_votes
     judgements = service.judgements()
-    spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
     return SortedItems(
         frame=ranking_frame(service.ranking, given_items, service.items.ids),
         name=service.collection.name,
@@ -230,10 +230,8 @@ def _ask_and_rank(
         status=why(service.remaining),
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
-        answered_by=_answers_by_annotator(service),
-        spent=spent,
+        by=_summaries(service, machines),
         cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
-        skipped={machine.annotator: dict(machine.skipped) for machine in machines},
         seed=seed,
         goal=goal,
         columns=_columns_sentence(service, given_items),
@@ -274,11 +272,17 @@ def answers_kept(n_answers: int, *, is_temporary: bool) -> str:
     return f'0 answers are kept{lost}: store="FILE" keeps them'
 
 
-def _answers_by_annotator(service: LabellingService) -> dict[str, int]:
-    """Count the answers of each annotator in the collection who has answered."""
-    names = [annotator.name for annotator in service.collection.annotators()]
-    n_answers = {name: service.session.answered(name) for name in names}
-    return {name: n for name, n in n_answers.items() if n}
+def _summaries(service: LabellingService, machines: Sequence[Machine]) -> dict[str, AnswerSummary]:
+    """Sum up the answers of each annotator in the collection who has answered, or was asked."""
+    summaries = {}
+    for annotator in service.collection.annotators():
+        n_in_all = service.session.answered(annotator.name)
+        if n_in_all:
+            summaries[annotator.name] = AnswerSummary(0, n_in_all)
+    for machine in machines:
+        n_in_all = service.session.answered(machine.annotator)
+        summaries[machine.annotator] = machine.summary(n_in_all)
+    return summaries
 
 
 def _connect(

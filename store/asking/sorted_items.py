@@ -13,10 +13,10 @@ from sqlalchemy import URL
 
 from sortnet.core import I64
 from sortnet.items.given_items import GivenItems
-from sortnet.judges.budget import amount
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
+from store.asking.answer_summary import AnswerSummary, cost_text
 from store.asking.machine import EndReason
 from store.store import open_store
 
@@ -43,11 +43,9 @@ class SortedItems:
         status: a line about the distance from the goal.
         answered: number of answers in this call.
         answered_in_all: number of answers in the collection, on which the ranking rests.
-        answered_by: {annotator: number of the annotator's answers in the collection}.
-        spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
-            is no language model.
+        by: {annotator: what the annotator has answered, left out and spent in this call}, for each
+            judge of this call, and each annotator who has answered before.
         cost_in_all: cost of the answers in the collection; None if no cost is known.
-        skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
         columns: what was made of the columns of the items, in words; empty if they have none.
@@ -60,10 +58,8 @@ class SortedItems:
     status: str
     answered: int
     answered_in_all: int
-    answered_by: Mapping[str, int]
-    spent: Mapping[str, Mapping[str, Any]]
+    by: Mapping[str, AnswerSummary]
     cost_in_all: float | None = None
-    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
     columns: str = ""
@@ -116,13 +112,9 @@ class SortedItems:
     @property
     def summary(self) -> str:
         """The numbers of items and answers, who answered, costs, and the distance from the goal."""
-        by = ", ".join(f"{n} of {annotator}" for annotator, n in self.answered_by.items())
-        of_whom = f": {by}" if by else ""
-        answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all{of_whom})"
-        cost = ""
-        if self.cost_in_all is not None:
-            cost = f", {amount(self.cost_in_all)} spent in the collection"
-        return f"{count(len(self.frame), 'item')}, {answers}{cost}: {self.status}"
+        by_annotator = [f"{annotator}: {summary.text}" for annotator, summary in self.by.items()]
+        parts = [count(len(self.frame), "item"), *by_annotator, cost_text(self.cost_in_all)]
+        return "; ".join(filter(None, [*parts, self.status]))
 
 
 def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
