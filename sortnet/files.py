@@ -26,7 +26,7 @@ from sortnet.messages import python_values
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
 # Log of notes about faulty data that are used nevertheless. The commands print it on stderr. Python

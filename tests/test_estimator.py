@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import sortnet.estimator.ranker
-from sortnet import DirectRanker, SortNetError, SortNetRanker, from_frame, load_ranker
+from sortnet import DirectRanker, SortNetError, SortNetRanker, load_ranker
 from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import OWN
@@ -687,59 +687,6 @@ def test_objects_that_are_numbers_are_numbers():
     np.testing.assert_array_equal(
         ranker.predict(frame.astype({"a": object, "b": "Float64"})), ranker.predict(frame)
     )
-
-
-class Polars:
-    """As much of a polars.DataFrame as matters, which has another `drop` and no `iloc`."""
-
-    def __init__(self, columns):
-        self._columns = columns
-
-    columns = property(lambda self: list(self._columns))
-    shape = property(lambda self: (len(self), len(self._columns)))
-
-    def __len__(self):
-        return len(next(iter(self._columns.values())))
-
-    def __getitem__(self, name):
-        return self._columns[name]
-
-    def drop(self, *columns):
-        return Polars({name: self[name] for name in self.columns if name not in columns})
-
-
-def test_a_frame_of_polars_with_a_column_qid_is_a_frame():
-    frame, y = framed()
-    other = Polars({name: frame[name].to_numpy() for name in frame})
-    ranker = small().fit(other, y.to_numpy())
-    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-    scores = small().fit(frame, y).predict(frame)
-    np.testing.assert_array_equal(ranker.predict(other), scores)
-
-
-class LazyFrame:
-    """As much of a polars.LazyFrame as matters: its rows are there once it is collected."""
-
-    def __init__(self, columns):
-        self._columns = columns
-
-    @property
-    def columns(self):
-        raise AssertionError("polars warns that this costs as much as a query")
-
-    def collect(self):
-        return Polars(self._columns)
-
-
-def test_a_lazy_frame_of_polars_is_collected():
-    frame, y = framed()
-    lazy = LazyFrame({name: frame[name].to_numpy() for name in frame})
-    ranker = small().fit(lazy, y.to_numpy())
-    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-    scores = small().fit(frame, y).predict(frame)
-    np.testing.assert_array_equal(ranker.predict(lazy), scores)
-    labelled = LazyFrame({**lazy._columns, "label": y.to_numpy()})
-    assert from_frame(labelled).feature_names == ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,14 @@ def from_frame(
     labelled: bool = True,
     source: str = "frame",
 ) -> Queries:
-    """Make Queries from a pandas (or polars) data frame with one row per document.
+    """Make Queries from a data frame or a list of dicts with one row per document.
 
     Numbers are features; dates become numbers of days; each value of a categorical column is a
     feature `column=value`; a column of texts has the features that `sortnet.items.describe` makes.
     Missing values become NaN. Columns named like an id or a grade are never features.
 
     Args:
-        frame: the data frame.
+        frame: the data frame, of pandas, polars (a LazyFrame is collected) or Arrow; or the dicts.
         query: name of the column with the query of each row; rows may be in any order. With `none`
             all rows are one query. If None, the column is `qid`.
         grade: name of the column of grades, whole numbers from 0. If None, the column is `label`,

@@ -45,11 +45,11 @@ from sortnet.threads import limit_threads
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Estimator that ranks the rows of each query by a comparator, trained by Algorithm 3.1.
 
-    `X` is an array, a list or a DataFrame of pandas or polars (a LazyFrame is collected). The query
-    of each row is `qid` (in any order), or `group` (sizes of consecutive queries), or the column
-    `qid` of a DataFrame, which is then no feature. Without queries all rows are one query, and
-    `fit` warns; an estimator that was fitted with queries refuses two or more rows without queries.
-    NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
+    `X` is an array, a list, or a DataFrame: of pandas, polars (a LazyFrame is collected) or Arrow,
+    or a list of dicts. The query of each row is `qid` (in any order), or `group` (sizes of
+    consecutive queries), or the column `qid` of a DataFrame, which is then no feature. Without
+    queries all rows are one query, and `fit` warns; an estimator that was fitted with queries
+    refuses two or more rows without queries. NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
     and its zeros are values, not missing values.
 
     A column of a DataFrame is categorical by its dtype, or if it holds short texts that repeat:
@@ -275,15 +275,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: if data or settings cannot be used; for example, if a feature is the qid.
         """
-        has_grade_column = self.grade is not None and self.grade in getattr(X, "columns", ())
+        table = arrays.as_table(X)
+        has_grade_column = self.grade is not None and self.grade in getattr(table, "columns", ())
         if y is None and not has_grade_column:
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         user_callbacks = evaluation.checked_callbacks(callbacks)
         learner = copy(self)
-        initial = learner._initial_estimator(init_model, X)
+        initial = learner._initial_estimator(init_model, table)
         config = learner._settings(initial)
         train = learner._queries(
-            X, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
+            table, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
         )
         if eval_set is None:
             config = choose_quality(train, train, config)
@@ -338,11 +339,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         >>> ranker.predict([[30.0], [10.0], [20.0]])
         array([2., 0., 1.], dtype=float32)
         """
+        table = arrays.as_table(X)
         user_callbacks = evaluation.checked_callbacks(callbacks)
         learner = copy(self)
-        initial = learner._initial_estimator(init_model, X)
+        initial = learner._initial_estimator(init_model, table)
         config = learner._settings(initial)
-        queries = learner._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
+        queries = learner._judged(
+            table, pairs, qid, group, weight, soft, reset=True, initial=initial
+        )
         train, vali = hold_out_documents(queries, seed=config.seed)
         learner._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
         return self._become(learner)
@@ -1118,6 +1122,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Returns:
             The queries; and (m,) the numbers of the documents a and of the documents b.
         """
+        a, b = arrays.as_table(a), arrays.as_table(b)
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         queries_of_a = self._queries(a, None, may_lack_query=True)

@@ -46,8 +46,8 @@ def read_items(
     LETOR text: its qids are the groups, its features are the features, and its grades are ignored.
 
     Args:
-        path: a table (`.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`), a folder, or LETOR text
-            (`.txt`).
+        path: a table (`.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`, `.parquet`), a folder, or LETOR
+            text (`.txt`).
         named: roles of columns; the roles `group`, `context` and `shown` are never guessed.
         ignore: names of columns to leave out.
         features: names of the features: columns of numbers, or `column=value`; None: all columns

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -183,24 +183,28 @@ def with_words(categories: Any) -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether an object is a data frame of any library, a table of Arrow included.
+    """Whether an object is a data frame of any library, a table of Arrow, or a list of dicts.
 
     A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
     """
     if hasattr(X, "iloc"):
         return hasattr(X, "columns")
+    if isinstance(X, list):
+        return bool(X) and all(isinstance(row, Mapping) for row in X)
     arrow_or_interchange = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
     return any(hasattr(X, name) for name in ("collect", "columns", *arrow_or_interchange))
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """Convert a data frame of any library, such as polars, to a dense data frame of pandas.
+    """Convert a data frame of any library, or a list of dicts, to a dense data frame of pandas.
 
     A lazy frame of polars is collected: its query is run, and its rows are read. A table of Arrow,
     or another object that Arrow can read, becomes the frame that pyarrow makes of it.
     """
     import pandas as pd
 
+    if isinstance(frame, list):
+        return pd.DataFrame(frame)
     is_lazy = hasattr(frame, "collect") and not hasattr(frame, "iloc")
     if is_lazy:
         frame = frame.collect()
@@ -262,7 +266,7 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    if kind not in (*TABLES, ".json"):
+    if kind not in TABLES:
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
     with reading(path):
         if kind == ".parquet":

@@ -134,8 +134,8 @@ def _table_suffix(path: Path, form: Form | None) -> str:
         return suffix
     if form in ("csv", "jsonl"):
         return f".{form}"
-    if path.exists() and suffix not in (*TABLES, ".json"):
-        refuse(str(path), f"is none of {', '.join(TABLES)}, .json: say which format it has")
+    if path.exists() and suffix not in TABLES:
+        refuse(str(path), f"is none of {', '.join(TABLES)}: say which format it has")
     return suffix
 
 

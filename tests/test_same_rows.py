@@ -1,0 +1,149 @@
+"""The same rows in every kind of file and frame: the same features and the same model."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sortnet.data import read_queries
+from sortnet.data.read_tables import from_frame
+from sortnet.estimator import SortNetRanker
+from sortnet.tables.letor_writer import write_letor
+
+N_QUERIES, N = 40, 10
+WORDS = ["fjord", "kids", "stove", "wood", "red", "blue", "lamp", "desk", "chair", "oak"]
+NUMBERS = ["price", "stock"]
+
+
+def made_frame() -> pd.DataFrame:
+    """Numbers, missing values, a category, dates, truth values and texts, with grades."""
+    rng = np.random.default_rng(3)
+    n = N_QUERIES * N
+    titles = [" ".join(rng.choice(WORDS, 6)) for _ in range(n)]
+    days = pd.to_timedelta(rng.integers(0, 900, n), "D")
+    frame = pd.DataFrame(
+        {
+            "qid": np.repeat([f"q{k:02d}" for k in range(N_QUERIES)], N),
+            "docid": [f"{k:05d}" for k in range(n)],
+            "label": 0,
+            "price": np.where(rng.random(n) < 0.1, np.nan, rng.normal(50, 10, n).round(2)),
+            "stock": rng.integers(0, 90, n),
+            "brand": rng.choice(["east", "west", "north"], n),
+            "born": pd.Timestamp("2020-01-01") + days,
+            "new": rng.random(n) < 0.5,
+            "title": titles,
+        }
+    )
+    frame["label"] = (frame.stock > 45).astype(int) + frame.title.str.contains("fjord")
+    return frame
+
+
+class Stream:
+    """Some library's frame, of which only the stream of Arrow is known."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "pandas of Arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": pl.from_pandas,
+    "lazy polars": lambda frame: pl.from_pandas(frame).lazy(),
+    "Arrow": pa.Table.from_pandas,
+    "batch of Arrow": pa.RecordBatch.from_pandas,
+    "stream of Arrow": lambda frame: Stream(pa.Table.from_pandas(frame)),
+    "dicts": lambda frame: frame.to_dict("records"),
+}
+FILES: dict[str, Callable[[pd.DataFrame, str], object]] = {
+    "rows.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "rows.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "rows.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "rows.parquet": lambda frame, path: frame.to_parquet(path),
+    "rows.jsonl": lambda frame, path: frame.to_json(
+        path, orient="records", lines=True, date_format="iso"
+    ),
+    "rows.json": lambda frame, path: frame.to_json(path, orient="records", date_format="iso"),
+}
+
+
+@pytest.fixture(scope="module", params=[*FRAMES, *FILES])
+def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The queries of a kind of frame or file."""
+    frame = made_frame()
+    if request.param in FRAMES:
+        return from_frame(FRAMES[request.param](frame))
+    path = tmp_path_factory.mktemp("rows") / request.param
+    FILES[request.param](frame, str(path))
+    return read_queries(path)
+
+
+def test_every_kind_gives_the_same_bytes_of_features(rows: Any) -> None:
+    expected = from_frame(made_frame())
+    assert {"price", "stock", "born", "new"} < {*expected.feature_names}
+    assert {"brand=east", "text: fjord"} < {*expected.feature_names}
+    assert rows.feature_names == expected.feature_names
+    assert rows.features.dtype == expected.features.dtype
+    assert rows.features.tobytes() == expected.features.tobytes()
+    assert rows.qids.tolist() == expected.qids.tolist()
+    assert rows.docids.tolist() == expected.docids.tolist()
+    assert rows.grades.tolist() == expected.grades.tolist()
+
+
+def test_letor_text_of_the_numbers_gives_their_bytes(tmp_path: Path) -> None:
+    numbers = from_frame(made_frame().fillna({"price": 0})[["qid", "docid", "label", *NUMBERS]])
+    write_letor(numbers, tmp_path / "rows.txt")
+    letor = read_queries(tmp_path / "rows.txt")
+    assert letor.features.tobytes() == numbers.features.tobytes()
+    assert letor.docids.tolist() == numbers.docids.tolist()
+    digests = set()
+    for queries in (letor, numbers):
+        ranker = fitted(queries.features, queries.grades, queries)
+        digests.add(weights(ranker, tmp_path))
+    assert len(digests) == 1
+
+
+def fitted(X: Any, y: Any = None, queries: Any = None, **parameters: Any) -> SortNetRanker:
+    qid = None if queries is None else queries.query_of_docs()
+    ranker = SortNetRanker(max_iter=1, epochs=2, random_state=0, **parameters)
+    return ranker.fit(X, y, qid=qid)
+
+
+def weights(ranker: SortNetRanker, folder: Path) -> str:
+    """A digest of the weights that `save` writes."""
+    ranker.save(folder / "model")
+    (file,) = (folder / "model").glob("*.safetensors")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_kind_of_frame_gives_the_same_model(kind: str, tmp_path: Path) -> None:
+    frame = made_frame()
+    names = {"query": "qid", "grade": "label", "id": "docid"}
+    expected = fitted(frame, **names)
+    make = FRAMES[kind]
+    without_grades = frame.drop(columns="label")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a lazy frame warns when it is asked for its columns
+        ranker = fitted(make(frame), **names)
+        scores = ranker.predict(make(without_grades))
+        judged = SortNetRanker(max_iter=1, epochs=1, query="qid", id="docid", random_state=0)
+        judged.fit_pairs(make(without_grades), [(k, k + 1) for k in range(0, len(frame), 2)])
+        margin = ranker.compare(0, 3, context=make(without_grades))
+        quality = ranker.score(make(frame))
+    assert weights(ranker, tmp_path) == weights(expected, tmp_path)
+    np.testing.assert_array_equal(scores, expected.predict(without_grades))
+    assert margin == expected.compare(0, 3, context=without_grades)
+    assert quality == expected.score(frame)
