@@ -48,8 +48,9 @@ def importance(
     """Show which features matter when MODEL ranks the labelled queries of DATA.
 
     Each feature is shuffled among the documents of each query; its importance is the drop of the
-    measure. The levels of a category are shuffled together, as one column. A feature that is
-    constant in each query, or that the model does not use, has importance 0. Of two redundant
+    measure. The levels of a category are shuffled together, as one column. The words of a column of
+    texts are shuffled together, and then each alone, below their column. A feature that is constant
+    in each query, or that the model does not use, has importance 0. Of two redundant
     features, neither may look important. For soft trees, `splits` is the share of all splits that
     use the feature.
 

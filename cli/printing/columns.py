@@ -71,13 +71,21 @@ def training_facts(train: Queries) -> dict[str, str]:
     return facts
 
 
+def _readable_names(train: Queries) -> tuple[str, ...]:
+    """Name the features as people understand them: words by their column."""
+    if train.describer is None:
+        return train.feature_names or ()
+    names: tuple[str, ...] = train.describer.readable_names()
+    return names
+
+
 def near_grade_lines(train: Queries) -> Iterator[str]:
     """Yield a warning about each column that orders the documents nearly as the grade does."""
     if train.roles is None:
         return
-    names = train.feature_names or ()
+    readable = _readable_names(train)
     for feature, correlation in features_near_grades(train).items():
-        column = printable(column_of(names[feature], train.roles.features))
+        column = printable(column_of(readable[feature], train.roles.features))
         yield (
             f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
             f"if it is made of the grade, leave it out with --ignore"
@@ -98,12 +106,12 @@ def near_model_lines(
     """
     if train.roles is None or vali.judged is not None:
         return
-    names = train.feature_names or ()
+    readable = _readable_names(train)
     near_grade = features_near_grades(train)
     for feature, alone in features_near_model(vali, quality, config.quality_of).items():
         if feature in near_grade:
             continue
-        column = printable(column_of(names[feature], train.roles.features))
+        column = printable(column_of(readable[feature], train.roles.features))
         yield (
             f"warning: {column} alone orders VALI nearly as well as the model "
             f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "

@@ -11,8 +11,10 @@ from cli.printing.results import Column, Result, Table
 from sortnet.messages import printable
 
 if TYPE_CHECKING:
-    from sortnet.explain.attribution import Explanation
+    from sortnet.explain.attribution import ColumnValue, Explanation
     from sortnet.explain.compared_documents import ComparedDocuments, RankedDocument
+
+MOST_PARTS = 5  # parts of a column, such as words, that the text shows
 
 
 def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
@@ -51,20 +53,36 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
     explanation = comparison.explanation
     if explanation is None:
         return value
-    features = [
-        {
-            "feature": effect.column.name,
-            "number": effect.column.features[0] + 1,
-            "value": effect.value,
-            "a": effect.a,
-            "b": effect.b,
-        }
-        for effect in explanation.by_column()
-    ]
+    features = []
+    for effect in explanation.by_column():
+        row = _feature_facts(effect)
+        if effect.parts:
+            row["parts"] = [_feature_facts(part) for part in effect.parts]
+        features.append(row)
     value["baseline_margin"] = explanation.baseline
     value["error"] = explanation.error
     value["features"] = features
     return value
+
+
+def _feature_facts(effect: ColumnValue) -> dict[str, Any]:
+    """Convert the effect of a column to JSON values."""
+    return {
+        "feature": effect.column.name,
+        "number": effect.column.features[0] + 1,
+        "value": effect.value,
+        "a": effect.a,
+        "b": effect.b,
+    }
+
+
+def part_name(part: str, column: str) -> str:
+    """Write the name of a word or another part of a column, indented below the column.
+
+    >>> part_name("title: fjord", "title")
+    '  fjord'
+    """
+    return f"  {printable(part.removeprefix(f'{column}: '))}"
 
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
@@ -94,22 +112,27 @@ def _features_table(explanation: Explanation, top: int) -> Table:
 
     Args:
         explanation: the effects of all features.
-        top: number of features that have a row; one more row sums the other features.
+        top: number of columns that have a row, with rows for their largest parts; one more row
+            sums the other columns.
     """
     effects = explanation.by_column()
     largest = effects[:top]
     smaller = effects[top:]
-    rows = [
-        (printable(effect.column.name), _cell(effect.a), _cell(effect.b), effect.value)
-        for effect in largest
-    ]
+    rows = list[tuple[str, str, str, float]]()
+    for effect in largest:
+        name = effect.column.name
+        cells = ("", "") if effect.parts else (_cell(effect.a), _cell(effect.b))
+        rows.append((printable(name), *cells, effect.value))
+        for part in effect.parts[:MOST_PARTS]:
+            row_of_part = (part_name(part.column.name, name), _cell(part.a), _cell(part.b))
+            rows.append((*row_of_part, part.value))
+    values = [value for *_, value in rows]
     if smaller:
         sum_of_smaller = sum(effect.value for effect in smaller)
         rows.append((f"the {len(smaller)} others", "", "", sum_of_smaller))
     if explanation.baseline:
         rows.append(("two at the query's mean", "", "", explanation.baseline))
     rows.append(("margin of A over B", "", "", explanation.margin))
-    values = [effect.value for effect in largest]
     return Table(_FEATURES, rows, bars=values, bar_titles=("+ for A, - for B", "+ A, - B"))
 
 

@@ -49,8 +49,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     or a list of dicts. The query of each row is `qid` (in any order), or `group` (sizes of
     consecutive queries), or the column `qid` of a DataFrame, which is then no feature. Without
     queries all rows are one query, and `fit` warns; an estimator that was fitted with queries
-    refuses two or more rows without queries. NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
-    and its zeros are values, not missing values.
+    refuses two or more rows without queries. NaN is a missing value. Grades `y` are whole numbers
+    from 0. A sparse matrix becomes an array, and its zeros are values, not missing values.
 
     A column of a DataFrame is categorical by its dtype, or if it holds short texts that repeat:
     each of its 50 most frequent levels becomes an indicator. The levels of an ordered dtype are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,13 +37,15 @@ class ColumnValue:
         column: the column.
         value: the part of the margin, the sum of the values of the column's features.
         a, b: the column's value in the documents a and b, as in the data: a number, a date, or a
-            level of a category; None if it is missing.
+            level of a category; None if it is missing, or if the column has texts or images.
+        parts: the values of the column's parts, such as words, the largest absolute value first.
     """
 
     column: Column
     value: float
     a: float | str | None
     b: float | str | None
+    parts: tuple[ColumnValue, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +83,24 @@ class Explanation:
     def by_column(self) -> list[ColumnValue]:
         """List the columns' parts of the margin, the largest absolute value first.
 
-        The values of the levels of a categorical column are added up.
+        The values of the levels of a categorical column are added up, and those of all features of
+        a column of texts or images.
         """
-        parts = []
-        for column in self.columns:
-            value = float(self.values[list(column.features)].sum())
-            parts.append(ColumnValue(column, value, column.value(self.a), column.value(self.b)))
-        return sorted(parts, key=lambda part: -abs(part.value))
+        return self._values_of(self.columns)
+
+    def _values_of(self, columns: Sequence[Column]) -> list[ColumnValue]:
+        """List the parts of the margin of some columns, the largest absolute value first."""
+        values = [
+            ColumnValue(
+                column,
+                value=float(self.values[list(column.features)].sum()),
+                a=column.value(self.a),
+                b=column.value(self.b),
+                parts=tuple(self._values_of(column.parts)),
+            )
+            for column in columns
+        ]
+        return sorted(values, key=lambda value: -abs(value.value))
 
 
 def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation:

@@ -1,4 +1,4 @@
-"""Find the columns of the data that features were made from: numbers, dates and categories."""
+"""Find the columns of the data that features were made from: numbers, dates, categories, texts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F32, F64, Queries
+from sortnet.items.features import MADE, Describer, described_column
 from sortnet.rankers.base import Ranker
 from sortnet.tables.values import date_text
 
@@ -20,20 +21,23 @@ class Column:
         name: name of the column; for a feature that is no column of the data, its name; without
             names, the number of the feature from 1.
         features: numbers of the column's features, from 0: a feature for each level of a
-            categorical column, else a single feature.
+            categorical column, a feature for each word of a column of texts, else a single feature.
         levels: the levels of a categorical column, in the order of `features`; else empty.
         is_date: whether the column is a date; its feature is then a number of days since 1970.
+        parts: the features of a column of texts or images, each as a column; else empty.
     """
 
     name: str
     features: tuple[int, ...]
     levels: tuple[str, ...] = ()
     is_date: bool = False
+    parts: tuple[Column, ...] = ()
 
     def value(self, document: F32 | F64) -> float | str | None:
         """Return the value of this column in a document: a number, a date or a level.
 
-        A missing value, or a level that the ranker does not know, is None.
+        It is None if the value is missing, if the ranker does not know the level, or if the column
+        has texts or images.
 
         Args:
             document: (n_features,) unscaled features of the document, see `Queries.exact_features`.
@@ -41,6 +45,8 @@ class Column:
         >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'
         """
+        if self.parts:
+            return None
         values = document[list(self.features)]
         if self.levels:
             k = int(np.argmax(values))  # the level of the document has the value 1, all others 0
@@ -56,6 +62,7 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
 
     Features with names `column=level` become the levels of one column if all of them are 0 or 1 in
     these documents, at most one of them is 1 in each document, and no feature is named `column`.
+    The features that a describer makes of texts, or of images, are parts of one column.
 
     Args:
         model: the ranker.
@@ -65,8 +72,10 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     """
     names = _names_in_data(model, queries)
     names_for_users = feature_names(model, queries)
-    columns = list[Column]()
-    for column, features in _features_by_column(names).items():
+    columns = _described_columns(model.describer, names, names_for_users)
+    is_part = {k for column in columns for k in column.features}
+    for column, all_features in _features_by_column(names).items():
+        features = [k for k in all_features if k not in is_part]
         levels = _levels(column, [names[k] for k in features])
         if levels and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))
@@ -74,6 +83,30 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
             for k in features:
                 columns.append(Column(names_for_users[k], (k,), is_date=names[k] in queries.dates))
     return tuple(sorted(columns, key=lambda column: column.features))
+
+
+def _described_columns(
+    describer: Describer | None, names: Sequence[str], names_for_users: Sequence[str]
+) -> list[Column]:
+    """Make a column of the features of texts, and one of the features of images, if there are any.
+
+    Args:
+        describer: the describer of the ranker, which made the features.
+        names: the names of all features, as the ranker stores them.
+        names_for_users: the names of all features, as users understand them.
+    """
+    columns = list[Column]()
+    if describer is None:
+        return columns
+    for prefix in MADE:
+        features = [
+            k for k, name in enumerate(names) if name.startswith(prefix) and name in describer.made
+        ]
+        if features:
+            parts = tuple(Column(names_for_users[k], (k,)) for k in features)
+            name = described_column(prefix, describer.columns)
+            columns.append(Column(name, tuple(features), parts=parts))
+    return columns
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ class Importance:
         quality: mean of the measure over the queries before any column is shuffled.
         drops: (n_columns, repeats) `quality` minus the mean of the measure after a column is
             shuffled.
-        columns: the n_columns columns; a column is a single feature, or all levels of a category.
+        columns: the n_columns columns; a column is a single feature, all levels of a category, or
+            all features of texts or images, which is followed by its parts.
         splits: (n_columns,) share of the soft trees' splits that use the column; None for rankers
             without soft trees.
     """
@@ -71,12 +72,13 @@ def permutation_importance(
 ) -> Importance:
     """Compute how much a measure drops when a column is shuffled (Breiman 2001, section 10).
 
-    A column is a feature, or all levels of a category. Levels are shuffled together, because no
-    document has two levels. A column is shuffled within each query and not across queries, because
-    values of another query would make documents that do not exist. Scaling after such a shuffle
-    gives the same as shuffling after the scaling. A column that is constant within each query
-    has importance 0, even if it changes the effect of other columns. In a repeat all columns are
-    shuffled by the same permutation, so that they can be compared.
+    A column is a feature, all levels of a category, or all features of a column of texts or images.
+    Levels are shuffled together, because no document has two levels. The features of texts and
+    images are shuffled together, and then each alone. A column is shuffled within each query and
+    not across queries, because values of another query would make documents that do not exist.
+    Scaling after such a shuffle gives the same as shuffling after the scaling. A column that is
+    constant within each query has importance 0, even if it changes the effect of other columns. In
+    a repeat all columns are shuffled by the same permutation, so that they can be compared.
 
     Args:
         model: a ranker of any kind.
@@ -108,7 +110,9 @@ def permutation_importance(
     model.check_features(queries)
     (measure,) = as_metrics(model.config.rank_quality if metric is None else metric)
     ranked = _RankedDocuments(model, queries, measure)
-    columns = columns_of(model, queries)
+    columns = tuple(
+        part for column in columns_of(model, queries) for part in (column, *column.parts)
+    )
     drops = np.zeros((len(columns), repeats))
     for repeat, order in enumerate(_orders_within_queries(queries, repeats, seed)):
         for k, column in enumerate(columns):

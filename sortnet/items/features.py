@@ -276,6 +276,16 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
     )
 
 
+def described_column(prefix: str, columns: Mapping[str, Any]) -> str:
+    """Name the column of texts or images that features with a prefix of `MADE` are made of.
+
+    >>> described_column("text: ", {"text": "description"}), described_column("image: ", {})
+    ('description', 'image')
+    """
+    role = prefix.removesuffix(": ")
+    return _columns_of_table(columns).get(role, role)
+
+
 def given_only(items: Items) -> Items:
     """Return the items without the features that `describe` made."""
     names = items.feature_names

@@ -12,6 +12,7 @@ from store.service.model_data import DataFile
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
+    from sortnet.explain.columns import Column
     from sortnet.explain.permutation import Importance
 
 
@@ -21,7 +22,7 @@ class FeatureImportance:
 
     Attributes:
         facts: the model, the data, the measure and its value, the number of repeats, and the seed.
-        rows: a row for each feature, the most important first.
+        rows: a row for each column, the most important first, and below it one for each part.
         conventions: the conventions of the measure, in words.
     """
 
@@ -76,19 +77,27 @@ def measure_importance(
 
 
 def _rows(importance: Importance) -> list[dict[str, Any]]:
-    """Make a row for each feature, the most important first.
+    """Make a row for each column, the most important first, and below it a row for each part.
 
-    A row has the feature's name and number, and the mean and the standard deviation of the drop.
-    For soft trees it also has the share of splits that use the feature.
+    A row has the name and the number of the first feature, and the mean and the standard deviation
+    of the drop. For soft trees it also has the share of splits that use the feature. The row of a
+    part, such as a word, names its column, `of`.
     """
     figures = {"mean": importance.mean, "std": importance.std}
     if importance.splits is not None:
         figures["splits"] = importance.splits
-    rows = []
+    row_of_column: dict[Column, dict[str, Any]] = {}  # the most important first
     for index in importance.largest():
         column = importance.columns[index]
         row: dict[str, Any] = {"feature": column.name, "number": column.features[0] + 1}
         for name, values in figures.items():
             row[name] = float(values[index])
-        rows.append(row)
+        row_of_column[column] = row
+    are_parts = {part for column in row_of_column for part in column.parts}
+    rows = []
+    for column, row in row_of_column.items():
+        if column not in are_parts:
+            rows.append(row)
+            parts = sorted(column.parts, key=lambda part: -row_of_column[part]["mean"])
+            rows += [{**row_of_column[part], "of": column.name} for part in parts]
     return rows
