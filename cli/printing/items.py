@@ -34,7 +34,7 @@ def added_result(added: AddedItems) -> Result:
         "groups": n_groups,
         "pairs": added.n_pairs,
         "items": len(added.items),
-        "taken": vars(roles),
+        "taken": {role: column for role, column in vars(roles).items() if role != "grade"},
         "made": readable_names(computed, vars(roles)),
     }
     replaced = f", {added.n_replaced} replaced" if added.n_replaced else ""

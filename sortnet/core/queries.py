@@ -54,7 +54,7 @@ class Queries:
         describer: an object that makes features from texts and images, see
             `sortnet.items.Describer`.
         columns: the names of the source's columns that have a role, and the edges of grades.
-        roles: the role of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
+        roles: the role of each column of a table, see `sortnet.tables.roles.Columns`.
         dates: the names of features that are dates, as days since 1970.
         origins: (n_features,) the number that was subtracted from each feature before the feature
             was rounded to float32; None: nothing was subtracted.

@@ -24,7 +24,7 @@ import numpy as np
 from sortnet.core import NamedColumns, Queries
 from sortnet.errors import ModelError
 from sortnet.files import data_files, reading, sample_hash, user_folder
-from sortnet.tables.roles import LabelledColumns
+from sortnet.tables.roles import Columns
 
 FORMAT = 3
 _ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids", "origins")
@@ -122,12 +122,12 @@ def _load(folder: Path, source: str) -> Queries | None:
     )
 
 
-def _parse_roles(values: dict[str, Any]) -> LabelledColumns:
+def _parse_roles(values: dict[str, Any]) -> Columns:
     """Convert the JSON object of a table's column roles, in which tuples have become lists."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
         fields[name] = tuple(value) if isinstance(value, list) else value
-    return LabelledColumns(**fields)
+    return Columns(**fields)
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:

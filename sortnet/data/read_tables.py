@@ -34,9 +34,7 @@ from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import (
     GRADES,
     Columns,
-    LabelledColumns,
     choose_columns,
-    column_of,
     kept_as_read,
     without_unique_text,
 )
@@ -184,12 +182,12 @@ def queries_of(
         queries,
         describer=described.describer,
         columns=names_and_edges,
-        roles=_all_roles(rows, roles),
+        roles=roles,
     )
 
 
 def _queries_of_documents(
-    documents: TableDocuments[LabelledColumns],
+    documents: TableDocuments,
     described: _Described,
     grades: I32 | None,
     origins: F64 | None,
@@ -217,8 +215,8 @@ def _queries_of_documents(
 
 
 def _choose_other_roles(
-    rows: Rows, by_name: LabelledColumns, ignored: Collection[str], like: HasFeatures | None
-) -> LabelledColumns:
+    rows: Rows, by_name: Columns, ignored: Collection[str], like: HasFeatures | None
+) -> Columns:
     """Choose the role of every column that has no role by its name.
 
     Args:
@@ -227,13 +225,10 @@ def _choose_other_roles(
         ignored: names of columns that get no role.
         like: Queries or a ranker whose features the table shall have; None for all features.
     """
-    no_roles = set(ignored)
-    if by_name.grade is not None:
-        no_roles.add(by_name.grade)  # `choose_columns` does not know the role of the grades
     if like is not None and like.describer is not None:
-        return choose_columns(rows, by_name, no_roles, like.describer.given)
+        return choose_columns(rows, by_name, ignored, like.describer.given)
     features = None if like is None else like.feature_names
-    roles = choose_columns(rows, by_name, no_roles, features)
+    roles = choose_columns(rows, by_name, ignored, features)
     return without_unique_text(roles, by_name)
 
 
@@ -246,7 +241,7 @@ class _Described(NamedTuple):
 
 
 def _described(
-    documents: TableDocuments[LabelledColumns],
+    documents: TableDocuments,
     like: HasFeatures | None,
     grades: I32 | None,
     progress: Progress,
@@ -294,7 +289,7 @@ def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) ->
 
 def named_roles(
     rows: Rows, columns: NamedColumns | None, like: HasFeatures | None = None, *, labelled: bool
-) -> LabelledColumns:
+) -> Columns:
     """Find the columns of query, grade and id by their names.
 
     A column that `columns` names must exist. The id column that `like` remembers may be missing:
@@ -337,8 +332,12 @@ def named_roles(
     needed = (query_column, needed_id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
 
-    roles = replace(default_roles, group=query_column, id=_if_present(id_column, rows))
-    return LabelledColumns(**vars(roles), grade=_if_present(grade_column, rows))
+    return replace(
+        default_roles,
+        group=query_column,
+        id=_if_present(id_column, rows),
+        grade=_if_present(grade_column, rows),
+    )
 
 
 def _if_present(column: str | None, rows: Rows) -> str | None:
@@ -375,15 +374,6 @@ def _refuse_missing(
             fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
             fault += advice[column]
         raise DataError(f"{rows.path}: {fault}")
-
-
-def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
-    """Complete the roles: every column without a role is listed as ignored."""
-    used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
-    for name in (*roles.features, *roles.categories):
-        used.add(column_of(name, rows.columns))
-    ignored = tuple(name for name in rows.columns if name not in used)
-    return replace(roles, ignored=ignored)
 
 
 def read_item_folder(

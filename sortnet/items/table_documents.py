@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -26,8 +25,6 @@ from sortnet.tables.roles import AUDIO, IMAGES, Columns, feature_matrix
 from sortnet.tables.rows import Rows
 
 _LONGEST_NAME = 1024  # characters of a query's or document's name
-
-C = TypeVar("C", bound=Columns)  # type of the roles
 
 
 class NameRule(Enum):
@@ -45,7 +42,7 @@ class NameRule(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class TableDocuments(Generic[C]):
+class TableDocuments:
     """The rows of a table as documents.
 
     Attributes:
@@ -58,7 +55,7 @@ class TableDocuments(Generic[C]):
     """
 
     rows: Rows
-    roles: C
+    roles: Columns
     features: F64
     groups: list[str] | None
     ids: list[str] | None
@@ -80,7 +77,7 @@ class TableDocuments(Generic[C]):
         return items_of(self.rows, self.roles, names, self.groups, features)
 
 
-def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
+def documents_of(rows: Rows, roles: Columns, rule: NameRule) -> TableDocuments:
     """Make documents from the rows of a table.
 
     Args:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class Columns:
         shown: further columns that annotators see, never guessed. They may also be features.
         categories: names of features `column=value`, made from categorical columns.
         dates: names of the features that are dates.
+        grade: name of the column of grades of a labelled table, whose groups are the queries; None
+            if there are no grades.
         notes: lines of text about columns that look like images, sounds or groups, but are not
             used as such.
     """
@@ -85,29 +87,16 @@ class Columns:
     categories: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     dates: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LabelledColumns(Columns):
-    """Roles of the columns of a labelled table, whose groups are the queries.
-
-    Attributes:
-        grade: name of the column of grades, or None.
-    """
-
     grade: str | None = None
-
-
-C = TypeVar("C", bound=Columns)
 
 
 def choose_columns(
     rows: Rows,
-    named_roles: C,
+    named_roles: Columns,
     ignore: Collection[str],
     features: Sequence[str] | None,
     known_features: Sequence[str] | None = None,
-) -> C:
+) -> Columns:
     """Choose the role of every column by the names and the values of the columns.
 
     Args:
@@ -123,7 +112,7 @@ def choose_columns(
             comma, or no column can be used.
     """
     # The columns with a named role; None stands for a role without a column.
-    named = [getattr(named_roles, role) for role in NAMED]
+    named = [getattr(named_roles, role) for role in (*NAMED, "grade")]
     named += [column_of(name, rows.columns) for name in features or ()]
     _refuse_named_roles(rows, named_roles, (*named, *named_roles.shown, *ignore))
     usable = {
@@ -145,7 +134,7 @@ def choose_columns(
     content = _choose_content(named_roles, _without(usable, named), text_columns)
 
     # The remaining columns may become features.
-    no_features = {*content, named_roles.group, named_roles.context}
+    no_features = {*content, named_roles.group, named_roles.context, named_roles.grade}
     if features is None:
         candidates = _without_ids_and_grades(_without(usable, no_features))
         chosen = _guessed_features(candidates, rows.columns, known_categories)
@@ -300,7 +289,7 @@ def _guessed_features(
     return _Features(numeric_columns, categories)
 
 
-def without_unique_text(roles: C, named_roles: Columns) -> C:
+def without_unique_text(roles: Columns, named_roles: Columns) -> Columns:
     """Remove an id column that was guessed only because its texts are unique.
 
     Documents, unlike items, need no id.
@@ -310,7 +299,8 @@ def without_unique_text(roles: C, named_roles: Columns) -> C:
         named_roles: the roles that the user named.
     """
     if named_roles.id is None and (roles.id or "").lower() not in IDS:
-        return replace(roles, id=None)
+        unused = () if roles.id is None or roles.id == roles.text else (roles.id,)
+        return replace(roles, id=None, ignored=roles.ignored + unused)
     return roles
 
 
