@@ -116,7 +116,9 @@ def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_featu
     assert said.startswith("photo 1.png")
     assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
     said = value_of(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
-    names = [row["feature"] for row in said["features"]]
+    (essay,) = said["features"]
+    assert essay["feature"] == "essay"
+    names = [part["feature"] for part in essay["parts"]]
     assert sorted(names) == sorted(load_ranker("texts").describer.readable_names())
     assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
 

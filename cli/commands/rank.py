@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.console import progress
+from cli.console import progress, say
 from cli.inputs.model_and_data import data_arguments
 from cli.options import format_of, output_option
 from cli.printing.ranked_files import usual_form, write_ranked
+from sortnet.tables.column_groups import columns_sentence
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
@@ -58,3 +59,5 @@ def rank(
         if form is None:
             form = usual_form(ranker, queries)
         write_ranked(queries, order, form, tag, output)
+    if queries.roles is not None:
+        say(f"{data.path}: {columns_sentence(queries.roles, queries.feature_names or ())}")

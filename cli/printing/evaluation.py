@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.printing.results import Column, Result, Table, write_csv_file
+from sortnet.tables.column_groups import columns_sentence
 
 if TYPE_CHECKING:
     from store.report.evaluation import Evaluation
 
 
 def evaluation_result(evaluation: Evaluation) -> Result:
-    """Make the result with a row for each measure, and list the measures' conventions."""
+    """Make the result with a row for each measure, the conventions, and the columns that count."""
     queries = evaluation.queries
-    conventions = evaluation.conventions
+    notes = [*evaluation.conventions]
+    if queries.roles is not None:
+        notes.append(columns_sentence(queries.roles, queries.feature_names or ()))
     value: dict[str, Any] = {
         "model": evaluation.model,
         "data": queries.source,
@@ -22,8 +25,8 @@ def evaluation_result(evaluation: Evaluation) -> Result:
         "measures": evaluation.measures,
         **evaluation.rules,
     }
-    text: list[str | Table] = [Table(_COLUMNS, list(evaluation.measures.items())), *conventions]
-    return Result("evaluation", value, text=text, notes=conventions, is_noted_in_text=True)
+    text: list[str | Table] = [Table(_COLUMNS, list(evaluation.measures.items())), *notes]
+    return Result("evaluation", value, text=text, notes=notes, is_noted_in_text=True)
 
 
 def write_query_figures(evaluation: Evaluation, to: str) -> None:

@@ -139,7 +139,7 @@ def choose_columns(
         candidates = _without_ids_and_grades(_without(usable, no_features))
         chosen = _guessed_features(candidates, rows.columns, known_categories)
     else:
-        chosen = _Features(tuple(features), ())
+        chosen = _given_features(features, rows.columns)
     all_features = (*chosen.numeric, *chosen.categories)
     _refuse_without_content(rows, content, (*named_roles.shown, *all_features))
     feature_columns = {column_of(name, rows.columns) for name in all_features}
@@ -287,6 +287,21 @@ def _guessed_features(
         name for name in features if name in candidates and name not in categorical_columns
     )
     return _Features(numeric_columns, categories)
+
+
+def _given_features(features: Sequence[str], names: Collection[str]) -> _Features:
+    """Divide features that the user or a model names in those of columns and those of levels.
+
+    The order of the features stays, so that levels before a column are listed with the columns.
+
+    Args:
+        features: names of the features.
+        names: names of all columns of the table.
+    """
+    n_with_columns = len(features)
+    while n_with_columns and features[n_with_columns - 1] not in names:
+        n_with_columns -= 1
+    return _Features(tuple(features[:n_with_columns]), tuple(features[n_with_columns:]))
 
 
 def without_unique_text(roles: Columns, named_roles: Columns) -> Columns:
