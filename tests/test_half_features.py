@@ -9,7 +9,6 @@ import pytest
 from sortnet.comparators import SoftTrees
 from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
-from sortnet.data.half_features import HalfFeatures
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import MOST_PAIRS, Budget
@@ -37,19 +36,6 @@ def large(monkeypatch):
     monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
 
 
-def test_rows_are_read_as_of_an_array():
-    X = np.random.default_rng(0).normal(size=(2000, 3)).astype(np.float16)
-    features = HalfFeatures(X)
-    table = np.asarray(features)
-    assert features.shape == table.shape and len(features) == 2000
-    assert table.dtype == np.float32
-    np.testing.assert_array_equal(table, X)
-    rows = np.array([5, 5, 1999, 0])
-    for some in (rows, slice(100, 230)):
-        assert features[some].dtype == np.float32
-        np.testing.assert_array_equal(features[some], table[some])
-
-
 @pytest.mark.parametrize("sizes", [[40] * 30, [1200], [0, 3, 1197]])
 def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
     """Also where a query is longer than what is scaled at a time."""
@@ -57,9 +43,11 @@ def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
     queries = made(sizes)
     scaler = fit_scaler(EVERY_PART, queries)
     exact, halved = scaler(queries).features, scaler(queries, halved=True).features
-    assert halved.shape == exact.shape
-    np.testing.assert_allclose(halved[:], exact, rtol=2**-11, atol=2**-25)
-    assert (halved[:] != exact).any()
+    assert halved.shape == exact.shape and halved.dtype == np.float16
+    np.testing.assert_allclose(halved, exact, rtol=2**-11, atol=2**-25)
+    assert (halved != exact).any()
+    read = replace(queries, features=halved).features_of(np.array([5, 5, 0]))
+    assert read.dtype == np.float32 and (read == halved[[5, 5, 0]]).all()
 
 
 def test_features_of_large_data_alone_are_halved(large, monkeypatch):

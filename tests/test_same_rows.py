@@ -16,6 +16,7 @@ import pytest
 
 from sortnet.data import read_queries
 from sortnet.data.read_tables import from_frame
+from sortnet.errors import DataError
 from sortnet.estimator import SortNetRanker
 from sortnet.tables.letor_writer import write_letor
 
@@ -147,3 +148,13 @@ def test_every_kind_of_frame_gives_the_same_model(kind: str, tmp_path: Path) -> 
     np.testing.assert_array_equal(scores, expected.predict(without_grades))
     assert margin == expected.compare(0, 3, context=without_grades)
     assert quality == expected.score(frame)
+
+
+def test_a_list_of_dicts_lacks_values_and_is_refused_in_one_line() -> None:
+    rows = [{"qid": k // 3, "label": k % 3, "size": float(k)} for k in range(9)]
+    del rows[4]["size"]
+    assert np.isnan(from_frame(rows).features[4, 0])
+    for fault, cell in (("half of a surrogate pair", "\ud800"), ("a nested value", [1])):
+        with pytest.raises(DataError, match=fault) as refused:
+            from_frame([*rows, {**rows[0], "note": cell}])
+        assert len(str(refused.value).splitlines()) == 1

@@ -35,8 +35,7 @@ class Queries:
 
     Attributes:
         features: (n_docs, n_features) float32 features, counted from `origins`; NaN for a missing
-            value. While SortNet learns from large data, they are
-            `sortnet.data.half_features.HalfFeatures`, read by rows.
+            value. While SortNet learns from large data, they are float16, see `features_of`.
         grades: (n_docs,) int32 grades, 0 or more; a higher grade is more relevant.
         offsets: (n_queries + 1,) int64 number of each query's first document, and n_docs.
         qids: (n_queries,) names of the queries, all different.
@@ -222,6 +221,10 @@ class Queries:
     def query_of_docs(self) -> I32:
         """Return the index of each document's query, (n_docs,)."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
+
+    def features_of(self, docs: I64 | slice) -> F32:
+        """Return the features of some documents, (n, n_features), in float32."""
+        return np.asarray(self.features[docs], np.float32)
 
     def with_features(self, features: F32) -> Queries:
         """Return the same documents with other features, such as scaled features."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.core import F32, F64, I64, Bool, Queries, large_arrays
 from sortnet.core.large_arrays import allocate, runs_of_queries
-from sortnet.data.half_features import HalfFeatures
 from sortnet.data.scaled_columns import CHUNK, PARTS, runs
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
@@ -89,7 +88,7 @@ class Scaler:
 
         Args:
             queries: documents that have the same features as the training part.
-            halved: whether to return the features as `HalfFeatures`, in float16, see `is_large`.
+            halved: whether the scaled features are float16, see `is_large`.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -117,8 +116,7 @@ class Scaler:
         names = None
         if queries.feature_names is not None:
             names = tuple(queries.feature_names[k] for k in self.sources)
-        features = HalfFeatures(scaled).as_features if halved else scaled
-        return replace(queries, features=features, feature_names=names, origins=None)
+        return replace(queries, features=scaled, feature_names=names, origins=None)
 
     def _scale_chunk(self, features: F32, scaled: NDArray[Any], chunk: _Chunk) -> None:
         """Scale the documents of a chunk into their rows of `scaled`.

@@ -91,7 +91,7 @@ def items_from(
     is_path = isinstance(values, str | os.PathLike)
     if is_path:
         return _read_file(Path(values), named, ignore, least)
-    if not is_path and is_frame(values):
+    if is_frame(values) and not isinstance(values, list):  # a function gets dicts as they are
         return _items_from_frame(values, named, ignore, least)
     return _items_from_list(_as_list(values), named, ignore, least)
 

@@ -192,7 +192,7 @@ class QueryPairs:
         copies = []
         for start in range(0, max(len(self.docs), 1), AT_ONCE):
             docs = self.docs[start : start + AT_ONCE]
-            copies.append(to_device(self.queries.features[docs], device))
+            copies.append(to_device(self.queries.features_of(docs), device))
         return torch.cat(copies)
 
     def in_epoch(self, most: int | None) -> I64:
@@ -361,7 +361,7 @@ class QueryPairs:
         if self.weight is not None:
             weight *= self.weight[pairs]
         if self.features_on_gpu is None:
-            x = to_device(self.queries.features[self.docs[docs]], device)
+            x = to_device(self.queries.features_of(self.docs[docs]), device)
         else:
             x = self.features_on_gpu[to_device(docs, device)]
         return MiniBatch(

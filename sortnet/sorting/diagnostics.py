@@ -114,7 +114,7 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
     if not len(triples):
         return np.empty(0, np.bool_)
     documents, inverse = np.unique(triples, return_inverse=True)
-    prepared = comparator.prepare(queries.features[documents])
+    prepared = comparator.prepare(queries.features_of(documents))
     prepared_triples = inverse.reshape(triples.shape)  # numbers of prepared documents
     signs = []
     for column in range(3):

@@ -134,7 +134,7 @@ def _sorted_run(
     """
     docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
     offsets = queries.offsets[first : last + 1] - docs.start
-    X = queries.features[docs]
+    X = queries.features_of(docs)
     if start is None:
         order = _arrange_run(X, offsets)
     else:
@@ -198,7 +198,7 @@ def arrangement(queries: Queries) -> I64:
     for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
         offsets = queries.offsets[first : last + 1]
         docs = slice(int(offsets[0]), int(offsets[-1]))
-        order[docs] = docs.start + _arrange_run(queries.features[docs], offsets - docs.start)
+        order[docs] = docs.start + _arrange_run(queries.features_of(docs), offsets - docs.start)
     return order
 
 
@@ -282,7 +282,7 @@ def _prepare_pairs(
         first_row, end_row = np.searchsorted(ascending, (begin, end))
         rows = by_query[first_row:end_row]
         if len(rows):
-            prepared = comparator.prepare(queries.features[begin:end])
+            prepared = comparator.prepare(queries.features_of(slice(begin, end)))
             yield _PreparedPairs(rows, prepared, i[rows] - begin, j[rows] - begin)
 
 

@@ -204,7 +204,11 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(frame, list):
-        return pd.DataFrame(frame)
+        try:
+            return pd.DataFrame(frame)
+        except UnicodeEncodeError as error:
+            fault = f"{shown(error.object)} is not Unicode: half of a surrogate pair"
+            raise DataError(f"the list of dicts: {fault}") from None
     is_lazy = hasattr(frame, "collect") and not hasattr(frame, "iloc")
     if is_lazy:
         frame = frame.collect()
