@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from sortnet.preference import Judgement
 from sortnet.tables.read_rows import read_rows
 from store import open_store
-from store.csv_file import ESCAPED_COLUMN, rows_of_frame, without_escapes, write_csv
+from store.csv_file import (
+    ESCAPED_COLUMN,
+    _escaped_unless_number,
+    _line,
+    rows_of_frame,
+    without_escapes,
+    write_csv,
+)
 
 HOSTILE = ("=cmd|' /C calc'!A0", "@SUM(A1)", "+1+1", "-1+cmd", "\t=1", "\uff1dA1", "'=1", 'a,"b"')
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
@@ -47,6 +54,15 @@ def test_no_text_is_a_formula_and_each_is_read_back_as_it_was(rows):
             assert not cell.startswith(FORMULA) or is_number(cell)
             assert cell in (text, f"'{text}")
     assert cells_of(written(*rows, names=("a", "b"), raw=True))[1:] == rows
+
+
+NUMBERS = st.sampled_from([-0.5, 1e-9, 7, -7, True, float("nan"), float("-inf"), None])
+
+
+@given(st.lists(st.lists(CELLS | NUMBERS, min_size=1, max_size=3), min_size=1))
+def test_a_line_that_needs_no_care_is_written_as_cell_by_cell(rows):
+    careful = "".join(_line(row, _escaped_unless_number) for row in rows)
+    assert written(*rows, names=("a",)) == f"a\n{careful}"
 
 
 @given(st.lists(CELLS.filter(str.strip), min_size=1))

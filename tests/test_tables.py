@@ -21,7 +21,7 @@ from sortnet.items.texts import SURFACE
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import feature_matrix
-from sortnet.tables.values import numbers_of
+from sortnet.tables.values import may_have_numbers, numbers_of
 
 NAMES = ("size", "made", "new", "colour=blue", "colour=red")
 WORDS = ["quiet", "bright", "heavy", "gentle"]
@@ -193,3 +193,9 @@ def test_days_of_dates_are_the_same_however_they_are_stored():
     for column in found.T:
         np.testing.assert_array_equal(column, [20454.5, np.nan, -1])
     assert len(rows) == 3
+
+
+@given(st.lists(st.text("0123456789+-.eEinfINFatrueTR \t٣", max_size=6), min_size=1))
+def test_whatever_is_a_number_may_be_one(cells):
+    numbers, _ = numbers_of(cells)
+    assert may_have_numbers(cells) or np.isnan(numbers).all()

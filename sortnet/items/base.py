@@ -180,7 +180,10 @@ def check_id(name: str, place: str, noun: str = "id") -> None:
         raise DataError(f"{place}: the {noun} is missing")
     if len(name) > MAX_ID:
         raise DataError(f"{place}: the {noun} has {len(name)} characters; the limit is {MAX_ID}")
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+    has_control = not name.isprintable() and any(
+        unicodedata.category(letter) in ("Cc", "Cs") for letter in name
+    )
+    if has_control:
         raise DataError(f"{place}: the {noun} {shown(name)} holds a control character")
 
 

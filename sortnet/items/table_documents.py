@@ -195,14 +195,12 @@ def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
         DataError: on a name that is missing or too long.
     """
     names = rows.texts(column)
-    for row, name in enumerate(names):
-        if needed and not name:
-            raise DataError(f"{rows.place(row)}: there is no {column!r}")
-        if len(name) > _LONGEST_NAME:
-            raise DataError(
-                f"{rows.place(row)}: column {column!r}: a name of {len(name)} characters is too "
-                "long"
-            )
+    if needed and "" in names:
+        raise DataError(f"{rows.place(names.index(''))}: there is no {column!r}")
+    longest = max(names, key=len, default="")
+    if len(longest) > _LONGEST_NAME:
+        place = f"{rows.place(names.index(longest))}: column {column!r}"
+        raise DataError(f"{place}: a name of {len(longest)} characters is too long")
     return names
 
 

@@ -394,7 +394,8 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
 def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
     """Raise DataError if a cell of the columns holds a list, an array, a set or a dict."""
     for column, cells in columns.items():
-        if isinstance(cells, np.ndarray):
+        types = () if isinstance(cells, np.ndarray) else {*map(type, cells)}
+        if not any(issubclass(each, _NESTED) for each in types):
             continue
         for row, cell in enumerate(cells):
             if isinstance(cell, _NESTED):

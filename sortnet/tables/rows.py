@@ -14,7 +14,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.tables.values import Cells, numbers_of, word
+from sortnet.tables.values import Cells, may_have_numbers, numbers_of, word
 
 MAX_COLUMNS = 100_000
 
@@ -79,14 +79,13 @@ class Rows:
         """
         if column is None:
             return [""] * len(self)
-        cells = self.columns[column]
-        texts = []
-        for row, cell in enumerate(cells):
+        texts = list[str]()
+        for cell in self.columns[column]:
             try:
-                texts.append(word(cell))
+                texts.append(cell if type(cell) is str else word(cell))
             except TypeError as error:
                 fault = f"column {shown(column)} holds {error}: {shown(cell)}"
-                raise DataError(f"{self.place(row)}: {fault}") from None
+                raise DataError(f"{self.place(len(texts))}: {fault}") from None
         return texts
 
 
@@ -131,7 +130,7 @@ def numbers_if_all_are(cells: Cells) -> Cells:
     Other cells are returned as they are. Cells with an infinite number stay as read, so that a
     message can show the number.
     """
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) or not may_have_numbers(cells):
         return cells
     numbers, is_wrong = numbers_of(cells)
     is_infinite = np.abs(numbers) > np.finfo(np.float32).max

@@ -33,6 +33,8 @@ _ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categori
 _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
 # Numbers such as 0,5 and 1.234,5, as programs write them in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
+# Matches the start of a text that is no number, no date and no truth value.
+_NO_NUMBER = re.compile(r"(?!\s*([+-]?(\.?\d|inf)|true|false))", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _MICROSECONDS = 86_400e6  # microseconds of a day
 
@@ -75,19 +77,20 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
-
     numbers = plain_numbers(cells)
-    not_plain = np.flatnonzero(np.isnan(numbers))  # dates, truth values, missing and other cells
-    dates = [k for k in not_plain if is_date(cells[k])]
+    dates = []
+    is_wrong = np.zeros(len(cells), bool)
+    for k in np.flatnonzero(np.isnan(numbers)).tolist():
+        cell = cells[k]
+        if is_date(cell):
+            dates.append(k)
+        elif isinstance(cell, str) and cell.strip().lower() in _TRUTH_VALUES:
+            numbers[k] = _TRUTH_VALUES[cell.strip().lower()]
+        else:
+            is_wrong[k] = not is_missing(cell)
     if dates:
         numbers[dates] = _days_of_texts([cells[k].strip() for k in dates])
-    for k in not_plain:
-        if isinstance(cells[k], str):
-            text = cells[k].strip().lower()
-            numbers[k] = _TRUTH_VALUES.get(text, numbers[k])
-    has_value = np.zeros(len(cells), bool)
-    has_value[not_plain] = [not is_missing(cells[k]) for k in not_plain]
-    is_wrong = has_value & np.isnan(numbers)
+        is_wrong[dates] = np.isnan(numbers[dates])
     return numbers, is_wrong
 
 
@@ -209,6 +212,15 @@ def date_text(days: float) -> str:
     return text.removesuffix(" 00:00:00").removesuffix(":00")
 
 
+def may_have_numbers(cells: Cells) -> bool:
+    """Whether some cell may be a number, by its first characters; much faster than `numbers_of`.
+
+    >>> may_have_numbers(["red", ""]), may_have_numbers(["red", "7 kg"])
+    (False, True)
+    """
+    return not all(isinstance(cell, str) and _NO_NUMBER.match(cell) for cell in cells)
+
+
 def is_numeric(cells: Cells) -> bool:
     """Whether at least one cell, and at least half of the cells with a value, is a number.
 
@@ -217,7 +229,7 @@ def is_numeric(cells: Cells) -> bool:
     """
     if isinstance(cells, np.ndarray):
         return True
-    if is_categorical(cells):
+    if is_categorical(cells) or not may_have_numbers(cells):
         return False
     numbers, is_wrong = numbers_of(cells)
     n_numbers = int((~np.isnan(numbers)).sum())
