@@ -67,6 +67,8 @@ FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "batch of Arrow": pa.RecordBatch.from_pandas,
     "stream of Arrow": lambda frame: Stream(pa.Table.from_pandas(frame)),
     "dicts": lambda frame: frame.to_dict("records"),
+    "tuple of dicts": lambda frame: tuple(frame.to_dict("records")),
+    "records": lambda frame: frame.to_records(index=False),
 }
 FILES: dict[str, Callable[[pd.DataFrame, str], object]] = {
     "rows.csv": lambda frame, path: frame.to_csv(path, index=False),
@@ -158,3 +160,29 @@ def test_a_list_of_dicts_lacks_values_and_is_refused_in_one_line() -> None:
         with pytest.raises(DataError, match=fault) as refused:
             from_frame([*rows, {**rows[0], "note": cell}])
         assert len(str(refused.value).splitlines()) == 1
+
+
+NO_TABLES = [None, "rows.csv", iter([[1.0]]), {"size": [1.0]}, [{"size": 1.0}, 3]]
+
+
+@pytest.mark.parametrize("X", NO_TABLES)
+def test_what_is_no_table_is_refused_by_the_estimator(X: Any) -> None:
+    with pytest.raises(DataError, match=r"is no table|is no dict") as refused:
+        SortNetRanker().fit(X, [1])
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "frame", [None, 5, iter([]), [], [1], [{"size": 1.0}, 3], np.zeros((2, 2)), pd.Series([1.0])]
+)
+def test_what_is_no_frame_is_refused(frame: Any) -> None:
+    with pytest.raises(DataError, match="is no data frame") as refused:
+        from_frame(frame)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.csv.zip", "a.csv.bz2", "A.FEATHER", "a.db"])
+def test_a_file_of_another_format_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04 0 qid:1 1:2")
+    with pytest.raises(DataError, match="nor LETOR text: save it as CSV"):
+        read_queries(tmp_path / name)

@@ -22,6 +22,12 @@ _ENDINGS = tuple(
     for ending in (suffix, f"{suffix}.gz")
     if ending != ".parquet.gz"
 )
+# Formats of tables and archives that are not read; LETOR text may have any other suffix.
+_OTHER_FORMATS = {
+    *(".xlsx", ".xls", ".xlsm", ".ods", ".numbers", ".feather", ".arrow", ".orc", ".avro", ".npy"),
+    *(".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".html", ".xml", ".yaml", ".yml", ".sav", ".dta"),
+    *(".rds", ".db", ".sqlite", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".pdf"),
+}
 _STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
 
 
@@ -110,6 +116,7 @@ def _parse(
         return read_item_folder(path, describer, labelled=labelled, progress=progress)
     if not are_tables(path):
         refuse_names(path, columns)
+        _refuse_other_formats(path)
         if describer is not None and describer.made:
             raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
         from sortnet.tables.letor import names_from_zero, read_letor
@@ -124,6 +131,16 @@ def _parse(
     if n_features is not None and queries.n_features != n_features:
         raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
     return queries
+
+
+def _refuse_other_formats(path: Path) -> None:
+    """Raise DataError for files of spreadsheets and other formats, which are no LETOR text."""
+    for file in data_files(path):
+        suffix = suffix_of(file)
+        if suffix in _OTHER_FORMATS:
+            raise DataError(
+                f"{file}: {suffix} is none of {', '.join(TABLES)}, nor LETOR text: save it as CSV"
+            )
 
 
 def refuse_names(path: Path, columns: NamedColumns | None) -> None:

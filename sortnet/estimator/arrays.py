@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,9 +36,21 @@ def as_table(X: Any) -> Any:
     """Convert data frames to pandas, sparse matrices to arrays, and dates to days.
 
     A lazy data frame is collected; masked values become NaN. Other input is returned as it is.
+
+    Raises:
+        DataError: if X is neither an array, a list of rows, nor a data frame.
     """
     if issparse(X):
         return X.toarray()
+    if X is None or isinstance(X, str | bytes | Mapping | Iterator):
+        raise DataError(
+            f"{shown(X)} is no table: give an array, a data frame, or a list of rows or dicts"
+        )
+    if isinstance(X, list | tuple) and not is_frame(X):
+        dicts = [isinstance(row, Mapping) for row in X]
+        if any(dicts):
+            row = dicts.index(False)
+            raise DataError(f"row {row} of the list of dicts is no dict: {shown(X[row])}")
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
     kind_of_dtype = getattr(getattr(X, "dtype", None), "kind", "")

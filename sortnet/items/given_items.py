@@ -91,7 +91,8 @@ def items_from(
     is_path = isinstance(values, str | os.PathLike)
     if is_path:
         return _read_file(Path(values), named, ignore, least)
-    if is_frame(values) and not isinstance(values, list):  # a function gets dicts as they are
+    is_list = isinstance(values, list | tuple)  # a function gets dicts as they are
+    if is_frame(values) and not is_list:
         return _items_from_frame(values, named, ignore, least)
     return _items_from_list(_as_list(values), named, ignore, least)
 

@@ -185,12 +185,15 @@ def with_words(categories: Any) -> Any:
 def is_frame(X: Any) -> bool:
     """Whether an object is a data frame of any library, a table of Arrow, or a list of dicts.
 
+    An array of records of numpy is a frame, too.
     A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
     """
     if hasattr(X, "iloc"):
         return hasattr(X, "columns")
-    if isinstance(X, list):
+    if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(row, Mapping) for row in X)
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
     arrow_or_interchange = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
     return any(hasattr(X, name) for name in ("collect", "columns", *arrow_or_interchange))
 
@@ -203,9 +206,11 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if isinstance(frame, list):
+    if isinstance(frame, list | tuple | np.ndarray):
+        if not is_frame(frame):
+            raise DataError(f"{shown(frame)} is no data frame, nor a list of dicts")
         try:
-            return pd.DataFrame(frame)
+            return pd.DataFrame.from_records(frame)
         except UnicodeEncodeError as error:
             fault = f"{shown(error.object)} is not Unicode: half of a surrogate pair"
             raise DataError(f"the list of dicts: {fault}") from None
@@ -213,6 +218,8 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     if is_lazy:
         frame = frame.collect()
     is_pandas = hasattr(frame, "iloc")
+    if is_pandas and not hasattr(frame, "columns"):
+        raise DataError(f"a {type(frame).__name__} is no data frame: make one with to_frame()")
     if is_pandas:
         return _with_dense_columns(frame)
     names = getattr(frame, "columns", None)
@@ -240,7 +247,12 @@ def _pandas_of_arrow(table: Any) -> pd.DataFrame:
                 f"the data frame is a {type(table).__name__}, which needs pyarrow: "
                 "pip install 'sortnet[parquet]'"
             ) from None
-        table = pyarrow.table(table)
+        try:
+            table = pyarrow.table(table)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"a {type(table).__name__} is no data frame, nor a list of dicts"
+            ) from None
     return _with_dense_columns(table.to_pandas())
 
 
