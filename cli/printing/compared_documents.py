@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cli.printing.results import Column, Result, Table
-from sortnet.messages import printable
+from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import ColumnValue, Explanation
@@ -24,11 +22,7 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
         comparison: the comparison of two documents.
         top: number of features that the text shows; JSON has all features.
     """
-    text: list[str | Table] = [
-        *_order_lines(comparison),
-        f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",
-        _votes_table(comparison),
-    ]
+    text: list[str | Table] = [*_order_lines(comparison), *_vote_lines(comparison)]
     if comparison.explanation is None:
         text.append(f"which features decide is not known: {comparison.reason}")
     else:
@@ -99,12 +93,15 @@ def _order_lines(comparison: ComparedDocuments) -> list[str]:
     return [order, f"ranked {ranks} in query {comparison.qid}"]
 
 
-def _votes_table(comparison: ComparedDocuments) -> Table:
-    """Make a table with a row for each member of the ranker, and a column for each figure."""
-    columns = [Column("member", lambda row: str(row["member"]))]
-    columns += [Column(name, partial(_figure, name=name)) for name in comparison.votes[0]]
-    rows = [{"member": number, **vote} for number, vote in enumerate(comparison.votes, start=1)]
-    return Table(columns, rows)
+def _vote_lines(comparison: ComparedDocuments) -> list[str]:
+    """Tell how many of a ranker's members put the same document first; empty for a single one."""
+    sign = 1 if comparison.first == "a" else -1
+    margins = [sign * vote["margin"] for vote in comparison.votes]
+    if len(margins) == 1 or comparison.first is None:
+        return []
+    n_agreeing = sum(margin > 0 for margin in margins)
+    margin_range = f"from {min(margins):.4g} to {max(margins):.4g}"
+    return [f"so say {n_agreeing} of {count(len(margins), 'member')}, by margins {margin_range}"]
 
 
 def _features_table(explanation: Explanation, top: int) -> Table:
@@ -134,11 +131,6 @@ def _features_table(explanation: Explanation, top: int) -> Table:
         rows.append(("two at the query's mean", "", "", explanation.baseline))
     rows.append(("margin of A over B", "", "", explanation.margin))
     return Table(_FEATURES, rows, bars=values, bar_titles=("+ for A, - for B", "+ A, - B"))
-
-
-def _figure(vote: Mapping[str, Any], name: str) -> str:
-    """Write the figure with this name from the vote of a member."""
-    return f"{vote[name]:.4g}"
 
 
 def _cell(value: float | str | None) -> str:
