@@ -237,7 +237,10 @@ def test_doctor_says_in_one_line_why_a_judge_cannot_be_asked():
     for judge, words in (
         (judge_file("m.toml", server="http://127.0.0.1:9"), "refused"),
         (judge_file("c.toml", command="./no-such"), "cannot start './no-such'"),
-        (judge_file("p.toml", command=program("print(1, flush=True)")), "not a line of JSON"),
+        (
+            judge_file("p.toml", command=program("input(); print(1, flush=True)")),
+            "not a line of JSON",
+        ),
         (judge_file("s.toml", server="http://example.com"), "needs https"),
     ):
         result = invoke("doctor", *judge, "--json")

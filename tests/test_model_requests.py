@@ -165,7 +165,7 @@ def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
                 ["text 1", "text 2", "text 3", "text 4"],
                 judge=judge, max_calls=3, store="sorted.db", progress=False,
             )  # fmt: skip
-            names.append((*found.spent, found.answered))
+            names.append((*found.by, found.answered))
     assert names[0] == ("judge", 3) and names[1] == ("judge", 0)
     assert names[2][0].startswith("judge ") and names[2][1] == 3
 
@@ -226,7 +226,7 @@ def test_prices_in_a_file_give_costs(folder):
         facts = label(url, "--max-cost", 0.0001, *prices)
         assert "the limit of the cost, 0.0001, is reached" in facts["why"]
         said = done("label", "t", "--model", "judge", "--server", url, "--number", 1, *prices)
-        assert " spent, " in said and " in the collection" in said
+        assert " spent\n" in said and "all answers cost " in said
     report = value_of(done("report", "t", "--json"))
     assert report["cost"] == report["judges"][0]["cost"] > 0
     done("report", "t", "--output", "r.html")

@@ -13,7 +13,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from cli_helpers import FAST, done
 
+import sortnet
+from sortnet.core import NamedColumns
 from sortnet.data import read_queries
 from sortnet.data.read_tables import from_frame
 from sortnet.errors import DataError
@@ -186,3 +189,155 @@ def test_a_file_of_another_format_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"PK\x03\x04 0 qid:1 1:2")
     with pytest.raises(DataError, match="nor LETOR text: save it as CSV"):
         read_queries(tmp_path / name)
+
+
+def test_a_function_gets_the_rows_of_a_frame_as_they_are() -> None:
+    frame = pd.DataFrame(
+        {
+            "text": ["a", "b"],
+            "size": [2, 10],
+            "new": [True, False],
+            "phone": ["0170123", "9"],
+            "day": pd.to_datetime(["2020-01-01", "2021-01-01"]),
+            "long": [2**53 + 1, 2**53 + 2],
+        }
+    )
+    shown: list[dict[str, Any]] = []
+
+    def by_size(left: dict[str, Any], right: dict[str, Any]) -> str:
+        shown.extend([left, right])
+        return "left" if left["size"] > right["size"] else "right"
+
+    for items in (frame, pl.from_pandas(frame)):
+        found = sortnet.sort(items, judge=by_size, progress=False)
+        assert [item["size"] for item in found.items] == [10, 2]
+    for row in shown:
+        assert row in frame.to_dict("records")
+
+
+def test_a_function_gets_numbers_of_a_file_as_numbers(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("text,n,code\na,9,007\nb,10,x\n")
+
+    def by_n(left: dict[str, Any], right: dict[str, Any]) -> str:
+        return "left" if left["n"] > right["n"] else "right"
+
+    found = sortnet.sort(tmp_path / "s.csv", judge=by_n, progress=False)
+    assert found.items == [
+        {"text": "b", "n": 10, "code": "x"},
+        {"text": "a", "n": 9, "code": "007"},
+    ]
+
+
+def rated(**columns: Any) -> pd.DataFrame:
+    numbers = np.arange(80)
+    frame = {"qid": numbers // 4, "label": numbers % 3, "num": numbers * 7 % 11}
+    return pd.DataFrame({**frame, **columns})
+
+
+@pytest.mark.parametrize("name", [" lead ", "lead"])
+def test_a_name_with_blanks_is_that_of_the_column_in_files(name: str, tmp_path: Path) -> None:
+    frame = rated(**{name: np.arange(80.0) % 5})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for file in ("rows.csv", "rows.parquet"):
+        queries = read_queries(tmp_path / file)
+        assert queries.feature_names == ("num", "lead")
+        assert queries.features[:, 1].tolist() == frame[name].tolist()
+
+
+def test_a_nested_column_may_be_ignored(tmp_path: Path) -> None:
+    frame = rated(tags=[["a"]] * 80)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    frame.to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    for file in ("rows.parquet", "rows.jsonl"):
+        named = NamedColumns(ignore=("tags",))
+        train = read_queries(tmp_path / file, columns=named)
+        assert train.feature_names == ("num",) and train.roles.ignored == ("tags",)
+        assert read_queries(tmp_path / file, like=train).features.tobytes() == (
+            train.features.tobytes()
+        )
+
+
+def test_a_value_that_is_there_or_not_is_a_category(tmp_path: Path) -> None:
+    is_marked = np.arange(80) % 3 == 2
+    frame = rated(flag=[("x" if marked else None) for marked in is_marked])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for queries in (from_frame(frame), read_queries(tmp_path / "rows.csv")):
+        assert queries.feature_names == ("num", "flag=x")
+        assert (queries.features[:, 1] == is_marked).all()
+    constant = from_frame(rated(flag=["x"] * 80))
+    assert constant.feature_names == ("num",)
+
+
+def test_an_empty_column_is_no_feature_in_any_kind() -> None:
+    frame = rated(empty=np.nan)
+    for make in FRAMES.values():
+        assert from_frame(make(frame)).feature_names == ("num",)
+    assert from_frame(pl.DataFrame({**rated(), "empty": None})).feature_names == ("num",)
+
+
+@pytest.mark.parametrize("kind", [pl.Struct({"a": pl.Int64}), pl.Array(pl.Int64, 2)])
+def test_nested_columns_of_polars_are_named(kind: Any) -> None:
+    cells = [{"a": 1}] * 2 if kind == pl.Struct else [[1, 2]] * 2
+    frame = pl.DataFrame(
+        {"qid": [1, 1], "label": [0, 1], "x": [1, 2], "s": cells}, schema_overrides={"s": kind}
+    )
+    with pytest.raises(DataError, match="column 's' holds a nested value"):
+        from_frame(frame)
+
+
+def test_whole_numbers_of_128_bits_are_numbers() -> None:
+    frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [1, 2]})
+    assert from_frame(frame.with_columns(pl.col("x").cast(pl.Int128))).features.tolist() == [
+        [1],
+        [2],
+    ]
+
+
+def test_dates_that_are_none_are_named_as_dates(tmp_path: Path) -> None:
+    days = [f"2020-02-{k % 28 + 1:02d}" for k in range(80)]
+    days[40] = "0000-00-00"  # MySQL writes it for a missing date
+    path = tmp_path / "rows.csv"
+    rated(day=days).to_csv(path, index=False)
+    queries = read_queries(path)
+    assert queries.dates == ("day",) and np.isnan(queries.features[40, 1])
+    days[41] = "2020-02-30"
+    rated(day=days).to_csv(path, index=False)
+    with pytest.raises(DataError, match="'2020-02-30' is not a date, such as 2026-11-23"):
+        read_queries(path)
+
+
+def test_rows_of_separators_only_are_left_out_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("qid,label,x\n1,0,1\n1,1,2\n,,\n,,\n")
+    queries = read_queries(path)
+    assert queries.n_docs == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}, line 4: a row without values; such rows were left out"
+    ]
+    path.write_text('x\n1\n""\n3\n')  # a table of one column has missing values
+    assert read_queries(path, labelled=False, columns=NamedColumns(query="none")).n_docs == 3
+
+
+def test_documents_may_have_one_name_whatever_the_features_are(tmp_path: Path) -> None:
+    frame = made_frame().assign(docid="a")
+    train = from_frame(frame)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    assert read_queries(tmp_path / "rows.csv", like=train).docids.tolist() == ["a"] * len(frame)
+    blank = frame.assign(title="")
+    blank.to_csv(tmp_path / "blank.csv", index=False)
+    assert read_queries(tmp_path / "blank.csv", like=train).n_docs == len(frame)
+
+
+def test_a_folder_of_train_takes_the_columns_that_train_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = rated(empty=np.nan, constant="the same words")
+    frame.to_csv("rows.csv", index=False)
+    done("train", "rows.csv", "--out", "model", "--store", "s.db", *FAST)
+    ranker = SortNetRanker.load("model")
+    scores = ranker.predict(frame)
+    np.testing.assert_array_equal(scores, ranker.predict(frame[["qid", "num"]]))

@@ -108,10 +108,14 @@ def near_model_lines(
         return
     readable = _readable_names(train)
     near_grade = features_near_grades(train)
+    told = set[str]()  # columns; several levels of one may be near
     for feature, alone in features_near_model(vali, quality, config.quality_of).items():
         if feature in near_grade:
             continue
         column = printable(column_of(readable[feature], train.roles.features))
+        if column in told:
+            continue
+        told.add(column)
         yield (
             f"warning: {column} alone orders VALI nearly as well as the model "
             f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "

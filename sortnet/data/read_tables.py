@@ -27,7 +27,6 @@ from sortnet.items.table_documents import (
     NameRule,
     TableDocuments,
     documents_of,
-    unique_ids,
     with_described,
 )
 from sortnet.tables.read_rows import read_rows, rows_of_frame
@@ -254,9 +253,7 @@ def _described(
     roles = documents.roles
     fitted: Describer | None = None if like is None else like.describer
     if fitted is not None:
-        ids = unique_ids(documents.rows, roles.id, documents.groups)
-        items = documents.items(ids)
-        _refuse_other_kind(items, fitted)
+        items = documents.items(None)
         features, _ = with_described(documents.features, items, fitted, roles, progress)
         return _Described(features, fitted.feature_names, fitted)
     if like is not None or not (roles.text or roles.image):

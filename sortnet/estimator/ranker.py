@@ -509,8 +509,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return
         config = model.config
         quality = float(model.info["quality"])
+        told = set[str]()  # columns; several levels of one may be near
         for feature, alone in features_near_model(vali, quality, config.quality_of).items():
             column = self.features_.column_of(self.features_.names[feature])
+            if column in told:
+                continue
+            told.add(column)
             note(
                 vali.source,
                 f"the column {shown(column)} alone orders documents nearly as well as the model "
@@ -996,7 +1000,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         features = self.features_
         is_of_table = features is not None and features.is_of_table
-        if is_of_table or not reset:
+        if not is_of_table and not reset:
             self._refuse_extra_columns(X, source)
         if not is_of_table:  # scikit-learn checks the names of the columns
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -1048,19 +1052,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Refuse a frame that has all columns of `fit` and also further columns.
 
         scikit-learn refuses all other differences of the columns, because its tests for estimators
-        expect its own messages.
+        expect its own messages. A model of the command line takes the columns that it needs, as
+        `sortnet rank` does.
         """
         columns = [str(name) for name in X.columns]
-        features = self.features_
-        columns_with_role = set[str]()  # columns of texts, images, ids and queries
-        if features is not None and features.is_of_table:
-            needed = set(features.needed(columns))
-            if features.describer is not None:
-                columns_with_role = set(features.describer.columns.values())
-        else:  # the estimator was fitted on an array or on a frame of numbers
-            needed = set(getattr(self, "feature_names_in_", ()))
-        expected = needed | columns_with_role
-        extra = [name for name in columns if name not in expected]
+        needed = set(getattr(self, "feature_names_in_", ()))
+        extra = [name for name in columns if name not in needed]
         has_all_needed = bool(needed) and needed <= set(columns)
         if not extra or not has_all_needed:
             return

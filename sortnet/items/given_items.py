@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +20,9 @@ from sortnet.files import is_table, shown
 from sortnet.items.base import Items, checked_text
 from sortnet.items.read_items import TEXT_FILES, read_with_roles
 from sortnet.items.table_documents import NameRule, documents_of
-from sortnet.tables.read_rows import is_frame, read_rows, rows_of_frame
+from sortnet.tables.read_rows import as_pandas, is_frame, read_rows, rows_of_frame
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
+from sortnet.tables.values import numbers_of
 
 _SOURCE = "items"
 _LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item
@@ -145,12 +147,26 @@ def _read_file(path: Path, named: Columns, ignore: Sequence[str], least: int) ->
     items, roles = read_with_roles(path, named, ignore=ignore, least=least)
     values: list[Any] = []
     if is_table(path):
-        values = read_rows(path).dicts()
+        values = _rows_of_file(path, roles)
     else:
         for text, image, audio in zip(items.texts, items.images, items.audio, strict=True):
             file = image or audio
             values.append(Path(items.root or path, file) if file else text)
     return GivenItems(items, roles, values, range(len(items)))  # each value is a different item
+
+
+def _rows_of_file(path: Path, roles: Columns) -> list[dict[str, Any]]:
+    """Read the rows of a table as a judge gets them: texts as written, and numbers as numbers."""
+    rows = read_rows(path)
+    dicts = rows.dicts()
+    for name in roles.features:
+        if name in roles.dates:
+            continue
+        numbers, _ = numbers_of(rows.columns[name])
+        for row, number in zip(dicts, numbers.tolist(), strict=True):
+            if isinstance(row[name], str):
+                row[name] = None if math.isnan(number) else number
+    return dicts
 
 
 def _items_from_dicts(
@@ -189,7 +205,7 @@ def _items_from_frame(
     documents = documents_of(rows, roles, NameRule.UNIQUE_IN_GROUP)
     items = documents.items()
     dicts_of_rows = rows.dicts()
-    values = dicts_of_rows if dicts is None else dicts
+    values = as_pandas(frame).to_dict("records") if dicts is None else dicts
     if documents.ids is not None:  # the ids are unique, so no row is a duplicate
         return GivenItems(items, roles, values, range(len(items)))
     # Rows of the same group with equal cells are the same item.

@@ -229,14 +229,19 @@ def _layout(lines: TextLines, form: _Format) -> _Layout | None:
 def _records(
     lines: TextLines, form: _Format, is_blank: list[bool]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each record that is not blank; note which are blank."""
+    """Yield the line and the fields of each record that has a value; note which have none."""
     reader = csv.reader(lines, delimiter=form.separator, quoting=form.quoting, strict=True)
     line = 1
+    has_only_separators = False  # whether some record has
     try:
         for fields in reader:
-            is_blank.append(not fields)
-            if fields:
+            is_row = any(fields) or len(fields) == 1  # a quoted blank in a table of one column
+            is_blank.append(not is_row)
+            if is_row:
                 yield line, fields
+            elif fields and not has_only_separators:  # spreadsheets write such records at the end
+                has_only_separators = True
+                note(f"{lines.path}, line {line}", "a row without values; such rows were left out")
             line = reader.line_num + 1
     except csv.Error as error:
         raise _MisplacedQuote(f"{lines.path}, line {line}: {error}") from None

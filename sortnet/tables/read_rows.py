@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DataError
@@ -152,6 +153,8 @@ def _cells_of_series(column: pd.Series[Any], *, keep: bool) -> tuple[Cells, bool
     kind = column.dtype.kind  # numpy's letter for the kind of dtype
     is_categorical = hasattr(column.array, "categories")
     is_period = hasattr(column.dtype, "freq") and kind == "O"
+    if column.isna().all():
+        return [None] * len(column), False
     if (kind in _NUMBER_KINDS or is_period) and not keep:
         numbers, _ = numbers_of(column)
         return numbers, is_period or kind == _DATE_KIND
@@ -228,13 +231,30 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
-        values = np.asarray(column)
+        values = _values_of_series(column)
         polars_categories = ("Categorical", "Enum")
         if str(getattr(column, "dtype", "")).startswith(polars_categories):
             columns[str(name)] = pd.Categorical(values)
         else:
             columns[str(name)] = values
     return pd.DataFrame(columns)
+
+
+def _values_of_series(column: Any) -> Any:
+    """Convert a column of polars, or of another library, to an array (n,) or a list."""
+    try:
+        values = np.asarray(column)
+    except Exception:  # types such as Int128, which polars does not convert
+        return _objects(column)
+    return values if values.ndim == 1 else _objects(column)
+
+
+def _objects(column: Any) -> NDArray[np.object_]:
+    """Make an array (n,) of the values of a column, which may be lists or dicts."""
+    values = np.empty(len(column), object)
+    for k, value in enumerate(column.to_list() if hasattr(column, "to_list") else column):
+        values[k] = value
+    return values
 
 
 def _pandas_of_arrow(table: Any) -> pd.DataFrame:
@@ -423,16 +443,21 @@ def _read_parquet(path: Path, keep: Keep) -> Rows:
         try:
             table = parquet.ParquetFile(file)
             n_rows = table.metadata.num_rows
-            names = list(table.schema_arrow.names)
-            check_header(str(path), names)
-            kept_names = [name for name in names if not _PARQUET_INDEX.fullmatch(name)]
+            stored_names = list(table.schema_arrow.names)
+            names = [*stored_names]
+            check_header(str(path), names)  # which strips them
+            kept_names = {
+                stored: name
+                for stored, name in zip(stored_names, names, strict=True)
+                if not _PARQUET_INDEX.fullmatch(name)
+            }
             if len(kept_names) < len(names):
                 note(path, "the index of the frame, which has no name, was left out")
             size = f"{path}: {n_rows} rows of {len(names)} columns"
             refuse_too_large(_BYTES_PER_PARQUET_CELL * n_rows * len(names), size)
             # Without what pandas wrote beside the table, which may be damaged.
-            cells = table.read(columns=kept_names).replace_schema_metadata(None)
-            frame = cells.to_pandas()
+            cells = table.read(columns=[*kept_names]).replace_schema_metadata(None)
+            frame = cells.to_pandas().rename(columns=kept_names)
         except (DataError, MemoryError):
             raise
         except Exception as error:  # pyarrow has a dozen exceptions for damaged files

@@ -118,7 +118,9 @@ def choose_columns(
     usable = {
         name: cells for name, cells in rows.columns.items() if name not in ignore or name in named
     }
-    _refuse_nested(rows, usable)
+    # Later data may have nested values in columns from which nothing is made.
+    needed = {*named, *(column_of(name, usable) for name in features or ())}
+    _refuse_nested(rows, {k: v for k, v in usable.items() if features is None or k in needed})
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories: tuple[str, ...] | None = None
@@ -383,7 +385,8 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
     cells = rows.columns[name]
     numbers, is_text = numbers_of(cells)
     is_infinite = np.abs(numbers) > np.finfo(np.float32).max
-    for has_fault, fault in ((is_text, "is not a number"), (is_infinite, "is infinite in float32")):
+    kind = "a date, such as 2026-11-23" if name in rows.dates else "a number"
+    for has_fault, fault in ((is_text, f"is not {kind}"), (is_infinite, "is infinite in float32")):
         if has_fault.any():
             row = int(has_fault.argmax())
             place = f"{rows.place(row)}: column {shown(name)}"

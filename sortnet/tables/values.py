@@ -21,6 +21,7 @@ from sortnet.core import F64, Bool
 MISSING = {
     *("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>"),
     *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+    *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
     *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
 }
 # The spellings of these words that pandas reads as missing; other spellings cost a second look.
@@ -82,7 +83,7 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     is_wrong = np.zeros(len(cells), bool)
     for k in np.flatnonzero(np.isnan(numbers)).tolist():
         cell = cells[k]
-        if is_date(cell):
+        if is_date(cell) and not is_missing(cell):
             dates.append(k)
         elif isinstance(cell, str) and cell.strip().lower() in _TRUTH_VALUES:
             numbers[k] = _TRUTH_VALUES[cell.strip().lower()]
@@ -288,9 +289,9 @@ def levels(cells: Cells) -> tuple[str, ...]:
     """List the values of a categorical column that become features, sorted by name.
 
     A column is categorical by its type. It is also categorical if its cells are texts of at most 40
-    characters, with at least 2 different values and on average at least 3 rows for each value. If
-    there are more than 50 values, the 50 most frequent values become features. The list is empty
-    for any other column.
+    characters, with at least 2 different values, of which a missing value is one, and on average at
+    least 3 rows for each value. If there are more than 50 values, the 50 most frequent values
+    become features. The list is empty for any other column.
 
     >>> levels(["red", "blue", "", "red"] * 2), levels(["1", "2"] * 9), levels(["red", "blue"])
     (('blue', 'red'), (), ())
@@ -302,21 +303,24 @@ def levels(cells: Cells) -> tuple[str, ...]:
         return ()
     n_rows_of_level = Counter(word(value).strip() for value in values)
     if not has_categorical_type:
-        is_category = _are_short_and_repeated(n_rows_of_level) and not is_numeric(cells)
+        has_missing = len(values) < len(cells)
+        is_category = _are_short_and_repeated(n_rows_of_level, has_missing=has_missing)
+        is_category = is_category and not is_numeric(cells)
         if not is_category:
             return ()
     by_frequency = sorted(n_rows_of_level, key=lambda level: (-n_rows_of_level[level], level))
     return tuple(sorted(by_frequency[:MOST_LEVELS]))
 
 
-def _are_short_and_repeated(n_rows_of_level: Mapping[str, int]) -> bool:
+def _are_short_and_repeated(n_rows_of_level: Mapping[str, int], *, has_missing: bool) -> bool:
     """Whether texts can be categories: they are short, and there are few different texts.
 
     Args:
         n_rows_of_level: {text: number of rows with the text}.
+        has_missing: whether some rows have no text.
     """
     n_levels = len(n_rows_of_level)
     n_rows = sum(n_rows_of_level.values())
-    if n_levels < 2 or n_rows < _ROWS_A_LEVEL * n_levels:
+    if n_levels + has_missing < 2 or n_rows < _ROWS_A_LEVEL * n_levels:
         return False
     return all(len(level) <= _LONGEST_LEVEL and level.isprintable() for level in n_rows_of_level)

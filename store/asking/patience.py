@@ -38,6 +38,7 @@ class StorePatience:
         self._notify = notify
         self._lock = threading.Lock()
         self.was_away = False
+        self._has_told = False  # whether a message has told of the present waiting
         self._until: float | None = None  # time when the waiting ends; None: nobody waits
         self._stopped = threading.Event()
 
@@ -55,32 +56,43 @@ class StorePatience:
                 at once.
         """
         seconds = SHORTEST_WAIT
+        is_first = True
         while True:
             try:
                 result = use_store()
             except StoreError as error:
-                if not self._database.is_away(error) or not self._wait(seconds):
+                # The first attempt may only have found a connection from before the server was
+                # away, which tells nothing about now.
+                if not self._database.is_away(error) or not self._wait(seconds, tells=not is_first):
                     raise
             else:
-                self._until = None  # the server is back
+                with self._lock:  # the server is back
+                    self._until = None
+                    self._has_told = False
                 return result
             seconds = min(2 * seconds, LONGEST_WAIT)
+            is_first = False
 
     def stop(self) -> None:
         """End all waits; from now on, an attempt that fails is not repeated."""
         self._stopped.set()
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self, seconds: float, *, tells: bool) -> bool:
         """Wait before the next attempt; return False if there must be no further attempt.
 
         The first thread that waits starts the time for which the server may be away.
+
+        Args:
+            seconds: length of the wait.
+            tells: whether a message tells of the waiting, unless another thread has told of it.
         """
         with self._lock:
             self.was_away = True
             if self._until is None:
                 self._until = time.monotonic() + self._seconds
-                if self._seconds > 0 and not self._stopped.is_set():
-                    until = f"waiting for at most {self._seconds:g} seconds"
-                    self._notify(f"{self._name}: {self._database.name} is away: {until}")
+            if tells and not self._has_told and not self._stopped.is_set():
+                self._has_told = True
+                until = f"waiting for at most {self._seconds:g} seconds"
+                self._notify(f"{self._name}: {self._database.name} is away: {until}")
             seconds_left = self._until - time.monotonic()
         return seconds_left > 0 and not self._stopped.wait(min(seconds, seconds_left))
