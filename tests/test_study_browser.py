@@ -79,7 +79,7 @@ def study_of(driver, site: Served, who: str) -> int:
     assert "Read both." in page.text("#instructions")
     page.find("#manual .close").click()
     answered = answer_all(page)
-    assert page.text("#question") == "replies"  # no question is asked any more
+    page.until(lambda: page.text("#question") == "replies")  # no question is asked any more
     assert page.complaints() == []
     return answered
 
