@@ -25,6 +25,7 @@ TOOLS = (
         "lightgbm",
         "nbclient",
         "nbformat",
+        "polars",
     ),
     *("psutil", "pytest", "pytest-xdist", "pyyaml", "selenium"),
 )
