@@ -145,14 +145,12 @@ BAD = {
     "no column": ("given", "new.csv", "there is no column 'sugar' in stars, slug, essay"),
     "LETOR": ("texts", "letor.txt", "letor.txt: is none of .csv"),
     "broken": ("images", "broken", "a.png"),
-    "twice": ("texts", "twice.csv", "twice.csv, line 3: the id 'a' is there twice, see line 2"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_other_columns_and_other_kinds_of_items_are_refused_in_one_line(kind):
     Path("letor.txt").write_text(letor(1, 0))
-    Path("twice.csv").write_text("slug,essay\na,b\na,c\n")
     Path("broken").mkdir(exist_ok=True)
     Path("broken/a.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
     model, data, said = BAD[kind]

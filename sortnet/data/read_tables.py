@@ -254,6 +254,10 @@ def _described(
     fitted: Describer | None = None if like is None else like.describer
     if fitted is not None:
         items = documents.items(None)
+        lacks_texts = fitted.of_texts and roles.text is None
+        lacks_images = fitted.of_images and roles.image is None
+        if lacks_texts or lacks_images:  # a column of blank texts is no fault
+            _refuse_other_kind(items, fitted)
         features, _ = with_described(documents.features, items, fitted, roles, progress)
         return _Described(features, fitted.feature_names, fitted)
     if like is not None or not (roles.text or roles.image):
