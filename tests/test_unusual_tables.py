@@ -63,10 +63,10 @@ def test_days_are_right_from_the_year_1_to_9999(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
-@pytest.mark.parametrize("text", ["0000-00-00", "12026-01-01", "-0044-03-15"])
+@pytest.mark.parametrize("text", ["12026-01-01", "-0044-03-15"])
 def test_a_text_that_is_no_date_is_named_with_its_line(tmp_path: Path, text: str) -> None:
     content = f"query,until,label\na,2026-01-01,1\na,{text},0\na,2026-01-02,0\n"
-    with pytest.raises(DataError, match=f"line 3: column 'until': '{text}' is not a number"):
+    with pytest.raises(DataError, match=f"line 3: column 'until': '{text}' is not a date"):
         table(tmp_path / "t.csv", content)
 
 
