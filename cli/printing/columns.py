@@ -108,16 +108,15 @@ def near_model_lines(
         return
     readable = _readable_names(train)
     near_grade = features_near_grades(train)
-    told = set[str]()  # columns; several levels of one may be near
-    for feature, alone in features_near_model(vali, quality, config.quality_of).items():
-        if feature in near_grade:
-            continue
-        column = printable(column_of(readable[feature], train.roles.features))
-        if column in told:
-            continue
-        told.add(column)
+    # Several levels of a column may be near; the column is named once.
+    quality_of_column = {
+        column_of(readable[feature], train.roles.features): alone
+        for feature, alone in features_near_model(vali, quality, config.quality_of).items()
+        if feature not in near_grade
+    }
+    for column, alone in quality_of_column.items():
         yield (
-            f"warning: {column} alone orders VALI nearly as well as the model "
+            f"warning: {printable(column)} alone orders VALI nearly as well as the model "
             f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
             "grade, leave it out with --ignore"
         )

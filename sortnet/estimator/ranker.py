@@ -509,12 +509,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return
         config = model.config
         quality = float(model.info["quality"])
-        told = set[str]()  # columns; several levels of one may be near
-        for feature, alone in features_near_model(vali, quality, config.quality_of).items():
-            column = self.features_.column_of(self.features_.names[feature])
-            if column in told:
-                continue
-            told.add(column)
+        # Several levels of a column may be near; the column is named once.
+        quality_of_column = {
+            self.features_.column_of(self.features_.names[feature]): alone
+            for feature, alone in features_near_model(vali, quality, config.quality_of).items()
+        }
+        for column, alone in quality_of_column.items():
             note(
                 vali.source,
                 f"the column {shown(column)} alone orders documents nearly as well as the model "

@@ -198,6 +198,7 @@ def _items_from_frame(
             are the rows.
     """
     keep = kept_as_read(*vars(named).values())
+    frame = as_pandas(frame)  # once: the query of a lazy frame may take long
     rows = rows_of_frame(frame, "the data frame", keep)
     if len(rows) < least:
         raise DataError(f"items: there are {len(rows)}; sorting needs {least} at least")
@@ -205,7 +206,7 @@ def _items_from_frame(
     documents = documents_of(rows, roles, NameRule.UNIQUE_IN_GROUP)
     items = documents.items()
     dicts_of_rows = rows.dicts()
-    values = as_pandas(frame).to_dict("records") if dicts is None else dicts
+    values = frame.to_dict("records") if dicts is None else dicts
     if documents.ids is not None:  # the ids are unique, so no row is a duplicate
         return GivenItems(items, roles, values, range(len(items)))
     # Rows of the same group with equal cells are the same item.

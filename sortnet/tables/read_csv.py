@@ -232,15 +232,15 @@ def _records(
     """Yield the line and the fields of each record that has a value; note which have none."""
     reader = csv.reader(lines, delimiter=form.separator, quoting=form.quoting, strict=True)
     line = 1
-    has_only_separators = False  # whether some record has
+    is_noted = False  # whether a record of separators only was noted
     try:
         for fields in reader:
             is_row = any(fields) or len(fields) == 1  # a quoted blank in a table of one column
             is_blank.append(not is_row)
             if is_row:
                 yield line, fields
-            elif fields and not has_only_separators:  # spreadsheets write such records at the end
-                has_only_separators = True
+            elif fields and not is_noted:  # spreadsheets write such records at the end
+                is_noted = True
                 note(f"{lines.path}, line {line}", "a row without values; such rows were left out")
             line = reader.line_num + 1
     except csv.Error as error:

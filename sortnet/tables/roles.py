@@ -118,9 +118,10 @@ def choose_columns(
     usable = {
         name: cells for name, cells in rows.columns.items() if name not in ignore or name in named
     }
-    # Later data may have nested values in columns from which nothing is made.
-    needed = {*named, *(column_of(name, usable) for name in features or ())}
-    _refuse_nested(rows, {k: v for k, v in usable.items() if features is None or k in needed})
+    checked = usable
+    if features is not None:  # nothing is made of the other columns, which may be nested
+        checked = {name: cells for name, cells in usable.items() if name in named}
+    _refuse_nested(rows, checked)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories: tuple[str, ...] | None = None
