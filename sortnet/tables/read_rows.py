@@ -241,7 +241,7 @@ def as_pandas(frame: Any) -> pd.DataFrame:
 
 
 def _values_of_series(column: Any) -> Any:
-    """Convert a column of polars, or of another library, to an array (n,) or a list."""
+    """Convert a column of polars, or of another library, to an array (n,)."""
     try:
         values = np.asarray(column)
     except Exception:  # types such as Int128, which polars does not convert
