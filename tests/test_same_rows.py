@@ -238,7 +238,9 @@ def test_a_name_with_blanks_is_that_of_the_column_in_files(name: str, tmp_path: 
     frame = rated(**{name: np.arange(80.0) % 5})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet")
-    for file in ("rows.csv", "rows.parquet"):
+    frame.to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    frame.to_json(tmp_path / "rows.json", orient="records")
+    for file in ("rows.csv", "rows.parquet", "rows.jsonl", "rows.json"):
         queries = read_queries(tmp_path / file)
         assert queries.feature_names == ("num", "lead")
         assert queries.features[:, 1].tolist() == frame[name].tolist()

@@ -379,9 +379,14 @@ def _rows_of_records(
     names = list(dict.fromkeys(name for record in records for name in record))
     size = f"{path}: {len(records)} rows of {len(names)} columns"
     refuse_too_large(_BYTES_PER_REFERENCE * len(records) * len(names), size)
-    columns: dict[str, Cells] = {name: [record.get(name) for record in records] for name in names}
+    header = [*names]
+    check_header(str(path), header)  # which strips the names
+    columns: dict[str, Cells] = {
+        name: [record.get(stored_name) for record in records]
+        for name, stored_name in zip(header, names, strict=True)
+    }
     dates = frozenset(name for name, cells in columns.items() if are_dates(cells))
-    for name in names:
+    for name in header:
         if not keep(name):
             columns[name] = numbers_if_all_are(columns[name])
     return Rows(path, columns, lines, unit, dates=dates)
