@@ -9,20 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sortnet import SortNetRanker
-from sortnet.comparators import SoftTrees
-from sortnet.comparators.soft_trees import leaf_values
+from sortnet.comparators import NeuralComparator, SoftTrees
 from sortnet.config import Training
 from sortnet.core import ComparedPairs, Queries
+from sortnet.learning.learner import learner_of
 from sortnet.learning.mini_batches import QueryPairs
-from sortnet.learning.step_budget import Share
-from sortnet.learning.training import _Steps
 from sortnet.threads import one_thread_an_operation
 
 COLUMNS, SIZE, IN_BATCH = 92, 20, 14  # of a query, and queries in a mini-batch: 280 documents
@@ -30,15 +28,28 @@ FEATURES = 46
 TREES = 100  # of LightGBM
 
 
-class PlainTrees(SoftTrees):
-    """The same comparator by torch's operations and their derivatives."""
+class PlainTrees(nn.Module):
+    """The same trees by torch's operations and their derivatives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        trees = SoftTrees(COLUMNS)
+        self.sizes = trees.committee, trees.trees, trees.depth
+        self.n_features = COLUMNS
+        self.device = torch.device("cpu")
+        for name, weight in trees.weights.items():
+            self.register_parameter(name, nn.Parameter(torch.from_numpy(weight)))
 
     def embed(self, x: Tensor) -> Tensor:
-        inputs = x @ torch.softmax(self.sharpness * self.choices, dim=0)
-        p_right = torch.sigmoid(self.log_steepness.exp() * (inputs - self.thresholds))
-        return leaf_values(
-            p_right.view(len(x), self.committee, self.trees, self.depth), self.leaves
-        )
+        weights = dict(self.named_parameters())
+        inputs = x @ torch.softmax(weights["choices"], dim=0)
+        logits = weights["log_steepness"].exp() * (inputs - weights["thresholds"])
+        p_right = torch.sigmoid(logits).view(len(x), *self.sizes)
+        values = weights["leaves"].view(1, *self.sizes[:2], -1)
+        for p in p_right.unbind(3):  # each level halves the leaves
+            left, right = values.chunk(2, dim=3)
+            values = left + p[..., None] * (right - left)
+        return values[..., 0].sum(dim=2)
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
@@ -55,18 +66,19 @@ def step(quick: bool) -> dict[str, Any]:
     pairs = graded_pairs(random_queries(60, SIZE, COLUMNS))
     n = 5 if quick else 200
     size = len(pairs) * IN_BATCH // len(pairs.queries)
-    batches = pairs.endless_batches(size, None, np.random.default_rng(0), torch.device("cpu"))
+    batches = pairs.endless_batches(size, None, np.random.default_rng(0))
 
-    def trained(net: SoftTrees) -> Callable[[], None]:
-        steps = _Steps.of(net, Training(), Share(0, 100 * n, 100 * n, n))
+    def trained(net: Any) -> Callable[[], None]:
+        learner = learner_of(cast(NeuralComparator, net), Training(), {})
 
         def make() -> None:
-            steps.train_on(islice(batches, n), None)
+            for batch in islice(batches, n):
+                learner.step(batch, 0.01, 0.0)
 
         return make
 
     with one_thread_an_operation():
-        works = trained(SoftTrees(COLUMNS)), trained(PlainTrees(COLUMNS))
+        works = trained(SoftTrees(COLUMNS)), trained(PlainTrees())
         ours, peer = (1e3 * seconds / n for seconds in in_turn(*works, rounds=2 if quick else 20))
     return {
         "what": f"a step of the default comparator, 280 documents of {COLUMNS} columns, ms / torch",

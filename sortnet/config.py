@@ -65,7 +65,7 @@ class Training:
     # fmt: off
     loss: str = setting(
         "logistic",
-        "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
+        "Loss of a pair: logistic in the margin, or squared, as in the papers, for nets.", TRAINING,
         choices=("logistic", "squared"))
     pair_weight: str = setting(
         "none",
@@ -96,7 +96,8 @@ class Training:
         "Batch size in pairs; default: a 16th of the pairs of an epoch, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
-        "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
+        "adamw", "AdamW; for nets also Adam, or SGD with momentum.", TRAINING,
+        choices=("adamw", "adam", "sgd"))
     lr: float = setting(
         0.03, "Learning rate; the highest one of a schedule.", TRAINING, within="above 0")
     schedule: str = setting(
@@ -370,7 +371,8 @@ class Config(Settings):
         2, "With start=fresh: stop after this many iterations in a row without a better "
         "RankQuality.", RUN, least=1)
     device: str = setting(
-        "auto", "Device; auto: the GPU if there is one.", RUN, choices=("auto", "cpu", "cuda"))
+        "auto", "Device of nets; auto: the GPU if there is one. Trees use the CPU.", RUN,
+        choices=("auto", "cpu", "cuda"))
     training: LoopTraining = field(default_factory=LoopTraining)
     # fmt: on
 
@@ -380,6 +382,10 @@ class Config(Settings):
         for name in _MISSING_SETTINGS.get(str(self.comparator), ()):
             if getattr(self, name) is not None:
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
+        if self.comparator == "trees":
+            for name, value in _TRAINING_OF_TREES.items():
+                if getattr(self.training, name) != value:
+                    raise ComparatorError(f"comparator trees has {name} {value}: leave it out")
 
     @property
     def strategy(self) -> str:
@@ -424,6 +430,10 @@ class Config(Settings):
         """
         set_names = {name for name, value in self.flat().items() if value is not None}
         comparator = self.comparator or self._first_comparator(set_names)
+        if comparator == "trees" and self.device == "cuda":
+            raise ComparatorError(
+                "soft trees are learned on the CPU: leave device out, or choose comparator cmpnn"
+            )
         defaults = {"comparator": comparator}
         for situation in self._situations(comparator):
             defaults |= DEFAULTS[situation]
@@ -436,6 +446,10 @@ class Config(Settings):
         for comparator, missing_settings in _MISSING_SETTINGS.items():
             if comparator == "cmpnn" and self.units == "relu":
                 continue  # CmpNN has the setting `units`, but not this value
+            if comparator == "trees" and any(
+                getattr(self.training, name) != value for name, value in _TRAINING_OF_TREES.items()
+            ):
+                continue
             if set_names.isdisjoint(missing_settings):
                 return comparator
         return "trees"  # the check of the settings refuses a setting that trees do not have
@@ -473,6 +487,8 @@ _MISSING_SETTINGS = {  # settings that a comparator does not have
     "cmpnn": ("tau", "trees", "depth"),
     "directranker": ("trees", "depth"),
 }
+# The values that settings of the training must have for trees.
+_TRAINING_OF_TREES = {"loss": "logistic", "optimizer": "adamw", "precision": "float32"}
 # Settings of the paper's Algorithm 3.1. Comparators of equal RankQuality are treated in another way
 # than in the paper, see `State.scored`.
 PAPER: dict[str, Any] = {

@@ -97,6 +97,17 @@ def set_threads(threads: int | None) -> None:
     numba.set_num_threads(min(threads, numba_limit))
 
 
+def n_threads() -> int:
+    """Return the number of threads of torch, also if torch is not loaded yet."""
+    torch = sys.modules.get("torch")
+    if torch:
+        return int(torch.get_num_threads())
+    if _TORCH_THREADS:
+        return _TORCH_THREADS[0]
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return int(limit) if limit.isdigit() and int(limit) else cores()
+
+
 def _set_torch_threads(threads: int) -> None:
     """Set the number of torch's threads now if torch is loaded, and remember it for later."""
     _TORCH_THREADS[:] = [threads]

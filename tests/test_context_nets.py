@@ -15,7 +15,7 @@ from sortnet import SortNetRanker
 from sortnet.context.nets import BatchNorm, FateNet, FetaNet
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.learning.training import OPTIMIZERS
+from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker

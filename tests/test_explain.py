@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator, margin_of
+from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
@@ -115,7 +115,7 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
         patch.setattr("sortnet.explain.attribution.TOLERANCE", tolerance)
         explained = explain_pair(model, steep, 2, 4)
     # What is allowed is relative to both documents' values apart, no less than a margin each.
-    one = margin_of(model.comparator)
+    one = model.differentiable()
     mean = steep.features[:6].astype(np.float64).mean(axis=0)
     apart = sum(
         np.abs(gradients_by_riemann(one, mean, *steep.features[[2, 4]], which)).sum()
@@ -129,10 +129,9 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
 def gradients_by_riemann(margin, start, x, y, which, steps=4000):
     """One document's integrated gradients by the definition's sum, in the middle of each step."""
     t = (np.arange(steps) + 0.5)[:, None] / steps
-    both = [torch.from_numpy(start + t * (np.float64(end) - start)) for end in (x, y)]
-    both[which].requires_grad_()
-    (slopes,) = torch.autograd.grad(margin(*both).sum(), both[which])
-    return (np.float64((x, y)[which]) - start) * slopes.numpy().mean(axis=0)
+    both = [start + t * (np.float64(end) - start) for end in (x, y)]
+    _, *slopes = margin(*both)
+    return (np.float64((x, y)[which]) - start) * slopes[which].mean(axis=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,7 +141,7 @@ def test_values_are_those_of_the_definition_s_riemann_sum(kind):
     explained = explain_pair(model, queries, 1, 4)
     start = queries.features[:6].astype(np.float64).mean(axis=0)
     x, y = queries.features[[1, 4]]
-    margin = margin_of(model.comparator)
+    margin = model.differentiable()
     expected = sum(gradients_by_riemann(margin, start, x, y, k) for k in (0, 1))
     np.testing.assert_allclose(explained.values, expected, atol=2e-3 * np.abs(expected).max())
 

@@ -14,17 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pair_tables import table
 from test_sort import Batched, Table, numbered, random_queries, sizes
-from test_training import MADE, made, parts_of
+from test_training import made, parts_of
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.comparators.forms import OnDevice
-from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
 from sortnet.core import ComparedPairs
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning import mini_batches, training
-from sortnet.learning.step_budget import Share
+from sortnet.learning import mini_batches, net_learner, training
+from sortnet.learning.net_learner import NetLearner
 from sortnet.metrics import evaluate
 from sortnet.sorting import merge_sort_on_device as device_sort
 from sortnet.sorting import sort
@@ -152,50 +151,41 @@ def test_what_waits_for_values_raises_where_there_are_none(waits):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
-@pytest.mark.parametrize("kind", [CmpNN, DirectRanker, SoftTrees])
+@pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
 def test_a_step_of_training_waits_for_no_device(kind, loss):
     queries, pairs = made(4, 6, 1)
-    net, how = kind(3).to(META), Training(loss=loss)
+    net = kind(3).to(META)
+    learner = NetLearner(net, Training(loss=loss), {})
     grouped = mini_batches.QueryPairs.of(queries, pairs)
-    for at in (grouped, replace(grouped, features_on_gpu=grouped._features(META))):
-        for batch in at.batches(16, 300, np.random.default_rng(0), META):
-            assert training._set_gradients(net, batch, how, None).device == META
-
-
-@given(*MADE, st.none() | st.integers(1, 20), st.sampled_from([0, 500]))
-@settings(max_examples=40, deadline=None)
-def test_batches_of_features_kept_on_a_device_are_those_sent_one_by_one(
-    n_queries, size, batch_size, seed, most, long
-):
-    queries, pairs = made(n_queries, size, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mini_batches, "_LONG", long)
-        patch.setattr(mini_batches, "AT_ONCE", 7)
-        sent = mini_batches.QueryPairs.of(queries, pairs)
-        kept = replace(sent, features_on_gpu=sent._features(CPU))
-        each = (parts_of(one, batch_size, most, np.random.default_rng(0)) for one in (sent, kept))
-        for one, other in zip(*each, strict=True):
-            for name in ("x", "winner", "loser", "weight"):
-                assert torch.equal(getattr(one, name), getattr(other, name))
+    for batch in grouped.batches(16, 300, np.random.default_rng(0)):
+        lost = learner._loss(batch)
+        lost.backward()
+        assert lost.device == META
+    assert {w.grad.device for w in net.parameters() if w.grad is not None} == {META}
 
 
 def test_features_are_kept_on_a_gpu_where_they_fit_into_a_quarter_of_its_memory(monkeypatch):
     queries, pairs = made(4, 6, 1)
-    of = mini_batches.QueryPairs.of
-    grouped = of(queries, pairs)
-    size = 4 * len(grouped.docs) * 3
-    monkeypatch.setattr(mini_batches, "to_device", lambda array, device: torch.from_numpy(array))
+    size = 4 * queries.n_docs * 3
+    sent = []
+    monkeypatch.setattr(
+        net_learner, "to_device", lambda array, device: sent.append(1) or torch.from_numpy(array)
+    )
+    monkeypatch.setattr(CmpNN, "device", CUDA)
+    monkeypatch.setattr(net_learner, "_AT_ONCE", 7)
+    grouped = mini_batches.QueryPairs.of(queries, pairs)
     for free, kept in ((4 * size, True), (4 * size - 1, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
-        assert (grouped.with_features_on(CUDA).features_on_gpu is not None) is kept
-    assert of(queries, ComparedPairs.empty()).with_features_on(CUDA).features_on_gpu.shape == (0, 3)
-    assert grouped.with_features_on(CPU) is grouped
+        learner = NetLearner(CmpNN(3), Training(), {})
+        for batch in grouped.batches(16, 300, np.random.default_rng(0)):
+            np.testing.assert_array_equal(learner._features(batch), batch.x)
+        assert (learner._on_gpu is not None) is kept
 
 
 @needs_gpu
 def test_a_gpu_sorts_and_trains_as_the_cpu_does():
     queries, pairs = made(20, 30, 1)
-    kinds = (CmpNN, DirectRanker, SoftTrees)
+    kinds = (CmpNN, DirectRanker)
     nets = [Committee([kind(3, seed=k) for kind in kinds]) for k in range(2)]
     for net, device in zip(nets, (CPU, CUDA), strict=True):
         for member in net.members:
@@ -218,15 +208,17 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     prepared, there = net.prepare(queries.features), net.on_device()
     source = torch.arange(queries.n_docs, device=CUDA)
     source = torch.cat((source, source[:30]))
-    grouped = mini_batches.QueryPairs.of(queries, pairs).with_features_on(CUDA)
-    optimizer = training._Steps.of(net, Training(), Share(0, 1, 1, 1)).optimizer
+    learner = NetLearner(net, Training(), {})
+    batches = list(
+        mini_batches.QueryPairs.of(queries, pairs).batches(64, 300, np.random.default_rng(0))
+    )
+    learner.step(batches[0], 0.01, 0.0)  # copies the features to the GPU
     torch.cuda.set_sync_debug_mode("error")
     try:
         bounds = merge_bounds(queries.offsets, 8)
         device_sort._merge_level(there, prepared, source, queries.n_docs, bounds)
-        for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
-            training._set_gradients(net, batch, Training(), None)
-            optimizer.step()
+        for batch in batches:
+            learner.step(batch, 0.01, 0.0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -264,9 +256,10 @@ def test_trained_in_bf16_a_net_ranks_about_as_well(kind, device, digits):
 def test_losses_are_compared_in_float32_whatever_the_training_is_in():
     queries, pairs = made(10, 6, 1)
     net, grouped = CmpNN(3, seed=1), mini_batches.QueryPairs.of(queries, pairs)
-    plain, rounded = Training(), Training(precision="bf16")
-    losses = [training._mean_loss(net, grouped, how) for how in (plain, rounded)]
+    learners = [NetLearner(net, Training(precision=how), {}) for how in ("float32", "bf16")]
+    losses = [training._mean_loss(learner, grouped, 3) for learner in learners]
     assert losses[0] == losses[1]
     net.train()
     (batch,) = parts_of(grouped, len(pairs), None, None)
-    assert training._loss(net, batch, plain) != training._loss(net, batch, rounded)
+    plain, rounded = (learner._loss(batch) for learner in learners)
+    assert plain != rounded

@@ -12,8 +12,8 @@ from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
 from sortnet.core import SPLITS, ComparedPairs, Queries, Sorting
 from sortnet.errors import DataError
-from sortnet.learning import training
 from sortnet.learning.loop import learn_to_sort
+from sortnet.learning.net_learner import NetLearner
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import Budget, Share
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
@@ -223,23 +223,15 @@ def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
 
 def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch):
     """OneCycleLR ends at lr / 25 / 10^4, in the last of all steps."""
-    rates, gradients = [], training._set_gradients
-    steps_of = training._Steps.of
-    optimizers = []
+    rates, step = [], NetLearner.step
 
-    def remember(*args, **more):
-        optimizers.append(steps_of(*args, **more))
-        return optimizers[-1]
+    def step_with_rate(self, batch, rate, share):
+        rates.append(rate)
+        return step(self, batch, rate, share)
 
-    def rate_before_step(*args):
-        rates.append(optimizers[-1].optimizer.param_groups[0]["lr"])
-        return gradients(*args)
-
-    monkeypatch.setattr(training._Steps, "of", remember)
-    monkeypatch.setattr(training, "_set_gradients", rate_before_step)
+    monkeypatch.setattr(NetLearner, "step", step_with_rate)
     T = made(20, 1)
     learned(T, T, Config(quality="map", comparator="cmpnn", pairs="compared", max_iter=4))
-    assert len(optimizers) == 4
     assert rates[-1] == pytest.approx(0.03 / 25 / 1e4)
     assert max(rates) == pytest.approx(0.03, rel=1e-3)
     ups = np.flatnonzero(np.diff(rates) < 0)

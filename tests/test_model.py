@@ -80,7 +80,8 @@ class Single(CmpNN):
 
 
 def test_a_comparator_takes_the_settings_that_its_arguments_are_named_as(monkeypatch, tmp_path):
-    monkeypatch.setitem(KINDS, "cmpnn", Single)
+    monkeypatch.setattr("sortnet.comparators.CmpNN", Single, raising=False)
+    monkeypatch.setattr("sortnet.comparators.make._kind_of_net", lambda net: "cmpnn")
     X = np.arange(12, dtype=np.float32)[:, None]
     q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
     model = fit(q, q, Config(scaling="query", max_iter=1, hidden=(32, 20), committee=1))

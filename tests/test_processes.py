@@ -20,10 +20,10 @@ import torch
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.core.shard import Alone
-from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.rankers.sortnet import fit
+from store.training.run_processes import joined
 
 pytestmark = pytest.mark.slow
 

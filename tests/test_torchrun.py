@@ -28,7 +28,8 @@ from cli.terminal.signals import signals_as_ctrl_c, signals_restored
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import SortNetError
-from sortnet.learning.distributed import AnotherProcessEnded, Processes, ignore_signals
+from sortnet.learning.distributed import AnotherProcessEnded
+from sortnet.learning.torchrun import Processes, ignore_signals
 from store import open_store
 from store.training.job import TrainingJob
 from store.training.run_processes import check_processes

@@ -182,7 +182,7 @@ def train(
     from cli.training.command_options import checked_judge, run_options, run_settings
     from cli.training.printed_kind import fit_and_print
     from cli.training.printed_run import PrintedRun
-    from sortnet.learning.distributed import joined
+    from store.training.run_processes import joined
     from store.training.train_or_resume import resume as resume_run
     from store.training.train_or_resume import train as train_run
 

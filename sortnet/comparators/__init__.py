@@ -7,16 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sortnet.comparators.base import Margin, NeuralComparator, margin_of
+    from sortnet.comparators.base import NeuralComparator
     from sortnet.comparators.cmpnn import CmpNN
     from sortnet.comparators.committee import Committee
     from sortnet.comparators.directranker import DirectRanker
-    from sortnet.comparators.fitted_trees import FittedTrees
     from sortnet.comparators.forms import DualUnits, Form, Score
     from sortnet.comparators.make import (
         Make,
         MakeFor,
         MakeOne,
+        Trainable,
         TrainableComparator,
         kind_of,
         make_comparator,
@@ -28,29 +28,34 @@ __all__ = [
     "Committee",
     "DirectRanker",
     "DualUnits",
-    "FittedTrees",
     "Form",
     "Make",
     "MakeFor",
     "MakeOne",
-    "Margin",
     "NeuralComparator",
     "Score",
     "SoftTrees",
+    "Trainable",
     "TrainableComparator",
     "kind_of",
     "make_comparator",
-    "margin_of",
 ]
 
 _NAMES_OF_MODULE = {
-    "base": ("Margin", "NeuralComparator", "margin_of"),
+    "base": ("NeuralComparator",),
     "cmpnn": ("CmpNN",),
     "committee": ("Committee",),
     "directranker": ("DirectRanker",),
-    "fitted_trees": ("FittedTrees",),
     "forms": ("DualUnits", "Form", "Score"),
-    "make": ("TrainableComparator", "Make", "MakeFor", "MakeOne", "kind_of", "make_comparator"),
+    "make": (
+        "Make",
+        "MakeFor",
+        "MakeOne",
+        "Trainable",
+        "TrainableComparator",
+        "kind_of",
+        "make_comparator",
+    ),
     "soft_trees": ("SoftTrees",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from sortnet.comparators.forms import Form, OnDevice
-from sortnet.core import F32, F64
+from sortnet.core import F32, F64, Margin
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.threads import one_thread_an_operation, threads_set_aside, use_set_threads
 
 use_set_threads()
 
-Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Numbers: TypeAlias = NDArray[np.integer[Any]]  # document numbers
 
 # Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, so that each
@@ -56,7 +55,19 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class NeuralComparator(nn.Module, ABC):
+class Net(nn.Module):
+    """Net of torch whose weights are read and written as numpy arrays."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the weights of the net as arrays, by name."""
+        return {name: value.detach().cpu().numpy() for name, value in self.state_dict().items()}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the values of arrays with the names and shapes of `arrays`."""
+        self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+
+
+class NeuralComparator(Net, ABC):
     """Trainable comparator: `embed` runs once per document, `margin` and `loss` once per pair.
 
     A sort calls `prepare` and `prefer`, which are `embed` and `margin` without gradients.
@@ -100,9 +111,6 @@ class NeuralComparator(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def anneal(self, share: float) -> None:
-        """Adjust the net before a training step, when a `share` of the steps, 0 to 1, is done."""
-
     def score(self, prepared: Tensor) -> Tensor | None:
         """Return scores of prepared documents, (n,), that order the documents as the margins do.
 
@@ -131,6 +139,28 @@ class NeuralComparator(nn.Module, ABC):
         A head is an output of the net that compares documents by itself; most nets have one head.
         """
         return self.margin(e_i, e_j)[None]
+
+    def differentiable(self) -> Margin:
+        """Return a function that computes margins and their gradients in float64, see `Margin`.
+
+        The function computes with a copy of the weights.
+        """
+        # In float64 the rounding errors stay far below the tolerance of an explanation. The copy
+        # leaves the caller's weights in float32.
+        net = copy.deepcopy(self).cpu().double().eval().requires_grad_(False)
+
+        def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
+            """Compute the margins of documents x over y, and the gradients in x and in y."""
+            first, second = (torch.from_numpy(X).requires_grad_() for X in (x, y))
+            margins = net.margin(net.embed(first), net.embed(second))
+            if not margins.requires_grad:  # no feature changes the margin
+                return margins.numpy(), np.zeros_like(x), np.zeros_like(y)
+            # A margin depends only on its own pair, so the gradient of the sum of the margins has
+            # the gradients of all margins.
+            d_x, d_y = torch.autograd.grad(margins.sum(), (first, second))
+            return margins.detach().numpy(), d_x.numpy(), d_y.numpy()
+
+        return margin
 
     @property
     def members(self) -> tuple[NeuralComparator, ...]:
@@ -224,32 +254,6 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-def margin_of(comparator: Any) -> Margin:
-    """Return the comparator's margin as a float64 function of scaled features, with gradients.
-
-    The function takes the features, (m, d), of the first and of the second document of each pair,
-    and returns (m,) margins. It computes with a copy of the weights.
-
-    Raises:
-        ComparatorError: if the comparator, or a member of a committee, lacks `embed` or `margin`.
-    """
-    nets = []
-    for member in getattr(comparator, "members", (comparator,)):
-        if not (hasattr(member, "embed") and hasattr(member, "margin")):
-            raise ComparatorError(
-                f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
-                "of them is explained"
-            )
-        # In float64 the rounding errors stay far below the tolerance of an explanation. The copy
-        # leaves the caller's weights in float32.
-        nets.append(copy.deepcopy(member).cpu().double().eval().requires_grad_(False))
-
-    def margin(x: Tensor, y: Tensor) -> Tensor:
-        return torch.stack([net.margin(net.embed(x), net.embed(y)) for net in nets]).sum(0)
-
-    return margin
 
 
 def check_features(X: F32, n_features: int) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from sortnet.comparators.base import NeuralComparator, Numbers
 from sortnet.comparators.forms import Form, OnDevice, joined
 from sortnet.core import F32
+from sortnet.core.arrays import Ints
 from sortnet.errors import ComparatorError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sortnet.comparators.base import NeuralComparator
 
 
 class Committee:
@@ -69,25 +74,25 @@ class Committee:
                 member.compare(prepared_by_member, i, j)
                 for member, prepared_by_member in zip(members, prepared, strict=True)
             ]
-            return reduce(torch.add, margins)
+            return reduce(add, margins)
 
         return OnDevice(members[0].device, compare)
 
     def prepare(self, X: F32) -> list[Tensor]:
         return [member.prepare(X) for member in self.members]
 
-    def prefer(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32:
+    def prefer(self, prepared: list[Tensor], i: Ints, j: Ints) -> F32:
         total: F32 = np.sum(self._margins(prepared, i, j), axis=0, dtype=np.float32)
         return total
 
-    def _margins(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> list[F32]:
+    def _margins(self, prepared: list[Tensor], i: Ints, j: Ints) -> list[F32]:
         """Compute the margins, (m,), of documents i over documents j by each member."""
         return [
             member.prefer(prepared_by_member, i, j)
             for member, prepared_by_member in zip(self.members, prepared, strict=True)
         ]
 
-    def spread(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32 | None:
+    def spread(self, prepared: list[Tensor], i: Ints, j: Ints) -> F32 | None:
         """Compute the standard deviation (m,) of the members' margins; None for one member."""
         if len(self.members) == 1:
             return None

@@ -12,29 +12,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
-import torch
 
-from sortnet.comparators.base import NeuralComparator
-from sortnet.comparators.cmpnn import CmpNN
-from sortnet.comparators.committee import Committee
-from sortnet.comparators.device import resolve_device
-from sortnet.comparators.directranker import DirectRanker, Layers
-from sortnet.comparators.fitted_trees import FittedTrees
+import sortnet.comparators as comparators
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
+from sortnet.errors import ComparatorError
 
-TrainableComparator: TypeAlias = NeuralComparator | Committee
+if TYPE_CHECKING:
+    import torch
+
+    from sortnet.comparators.base import NeuralComparator
+    from sortnet.comparators.committee import Committee
+
+Trainable: TypeAlias = Union[SoftTrees, "NeuralComparator"]  # trained by a `Learner`
+TrainableComparator: TypeAlias = Union[SoftTrees, "NeuralComparator", "Committee"]
 Make: TypeAlias = Callable[[int], TrainableComparator]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
-MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
-# The choices of the setting `comparator`. Each class gets the settings that are named like its
+MakeOne: TypeAlias = Callable[[int, int], Any]  # makes a comparator like `Trainable`
+# The classes of the choices of the setting `comparator`, by their names in `sortnet.comparators`,
+# which imports torch for nets alone. Each class gets the settings that are named like its
 # arguments.
-KINDS: dict[str, Callable[..., NeuralComparator]] = {
-    "trees": SoftTrees, "cmpnn": CmpNN, "directranker": DirectRanker,
-}  # fmt: skip
+KINDS = {"trees": "SoftTrees", "cmpnn": "CmpNN", "directranker": "DirectRanker"}
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
@@ -50,25 +51,26 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     >>> make_comparator(Config(committee=2, comparator="cmpnn"), 3)(0).members[1].n_features
     3
     """
-    device = resolve_device(config.device)
     n_nets = nets_of(config)
-    net_class = KINDS[str(config.with_defaults.comparator)]
+    net_class = _class_of(config)
     arguments = _arguments(config)
 
-    def make_net(seed: int) -> NeuralComparator:
+    def make_net(seed: int) -> Trainable:
         """Make a single net with random weights on the device of the settings."""
+        net: Trainable
         if one is None:
             net = net_class(n_features, **{**arguments, "seed": seed})
         else:
             net = one(n_features, seed)
-        return net.to(device)
+        return net if isinstance(net, SoftTrees) else net.to(resolve_device(config.device))
 
     def make(seed: int) -> TrainableComparator:
         """Make the comparator; the nets of a committee get different seeds."""
         if n_nets == 1:
             return make_net(seed)
         seeds = np.random.SeedSequence(seed).generate_state(n_nets)
-        return Committee([make_net(int(net_seed)) for net_seed in seeds])
+        nets: list[Any] = [make_net(int(net_seed)) for net_seed in seeds]
+        return comparators.Committee(nets)
 
     return make
 
@@ -102,8 +104,31 @@ def least_numbers(config: Config, n_columns: int) -> int:
 def _arguments(config: Config) -> dict[str, Any]:
     """Return the settings that are arguments of the comparator's class, by name."""
     settings = config.with_defaults.flat()
-    parameters = signature(KINDS[settings["comparator"]]).parameters
+    parameters = signature(_class_of(config)).parameters
     return {name: settings[name] for name in parameters if name in settings}
+
+
+def _class_of(config: Config) -> Callable[..., Trainable]:
+    """Return the class of the comparator that the settings ask for."""
+    net_class: Callable[..., Trainable] = getattr(
+        comparators, KINDS[str(config.with_defaults.comparator)]
+    )
+    return net_class
+
+
+def resolve_device(name: str) -> torch.device:
+    """Look up the device on which the weights of nets are made; `auto` is the GPU, if there is one.
+
+    Raises:
+        ComparatorError: if `cuda` is asked for and torch sees no GPU.
+    """
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ComparatorError("device cuda was asked for, but torch sees no GPU here; use cpu")
+    return torch.device(name)
 
 
 def kind_of(comparator: TrainableComparator) -> str | None:
@@ -112,30 +137,23 @@ def kind_of(comparator: TrainableComparator) -> str | None:
     A subclass, a DirectRanker with another feature part than `Layers`, and a committee of several
     classes are custom.
 
+    >>> import torch
+    >>> from sortnet.comparators import CmpNN, DirectRanker
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
     """
-    kind_of_class: dict[Any, str] = {net_class: kind for kind, net_class in KINDS.items()}
-    kinds = set()
-    for net in comparator.members:
-        is_custom = isinstance(net, DirectRanker) and not isinstance(net.feature_part, Layers)
-        kinds.add(None if is_custom else kind_of_class.get(type(net)))
+    if type(comparator) is SoftTrees:
+        return "trees"
+    kinds = {_kind_of_net(net) for net in comparator.members}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
-    """Convert soft trees on the CPU to numpy arrays for a model; return any other comparator."""
-    if type(comparator) is SoftTrees and comparator.device.type == "cpu":
-        return comparator.fitted()
-    return comparator
+def _kind_of_net(net: Trainable) -> str | None:
+    """Return the name of a net's class in `KINDS`; None for a custom class."""
+    from sortnet.comparators.cmpnn import CmpNN
+    from sortnet.comparators.directranker import DirectRanker, Layers
 
-
-def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableComparator:
-    """Convert numpy arrays of soft trees to a net with gradients; return any other comparator."""
-    if not isinstance(comparator, FittedTrees):
-        return comparator
-    sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}
-    net = SoftTrees(comparator.n_features, **sizes)
-    weights = {name: torch.from_numpy(array) for name, array in comparator.weights.items()}
-    net.load_state_dict(weights)  # copies the arrays
-    return net
+    if type(net) is CmpNN:
+        return "cmpnn"
+    is_direct_ranker = type(net) is DirectRanker and isinstance(net.feature_part, Layers)
+    return "directranker" if is_direct_ranker else None

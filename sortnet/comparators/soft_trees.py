@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
 
-from sortnet.comparators.base import NeuralComparator, product
-from sortnet.comparators.fitted_trees import FittedTrees
 from sortnet.comparators.forms import Score
-from sortnet.comparators.tree_kernels import (
-    LANES,
-    Floats,
-    add_losses,
-    blocks_of,
-    fill_gradients,
-    fill_scores,
-)
-from sortnet.core import F32, F64
+from sortnet.comparators.tree_kernels import LANES, Floats, blocks_of, fill_scores
+from sortnet.core import F32, F64, Margin
 from sortnet.core.memory import refuse_too_large
-from sortnet.threads import one_thread_an_operation
+from sortnet.errors import ComparatorError
+from sortnet.threads import one_numpy_thread, side_by_side
 
 _SHARPEST = 8.0  # sharpness of the choice of features at the end of a training
 _SHARPENED = 0.7  # share of a training in which the sharpness grows from 1
 _STEEPNESS = 2.0  # initial steepness of all splits
 _THRESHOLDS = 0.7  # standard deviation of the initial thresholds
 _LEAVES = 0.05  # standard deviation of the initial values of leaves
-# Bytes for each weight: the weight, its gradient, Adam's two moments, the softmax and its gradient.
+# Bytes for each weight: the weight, its gradient, AdamW's two moments, the softmax and its
+# gradient.
 _BYTES_A_WEIGHT = 24
-_LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
-# The compiled sort is not used for a subclass that overrides one of these methods.
-_COMPILED = ("prepare", "embed", "margin", "prefer", "score")
+# Number of documents that are scored together, so few that the inputs of their splits stay in the
+# cache.
+_AT_ONCE = 8 * LANES
 
 
-class SoftTrees(NeuralComparator):
+class SoftTrees:
     """Comparator by several heads, each a sum of soft trees that gives a document a score.
 
     The margin of x over y is the mean of g_h(x) - g_h(y) over the heads h with the scores g_h. A
@@ -54,7 +46,8 @@ class SoftTrees(NeuralComparator):
 
     The comparator is a DirectRanker whose feature part is the trees, so it is antisymmetric and
     transitive. It is also a committee: each head learns by its own loss, and the spread of the
-    heads tells how uncertain a margin is.
+    heads tells how uncertain a margin is. It is computed by numpy and numba, on the CPU;
+    `sortnet.learning.tree_learner` trains it.
 
     Args:
         n_features: the number d of features of a document.
@@ -63,46 +56,78 @@ class SoftTrees(NeuralComparator):
         depth: the number of splits on the path to a leaf.
         seed: the seed of the initial weights.
 
+    Attributes:
+        weights: the learned float32 arrays by name: `choices` c, (d, splits); `thresholds` t and
+            `log_steepness` log a, (splits,); `leaves`, (H trees, 2^depth). The splits are in the
+            order of their trees, the trees in the order of their heads.
+        sharpness: the sharpness k.
+
     Raises:
-        ComparatorError: if the splits would not fit into memory.
+        DataError: if the splits would not fit into memory.
 
     >>> import numpy as np
-    >>> net = SoftTrees(2, committee=3, seed=1)
-    >>> g = net.prepare(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32))
-    >>> g.shape, float(net.prefer(g, [0], [2])[0])
-    (torch.Size([3, 3]), 0.0)
+    >>> trees = SoftTrees(2, committee=3, seed=1)
+    >>> g = trees.prepare(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32))
+    >>> g.shape, float(trees.prefer(g, [0], [2])[0])
+    ((3, 3), 0.0)
 
-    Cost: O(H trees (d depth + 2^depth)) a document, O(H) a comparison.
+    Cost: O(H trees (d depth + 2^depth)) a document, O(1) a comparison.
     """
-
-    sharpness: Tensor
 
     def __init__(
         self, n_features: int, *, committee: int = 8, trees: int = 8, depth: int = 6, seed: int = 0
     ) -> None:
         """Draw the weights of all trees; raise DataError if they do not fit into memory."""
-        super().__init__()
-        self.n_features = n_features
         self.committee = committee
-        self.trees = trees
-        self.depth = depth
-        self.seed = seed
-        self.generator = torch.Generator().manual_seed(seed)
-        splits = committee * trees * depth
-        leaves = committee * trees << depth
+        shapes = weight_shapes(n_features, committee, trees, depth)
+        n_splits = committee * trees * depth
+        n_weights = sum(math.prod(shape) for shape in shapes.values())
         refuse_too_large(
-            _BYTES_A_WEIGHT * (n_features * splits + leaves),
-            f"{splits:,} splits over {n_features:,} features",
+            _BYTES_A_WEIGHT * n_weights, f"{n_splits:,} splits over {n_features:,} features"
         )
+        rng = np.random.default_rng(seed)
+        deviations = {"choices": 1.0, "thresholds": _THRESHOLDS, "leaves": _LEAVES}
+        self.weights: dict[str, F32] = {
+            name: np.float32(deviation) * rng.standard_normal(shapes[name], np.float32)
+            for name, deviation in deviations.items()
+        }
+        self.weights["log_steepness"] = np.full(n_splits, math.log(_STEEPNESS), np.float32)
+        self.sharpness = 1.0
+        self._at_rest: tuple[F32, F32, F32] | None = None  # what `prepare` needs of the weights
 
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, generator=self.generator)
+    @property
+    def n_features(self) -> int:
+        """The number d of features of a document."""
+        return len(self.weights["choices"])
 
-        self.choices = nn.Parameter(normal(n_features, splits))
-        self.thresholds = nn.Parameter(_THRESHOLDS * normal(splits))
-        self.log_steepness = nn.Parameter(torch.full((splits,), math.log(_STEEPNESS)))
-        self.leaves = nn.Parameter(_LEAVES * normal(committee * trees, 1 << depth))
-        self.register_buffer("sharpness", torch.ones(()))
+    @property
+    def trees(self) -> int:
+        """Number of trees of a head."""
+        return len(self.weights["leaves"]) // self.committee
+
+    @property
+    def depth(self) -> int:
+        """Number of splits on the path to a leaf."""
+        return int(self.weights["leaves"].shape[1]).bit_length() - 1
+
+    @property
+    def members(self) -> tuple[SoftTrees]:
+        """A tuple of the comparator itself, since only a `Committee` has several members."""
+        return (self,)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """List the arrays that a file of this comparator has: the weights and the sharpness."""
+        return {**self.weights, "sharpness": np.array(self.sharpness, np.float32)}
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the values of arrays with the names and shapes of `arrays`."""
+        self.weights = {name: arrays[name].copy() for name in self.weights}
+        self.sharpness = float(arrays["sharpness"])
+        self.weights_change()
+
+    def weights_change(self) -> None:
+        """Forget what `prepare` has computed from weights that are about to change."""
+        self._at_rest = None
 
     def anneal(self, share: float) -> None:
         """Sharpen the choice of a feature at each split, when a `share` of the steps is done.
@@ -111,209 +136,181 @@ class SoftTrees(NeuralComparator):
         choices.
         """
         sharpness = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)
-        self.sharpness.fill_(max(sharpness, float(self.sharpness)))
+        self.sharpness = max(sharpness, self.sharpness)
 
-    def fitted(self) -> FittedTrees:
-        """Copy the weights to a comparator of numpy arrays, which ranks without torch."""
-        weights = {}
-        for name, weight in self.state_dict().items():
-            weights[name] = weight.detach().cpu().numpy().copy()
-        return FittedTrees(self.committee, weights)
+    def chosen(self) -> F32:
+        """Compute the share (d, splits) of each feature in each split, by a softmax."""
+        shares = self.weights["choices"] * np.float32(self.sharpness)
+        shares -= shares.max(axis=0, initial=-np.inf)
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=0)
+        return shares
+
+    def half_logits(self) -> tuple[F32, F32]:
+        """Return the scale and the shift, (splits,), with which half a logit is scale * x + shift.
+
+        The probability of going right at a split is σ(logit) = (1 + tanh(logit / 2)) / 2.
+        """
+        scale: F32 = np.exp(self.weights["log_steepness"])
+        scale /= 2
+        shift: F32 = -self.weights["thresholds"] * scale
+        return scale, shift
 
     def feature_shares(self) -> F64:
         """Compute the mean share (d,) of each feature in all splits; the shares sum to 1."""
-        return self.fitted().feature_shares()
+        shares: F64 = self.chosen().mean(axis=1, dtype=np.float64)
+        return shares
 
-    def _chosen(self) -> Tensor:
-        """Compute the share (d, splits) of each feature in each split, by a softmax."""
-        # The rounding of torch's softmax depends on how its threads divide the work.
-        with one_thread_an_operation():
-            return torch.softmax(self.sharpness * self.choices, dim=0)
+    def prepare(self, X: F32) -> F32:
+        """Compute the score of each head, (n, H), of documents with scaled features X, (n, d).
 
-    def embed(self, x: Tensor) -> Tensor:
-        """Compute the score of each head, (n, H), of documents with the features x, (n, d)."""
-        is_on_cpu = x.device.type == "cpu"
-        if is_on_cpu and not torch.is_grad_enabled():  # as the trees of a saved model compute them
-            return torch.from_numpy(self.fitted().prepare(x.numpy()))
-        inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
-        if is_on_cpu:  # by compiled code, which also computes the gradients
-            scores = TreeScores.apply(  # type: ignore[no-untyped-call]
-                inputs, self.thresholds, self.log_steepness, self.leaves, self.committee
+        Raises:
+            ComparatorError: if the documents have another number of features.
+        """
+        if X.shape[1] != self.n_features:
+            raise ComparatorError(
+                f"the comparator takes {self.n_features} features, the data has {X.shape[1]}"
             )
-            return scores  # type: ignore[no-any-return]
-        scale, shift = half_logits(self.thresholds, self.log_steepness)
-        half_logit = torch.addcmul(shift, inputs, scale)
-        half_logit = half_logit.view(len(x), self.committee, self.trees, self.depth)
-        p_right = (1 + half_logit.tanh()) / 2
-        return leaf_values(p_right, self.leaves)
+        if self._at_rest is None:
+            self._at_rest = self.chosen(), *self.half_logits()
+        chosen, scale, shift = self._at_rest
+        leaves = self.weights["leaves"]
+        scores = np.empty((len(X), self.committee), np.float32)
 
-    def score(self, prepared: Tensor) -> Tensor:
+        def fill(docs: slice) -> None:
+            """Compute the scores of some documents."""
+            inputs = inputs_of(X[docs], chosen)
+            p_right = np.empty((blocks_of(len(inputs)), len(scale), LANES), np.float32)
+            fill_scores(inputs, scale, shift, leaves, p_right, scores[docs])
+
+        chunks = [slice(start, start + _AT_ONCE) for start in range(0, len(X), _AT_ONCE)]
+        with one_numpy_thread():
+            side_by_side(fill, chunks)
+        return scores
+
+    def score(self, prepared: F32) -> F32:
         """Average the heads' scores, (n, H), of prepared documents to one score each, (n,)."""
-        with one_thread_an_operation():
-            total = prepared[:, 0]
-            # torch.mean may round equal rows differently, depending on their position.
-            for head_scores in prepared.unbind(1)[1:]:
-                total = total + head_scores
-            return total / self.committee
+        total = prepared[:, 0].copy()
+        # np.mean may round equal rows differently, depending on their position.
+        for head in range(1, self.committee):
+            total += prepared[:, head]
+        total /= self.committee
+        return total
 
-    def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        return self.score(e_i) - self.score(e_j)
+    def scores(self, X: F32) -> F32:
+        """Compute one score per document, (n,), given scaled features X, (n, d).
 
-    def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        return (e_i - e_j).T
+        The margin of two documents is the difference of their scores.
+        """
+        return self.score(self.prepare(X))
 
-    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        # `product` and the compiled trees divide their work among threads themselves.
-        return one_thread_an_operation()
+    def prefer(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32:
+        """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
+        scores = self.score(prepared)
+        margin: F32 = scores[i] - scores[j]
+        return margin
+
+    def spread(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
+        """Compute the standard deviation (m,) of the heads' margins; None for a single head."""
+        if self.committee == 1:
+            return None
+        spread: F32 = (prepared[i] - prepared[j]).std(axis=1)
+        return spread
+
+    def verdicts(self, prepared: F32, i: int, j: int) -> list[dict[str, float]]:
+        """Return the margin of document i over document j by each head, one dict per head."""
+        return [{"margin": float(margin)} for margin in prepared[i] - prepared[j]]
 
     def kernel(self) -> Score | None:
-        """Describe the margin for the compiled sort by a score, the mean of the heads' scores.
+        """Describe the margin for the compiled sort: a difference of scores.
 
-        Return None if a subclass overrides a method that the compiled sort would replace.
+        Return None for a subclass that overrides a method that the compiled sort would replace.
         """
-        if not self._compares_as(SoftTrees, _COMPILED):
+        compared = ("prepare", "prefer", "score", "scores")
+        if any(getattr(type(self), name) is not getattr(SoftTrees, name) for name in compared):
             return None
+        return Score(lambda X: self.scores(X).astype(np.float64), "identity", lambda z: z)
 
-        def scores(X: F32) -> F64:
-            g: F64 = self.score(self.prepare(X)).cpu().double().numpy()
-            return g
+    def differentiable(self) -> Margin:
+        """Return a function that computes margins and their gradients in float64, see `Margin`.
 
-        return Score(scores, "identity", lambda z: z)
-
-    def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """Compute the mean over heads of (1 - margin)^2 of m pairs, (m,)."""
-        return ((1 - (e_winner - e_loser)) ** 2).mean(dim=1)
-
-    def logistic_loss(
-        self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
-    ) -> Tensor:
-        """Sum weight * log(1 + exp(-margin)) over m pairs, averaged over the heads.
-
-        The loss uses each head's own margin: with a loss of the mean margin the heads would become
-        alike. See `NeuralComparator.logistic_loss` for the arguments.
+        Cost of a call: O(H trees (d depth + 2^depth)) a document, without compiled code.
         """
-        if embedded.device.type != "cpu":
-            losses = nn.functional.softplus(embedded[loser] - embedded[winner]).mean(dim=1)
-            return weight @ losses
-        loss = HeadLosses.apply(embedded, winner, loser, weight)  # type: ignore[no-untyped-call]
-        return loss  # type: ignore[no-any-return]
+        choices, thresholds, steepness, leaves = (
+            self.weights[name].astype(np.float64)
+            for name in ("choices", "thresholds", "log_steepness", "leaves")
+        )
+        chosen = np.exp(self.sharpness * (choices - choices.max(axis=0, initial=-np.inf)))
+        chosen /= chosen.sum(axis=0)
+        steepness = np.exp(steepness)
+
+        def scores_and_gradients(X: F64) -> tuple[F64, F64]:
+            """Compute the mean score, (n,), of documents, (n, d), and its gradient, (n, d)."""
+            half_logit = steepness * (X @ chosen - thresholds) / 2
+            p = ((1 + np.tanh(half_logit)) / 2).reshape(len(X), -1, self.depth)
+            # Each level halves the leaves: the left and the right half become their weighted mean.
+            values = leaves[None]
+            steps = []  # for each level, by how much the right half is better than the left half
+            for level in range(self.depth):
+                left, right = np.split(values, 2, axis=2)
+                steps.append(right - left)
+                values = left + p[:, :, level, None] * steps[level]
+            scores: F64 = values[:, :, 0].sum(axis=1) / self.committee
+            # Back-propagate from the last level to the first.
+            d_values = np.full((len(X), p.shape[1], 1), 1 / self.committee)
+            d_p = np.empty_like(p)
+            for level in reversed(range(self.depth)):
+                d_p[:, :, level] = (d_values * steps[level]).sum(axis=2)
+                d_right = p[:, :, level, None] * d_values
+                d_values = np.concatenate((d_values - d_right, d_right), axis=2)
+            d_logit = (d_p * p * (1 - p)).reshape(len(X), -1)
+            return scores, (d_logit * steepness) @ chosen.T
+
+        def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
+            """Compute the margins of documents x over y, and the gradients in x and in y."""
+            scores_of_x, d_x = scores_and_gradients(x)
+            scores_of_y, d_y = scores_and_gradients(y)
+            return scores_of_x - scores_of_y, d_x, -d_y
+
+        return margin
 
 
-def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
-    """Compute each head's score of a document: the sum of the expected values of its trees.
-
-    A head is a group of trees that has a score of its own. The expected value of a tree is the mean
-    of its leaf values, weighted by the probability that the document reaches the leaf.
+def weight_shapes(
+    n_features: int, committee: int, trees: int, depth: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each array of soft trees, by name.
 
     Args:
-        p_right: (n, H, T, depth) the probability that a document goes right at each level, of n
-            documents and H heads of T trees.
-        leaves: (H T, 2^depth) the values of the leaves.
+        n_features: the number of features of a document.
+        committee: the number of heads.
+        trees: the number of trees of a head.
+        depth: the number of splits on the path to a leaf.
+
+    >>> weight_shapes(3, 2, 1, 4)["choices"]
+    (3, 8)
+    """
+    splits = committee * trees * depth
+    return {
+        "choices": (n_features, splits),
+        "thresholds": (splits,),
+        "log_steepness": (splits,),
+        "leaves": (committee * trees, 1 << depth),
+        "sharpness": (),
+    }
+
+
+def inputs_of(X: Floats, chosen: Floats) -> Floats:
+    """Multiply features, (n, d), with the shares of features in splits, (d, splits).
+
+    The rows are padded to whole blocks. A BLAS (library of matrix products) may sum the rows after
+    the last whole block in another order, and equal documents would get different scores.
 
     Returns:
-        (n, H) the score of each head.
-
-    >>> leaf_values(torch.tensor([[[[0.25, 1.0]]]]), torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
-    tensor([[2.5000]])
+        (n, splits) the numbers that the splits compare with their thresholds.
     """
-    n_heads, n_trees = p_right.shape[1:3]
-    values = leaves.view(1, n_heads, n_trees, -1)
-    # Each level halves the leaves: the left and the right half become their weighted mean.
-    for p_right_of_level in p_right.unbind(3):
-        left_half, right_half = values.chunk(2, dim=3)
-        values = left_half + p_right_of_level[..., None] * (right_half - left_half)
-    return values[..., 0].sum(dim=2)
-
-
-class TreeScores(torch.autograd.Function):
-    """Differentiable function of torch that computes the scores of soft trees by compiled code.
-
-    The scores, (n, heads), are `leaf_values` of the probabilities σ(a (inputs - t)), where `inputs`
-    (n, splits) are the numbers that the splits compare, t thresholds and a the steepness.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,
-        thresholds: Tensor,
-        log_steepness: Tensor,
-        leaves: Tensor,
-        heads: int,
-    ) -> Tensor:
-        """Compute scores, (n, heads), of documents with the split inputs `inputs`, (n, splits)."""
-        scale, shift = half_logits(thresholds, log_steepness)
-        sides = inputs.new_empty(blocks_of(len(inputs)), inputs.shape[1], LANES)
-        out = inputs.new_empty(len(inputs), heads)
-        fill_scores(*_arrays(inputs, scale, shift, leaves, sides, out))
-        ctx.save_for_backward(inputs, thresholds, scale, leaves, sides)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients in the arguments of `forward`, given the gradient in the scores.
-
-        With scale = exp(log_steepness) / 2 and shift = -thresholds * scale, the chain rule turns
-        the gradients in scale and shift into gradients in thresholds and log_steepness.
-        """
-        inputs, thresholds, scale, leaves, sides = ctx.saved_tensors
-        d_scores = grads[0].contiguous()
-        d_inputs = torch.empty_like(inputs)
-        d_leaves = torch.zeros_like(leaves)
-        d_scale = torch.zeros_like(scale)
-        d_shift = torch.zeros_like(scale)
-        fill_gradients(
-            *_arrays(inputs, scale, leaves, sides, d_scores, d_inputs, d_scale, d_shift, d_leaves)
-        )
-        d_thresholds = -scale * d_shift
-        d_log_steepness = scale * d_scale + thresholds * d_thresholds
-        return d_inputs, d_thresholds, d_log_steepness, d_leaves, None
-
-
-def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the scale and the shift, (splits,), with which half a logit is scale * input + shift.
-
-    The probability of going right at a split is σ(logit) = (1 + tanh(logit / 2)) / 2.
-    """
-    scale = log_steepness.exp() / 2
-    return scale, -thresholds * scale
-
-
-def _arrays(*tensors: Tensor) -> list[Floats]:
-    """Return views of tensors as numpy arrays, for the compiled code."""
-    return [tensor.detach().numpy() for tensor in tensors]
-
-
-class HeadLosses(torch.autograd.Function):
-    """Differentiable function of torch: weight * log(1 + exp(-margin)), summed over pairs.
-
-    The loss is averaged over the heads. With e = exp(score) of a head, a pair (i, j) has the loss
-    -log(e_i / (e_i + e_j)), and the slope of the loss is e_j / (e_i + e_j). So the compiled code
-    needs one exponential for each document and head, and one logarithm for each pair.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
-    ) -> Tensor:
-        """Compute the loss of m pairs of n documents.
-
-        Args:
-            ctx: the object of torch that keeps the gradient for `backward`.
-            embedded: (n, H) the score of each document by each head.
-            winner, loser: (m,) row numbers in `embedded`.
-            weight: (m,) weights of the pairs.
-        """
-        exp_scores = embedded.double().clamp(-_LARGEST, _LARGEST).exp_().numpy()
-        n_heads = exp_scores.shape[1]
-        weight_of_head = weight.double() / n_heads
-        d_scores = np.zeros_like(exp_scores)
-        total = add_losses(
-            exp_scores, winner.numpy(), loser.numpy(), weight_of_head.numpy(), d_scores
-        )
-        ctx.gradient = torch.from_numpy(d_scores).to(embedded.dtype)
-        return torch.tensor(total, dtype=embedded.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return grads[0] * ctx.gradient, None, None, None
+    n = len(X)
+    n_padding = -n % LANES
+    if n_padding:
+        X = np.concatenate((X, np.zeros((n_padding, X.shape[1]), X.dtype)))
+    inputs: Floats = (X @ chosen)[:n]
+    return inputs

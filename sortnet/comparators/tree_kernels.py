@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.compiled import compiled
-from sortnet.core import F64, I64
+from sortnet.core import F32, F64, I64
 
 Floats = NDArray[np.floating[Any]]
 
@@ -460,3 +460,41 @@ def add_losses(exp_scores: F64, winner: I64, loser: I64, weight: F64, d_scores: 
         for head in range(len(slopes)):
             d_scores[j, head] += slopes[head]
     return total
+
+
+@compiled(error_model="numpy", fastmath={"contract"})
+def update_weights(
+    weights: F32,
+    gradient: F32,
+    mean: F32,
+    square: F32,
+    rate: np.float32,
+    weight_decay: np.float32,
+    step: int,
+) -> None:
+    """Make a step of AdamW with its usual constants, in place.
+
+    With the gradient g of step n the moments and the weights w become
+
+        mean = 0.9 mean + 0.1 g,   square = 0.999 square + 0.001 g²,
+        w = (1 - rate * weight_decay) w
+            - rate * mean / (1 - 0.9^n) / (sqrt(square / (1 - 0.999^n)) + 1e-8)
+
+    Loshchilov and Hutter 2019, Decoupled weight decay regularization, algorithm 2.
+
+    Args:
+        weights, gradient, mean, square: (k,) arrays.
+        rate: the learning rate.
+        weight_decay: the weight decay.
+        step: the number n of the step, from 1.
+    """
+    f = np.float32
+    rate_of_mean = rate / f(1 - 0.9**step)
+    root_of_bias = f(np.sqrt(1 - 0.999**step))
+    kept = f(1) - rate * weight_decay
+    for k in range(len(weights)):
+        g = gradient[k]
+        mean[k] += f(0.1) * (g - mean[k])
+        square[k] = f(0.999) * square[k] + f(0.001) * g * g
+        spread = np.sqrt(square[k]) / root_of_bias + f(1e-8)
+        weights[k] = kept * weights[k] - rate_of_mean * mean[k] / spread

@@ -13,12 +13,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import initial_weights
+from sortnet.comparators.base import Net, initial_weights
 from sortnet.context.nets import Linear
 from sortnet.errors import ComparatorError
 
 
-class SetEncoder(nn.Module):
+class SetEncoder(Net):
     """Net that scores the documents of q queries, padded to n documents of d features each.
 
     Args:

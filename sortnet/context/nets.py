@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from sortnet.comparators.base import initial_weights
+from sortnet.comparators.base import Net, initial_weights
 from sortnet.comparators.cmpnn import CmpNN
 
 UNITS = ("selu", "relu")
@@ -95,7 +95,7 @@ class BatchNorm(nn.Module):
         )
 
 
-class FateNet(nn.Module):
+class FateNet(Net):
     """FATE-Net: score each object together with the mean embedding of its set.
 
         μ = mean over the set of φ(x)        score(x) = U(x, μ)
@@ -151,7 +151,7 @@ class FateNet(nn.Module):
         return scores
 
 
-class FetaNet(nn.Module):
+class FetaNet(Net):
     """FETA-Net: the score of an object is a score of its own, plus its supports against the others.
 
         score(x) = U0(x) + Σ U1(x, y) over all other objects y of the set

@@ -29,6 +29,7 @@ from sortnet.core.arrays import I64 as I64
 from sortnet.core.arrays import Bool as Bool
 from sortnet.core.arrays import Str as Str
 from sortnet.core.comparator import Comparator as Comparator
+from sortnet.core.comparator import Margin as Margin
 from sortnet.core.compared_pairs import ComparedPairs as ComparedPairs
 from sortnet.core.judge import Judge as Judge
 from sortnet.core.named_columns import NamedColumns as NamedColumns

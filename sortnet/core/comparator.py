@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from sortnet.core.arrays import F32, Ints
+from sortnet.core.arrays import F32, F64, Ints
+
+# A function of the scaled features, (m, d), of the first and of the second document of m pairs. It
+# returns the margins, (m,), and their gradients in both features, (m, d) each.
+Margin: TypeAlias = Callable[[F64, F64], tuple[F64, F64, F64]]
 
 
 @runtime_checkable

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from sortnet.comparators import Margin
-from sortnet.core import F32, F64, I64, Bool, Queries
+from sortnet.core import F32, F64, I64, Bool, Margin, Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
@@ -128,7 +125,7 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
         ModelError: if the features are not the features that the model was trained on, or if the
             model has no gradients.
         DataError: if a and b are the same document, belong to two queries, or do not exist.
-        ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
+        ComparatorError: if the margin is not a number, has jumps, or has no gradients.
 
     >>> from sortnet.config import Config
     >>> from sortnet.rankers.sortnet import fit
@@ -229,14 +226,11 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     margin = model.differentiable()
     documents = model.scaler(queries).features.astype(np.float64)
     i, j = _random_pairs(queries)
-    values_of_columns = _values_of_pairs(
-        margin, torch.from_numpy(documents[i]), torch.from_numpy(documents[j])
-    )
+    values_of_columns = _values_of_pairs(margin, documents[i], documents[j])
     # The values of the columns that the scaling makes of a feature are added up.
-    feature_of_column = torch.from_numpy(model.scaler.sources)
-    values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
-    values.index_add_(1, feature_of_column, values_of_columns.detach())
-    means = values.abs().mean(dim=0).numpy()
+    values = np.zeros((model.n_features, _PAIRS))
+    np.add.at(values, model.scaler.sources, values_of_columns.T)
+    means = np.abs(values).mean(axis=1)
     divisor = max(float(means.sum()), np.finfo(np.float64).tiny)  # above 0 if all means are 0
     shares: F64 = means / divisor
     return shares
@@ -257,7 +251,7 @@ def _random_pairs(queries: Queries) -> tuple[I64, I64]:
     return first_doc + i_in_query, first_doc + j_in_query
 
 
-def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
+def _values_of_pairs(margin: Margin, a: F64, b: F64) -> F64:
     """Compute the parts (m, d) of the margins of m pairs that are due to each scaled feature.
 
     The formula of `value_k` is in `feature_shares`.
@@ -268,17 +262,12 @@ def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
     """
     middle = (a + b) / 2
     half_difference = (a - b) / 2
-    values = torch.zeros_like(half_difference)
+    values = np.zeros_like(half_difference)
     nodes, weights = np.polynomial.legendre.leggauss(_SHARE_NODES)  # on the interval from -1 to 1
     for node, weight in zip(nodes, weights, strict=True):
         t = (node + 1) / 2  # from 0, where both documents are in the middle, to 1
         step = t * half_difference
-        x = (middle + step).requires_grad_()
-        y = (middle - step).requires_grad_()
-        total = margin(x, y).sum()
-        if not total.requires_grad:  # no feature changes the margin, and the gradients are 0
-            continue
-        slope_x, slope_y = torch.autograd.grad(total, (x, y))
+        _, slope_x, slope_y = margin(middle + step, middle - step)
         values += weight / 2 * half_difference * (slope_x - slope_y)
     return values
 
@@ -411,24 +400,20 @@ class _Path:
     def _gradients(self, t: F64) -> F64:
         """Compute the gradients (m, 2, d) of the margin at m points t of the path."""
         self.points += len(t)
-        documents = self._documents(t).requires_grad_()
-        # A margin depends only on its own pair, so the gradient of the sum of the margins has the
-        # gradients of all margins.
-        margins = self._margin(documents[:, 0], documents[:, 1])
-        if not margins.requires_grad:  # no feature changes the margin
-            return np.zeros(tuple(documents.shape))
-        (slopes,) = torch.autograd.grad(margins.sum(), documents)
-        return _finite(slopes.numpy())
+        documents = self._documents(t)
+        _, slopes_of_first, slopes_of_second = self._margin(documents[:, 0], documents[:, 1])
+        return _finite(np.stack((slopes_of_first, slopes_of_second), axis=1))
 
-    @torch.no_grad()
     def _margins(self, t: F64) -> F64:
         """Compute the margins (m,) at m points t of the path."""
         documents = self._documents(t)
-        return _finite(self._margin(documents[:, 0], documents[:, 1]).numpy())
+        margins, _, _ = self._margin(documents[:, 0], documents[:, 1])
+        return _finite(margins)
 
-    def _documents(self, t: F64) -> Tensor:
+    def _documents(self, t: F64) -> F64:
         """Compute the two documents (m, 2, d) at m points t of the path."""
-        return torch.from_numpy(self._start + t[:, None, None] * self._direction)
+        documents: F64 = self._start + t[:, None, None] * self._direction
+        return documents
 
 
 def _finite(values: NDArray[np.float64]) -> F64:

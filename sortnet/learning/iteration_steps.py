@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Make, NeuralComparator, TrainableComparator
+from sortnet.comparators import Make, Trainable, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.shard import sum_over_processes
@@ -296,7 +296,7 @@ class IterationSteps:
             )  # fmt: skip
             return comparator, optimiser, trained
 
-        def quality_on_vali(net: NeuralComparator) -> float:
+        def quality_on_vali(net: Trainable) -> float:
             """Compute RankQuality of the net on the validation queries."""
             return self.config.quality_of(V, order_of(net, V))
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
 from sortnet.core.large_arrays import joined_ranges
 from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
@@ -20,24 +17,30 @@ from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_p
 # many pairs. A query of more documents counts as having `_LONG`.
 _PAIRS_A_DOCUMENT = 6
 _LONG = 500
-_BYTES_OF_FLOAT32 = 4
 AT_ONCE = 1 << 16  # number of pairs or documents processed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """Mini-batch of pairs, with the features of the documents in the pairs.
+    """Mini-batch of pairs, of which a process has the pairs of its own queries.
 
     Attributes:
-        x: (k, d) features of k documents.
-        winner, loser: (m,) row numbers in `x` of the better and the worse document of each pair.
+        queries: this process's queries.
+        docs: (k,) numbers of the documents in the pairs, and perhaps of others of their queries.
+        winner, loser: (m,) indexes into `docs` of the better and the worse document of each pair.
         weight: (m,) weights of the pairs.
     """
 
-    x: Tensor
-    winner: Tensor
-    loser: Tensor
-    weight: Tensor
+    queries: Queries
+    docs: I64
+    winner: I64
+    loser: I64
+    weight: F32
+
+    @property
+    def x(self) -> F32:
+        """The features of the documents, (k, d)."""
+        return self.queries.features_of(self.docs)
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,6 @@ class QueryPairs:
         n_pairs: (n_queries,) the number of pairs of each query that has pairs, over all processes.
         n_docs: (n_queries,) the number of documents in the pairs of each query of `n_pairs`.
         first: the index into `n_pairs` of this process's first query.
-        features_on_gpu: (n, d) features of `docs` on a GPU; None if each mini-batch copies its own
-            features.
     """
 
     queries: Queries
@@ -121,7 +122,6 @@ class QueryPairs:
     n_pairs: I64
     n_docs: I64
     first: int
-    features_on_gpu: Tensor | None = None
 
     def __len__(self) -> int:
         """The number of pairs in all processes."""
@@ -174,27 +174,6 @@ class QueryPairs:
             first=sum_of_earlier_processes(queries, len(own_n_pairs)),
         )
 
-    def with_features_on(self, device: torch.device) -> QueryPairs:
-        """Copy the documents' features to a GPU, if they fit into a quarter of its free memory.
-
-        Otherwise each mini-batch copies the features of its documents.
-        """
-        if device.type != "cuda":
-            return self
-        n_bytes = _BYTES_OF_FLOAT32 * len(self.docs) * self.queries.n_features
-        free_bytes, _ = torch.cuda.mem_get_info(device)
-        if n_bytes > free_bytes // 4:
-            return self
-        return replace(self, features_on_gpu=self._features(device))
-
-    def _features(self, device: torch.device) -> Tensor:
-        """Copy the features, (n, d), of all documents that occur in pairs to a device."""
-        copies = []
-        for start in range(0, max(len(self.docs), 1), AT_ONCE):
-            docs = self.docs[start : start + AT_ONCE]
-            copies.append(to_device(self.queries.features_of(docs), device))
-        return torch.cat(copies)
-
     def in_epoch(self, most: int | None) -> I64:
         """Compute the number of pairs of each query in an epoch, (n_queries,).
 
@@ -204,14 +183,14 @@ class QueryPairs:
         return pairs_in_epoch(self.n_pairs, self.n_docs, most)
 
     def endless_batches(
-        self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
+        self, size: int, most: int | None, rng: np.random.Generator
     ) -> Iterator[MiniBatch]:
         """Yield mini-batches without end, by repeated passes over the pairs."""
         while len(self):
-            yield from self.batches(size, most, rng, device)
+            yield from self.batches(size, most, rng)
 
     def batches(
-        self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
+        self, size: int, most: int | None, rng: np.random.Generator | None
     ) -> Iterator[MiniBatch]:
         """Yield the mini-batches of one pass over the pairs of an epoch.
 
@@ -223,7 +202,6 @@ class QueryPairs:
             most: see `pairs_in_epoch`.
             rng: the generator that shuffles the queries, and draws the pairs of a query that gives
                 only some of its pairs. If None, nothing is random.
-            device: the device of the mini-batches.
         """
         order = np.arange(len(self.n_pairs))
         seed_of_pass = 0
@@ -252,7 +230,7 @@ class QueryPairs:
                 own_bits = bits[np.repeat(is_own, ranges_of_all.n)]
                 self._draw_pairs(pairs, ranges, own_bits)
                 self._shuffle_pairs(pairs, ranges, shuffled)
-            yield self._batch(ranges, pairs, end - begin, device)
+            yield self._batch(ranges, pairs, end - begin)
 
     def _select_own(self, ranges: _PairRanges) -> tuple[_PairRanges, Bool]:
         """Select this process's queries, which are then numbered from 0, as in `offsets`.
@@ -343,16 +321,13 @@ class QueryPairs:
         shift_of_pair = np.repeat(starts_in_batch - starts, ranges.n)
         return docs, winner + shift_of_pair, loser + shift_of_pair
 
-    def _batch(
-        self, ranges: _PairRanges, pairs: I64, n_in_all: int, device: torch.device
-    ) -> MiniBatch:
-        """Make the mini-batch of the given pairs, with the features of their documents.
+    def _batch(self, ranges: _PairRanges, pairs: I64, n_in_all: int) -> MiniBatch:
+        """Make the mini-batch of the given pairs.
 
         Args:
             ranges: the range of each query's pairs in the mini-batch.
             pairs: (m,) indexes of the pairs, query by query.
             n_in_all: the number of pairs of the mini-batch in all processes together.
-            device: the device of the mini-batch.
         """
         docs, winner, loser = self._documents_of_batch(ranges, pairs)
         # The loss is divided by the number of pairs, not by the sum of their weights. So a step is
@@ -360,13 +335,7 @@ class QueryPairs:
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)
         if self.weight is not None:
             weight *= self.weight[pairs]
-        if self.features_on_gpu is None:
-            x = to_device(self.queries.features_of(self.docs[docs]), device)
-        else:
-            x = self.features_on_gpu[to_device(docs, device)]
-        return MiniBatch(
-            x, to_device(winner, device), to_device(loser, device), to_device(weight, device)
-        )
+        return MiniBatch(self.queries, self.docs[docs], winner, loser, weight)
 
 
 def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:

@@ -8,7 +8,7 @@ splits of soft trees, and one state of the optimiser.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, cos, pi
 
 import numpy as np
 
@@ -28,6 +28,11 @@ _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3
 MOST_PAIRS = 1 << 21  # largest number of pairs of an epoch, about the size of TP for large data
 MOST_OF_RUN = 30  # largest default number of epochs of all iterations of a run together
+# The one cycle of the learning rate: it rises in the share `_RISING` of the steps from the highest
+# rate / `_FIRST_RATE`, and ends at the first rate / `_LAST_RATE`.
+_RISING = 0.3
+_FIRST_RATE = 25.0
+_LAST_RATE = 10_000.0
 MOST_OF_TRAINING = 60  # largest default number of epochs of a training by itself
 
 
@@ -118,6 +123,35 @@ def _refuse_choice_of_epochs(settings: Training) -> None:
         f"{name} chooses among the epochs of a training, and with start=warm one training is "
         "divided among the iterations: give start=fresh, or max_iter=1"
     )
+
+
+def learning_rate(settings: Training, step: int, share: Share) -> float:
+    """Compute the learning rate of a step, which depends on its place in the whole budget.
+
+    With the schedule `one-cycle` the rate rises in the first 30 % of the steps from a 25th of
+    `settings.lr`, and then falls to a 250,000th of it, both as half a wave of the cosine (Smith and
+    Topin 2018, Super-convergence; the defaults of torch's OneCycleLR). With the schedule `steps` it
+    is multiplied by `lr_decay` after every `lr_decay_epochs` epochs.
+
+    Args:
+        settings: the settings of the training.
+        step: the number of the step in the budget, from 0.
+        share: a share of the budget.
+    """
+    if settings.schedule == "steps":
+        n_decays = step // (settings.lr_decay_epochs * share.epoch)
+        return float(settings.lr * settings.lr_decay**n_decays)
+    first_rate = settings.lr / _FIRST_RATE
+    top = _RISING * share.total - 1  # the step with the highest rate
+    last = share.total - 1
+    if step <= top:
+        return _between(first_rate, settings.lr, step / top)
+    return _between(settings.lr, first_rate / _LAST_RATE, (step - top) / (last - top))
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """Go from `start` to `end` by half a wave of the cosine; `share` is from 0 to 1."""
+    return end + (start - end) * (1 + cos(pi * share)) / 2
 
 
 def batch_size(epoch_pairs: int, settings: Training) -> int:

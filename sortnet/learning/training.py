@@ -12,34 +12,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from sortnet.comparators import NeuralComparator, TrainableComparator
-from sortnet.comparators.losses import pair_loss
+from sortnet.comparators import SoftTrees, Trainable, TrainableComparator
 from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
-from sortnet.core.shard import Shard, sum_over_processes
+from sortnet.core.shard import sum_over_processes
 from sortnet.errors import DataError, DivergedError
+from sortnet.learning.learner import Learner, learner_of
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.learning.step_budget import (
     MOST_OF_TRAINING,
     Share,
     batch_size,
     default_epochs,
+    learning_rate,
     steps_of_epoch,
 )
-from sortnet.threads import one_thread_an_operation
+from sortnet.threads import one_numpy_thread, one_thread_an_operation
 
-Score = Callable[[NeuralComparator], float]
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+Score = Callable[[Trainable], float]
+Moments = Mapping[str, NDArray[Any]]  # the arrays of an optimiser by name
 
 _SCORED = 4  # number of epochs in the second half of a training whose RankQuality is measured
 _VALUES = 1 << 24  # number of features of the documents processed at a time, which bounds memory
@@ -86,12 +84,11 @@ class OptimiserState:
 
     Attributes:
         steps: the number of steps of the budget that are done.
-        moments: for each member, the optimiser's tensors by keys `parameter:name`; empty before the
-            first step.
+        moments: for each member, `Learner.moments`; empty before the first step.
     """
 
     steps: int = 0
-    moments: tuple[Mapping[str, Tensor], ...] = ()
+    moments: tuple[Moments, ...] = ()
 
 
 def train_on_pairs(
@@ -139,7 +136,7 @@ def train_on_pairs(
     features of all pairs is never built.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
+    train_pairs, vali_pairs = _pairs_of(train, tp, vali, vp, settings, gain)
     score = score if settings.keep == "quality" else None
 
     def train_member(number: int, seed: int, progress: Progress) -> Trained:
@@ -183,11 +180,9 @@ def train_share(
         DataError, DivergedError: see `train_on_pairs`.
     """
     started = time.perf_counter()
-    train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
+    train_pairs, vali_pairs = _pairs_of(train, tp, vali, vp, settings, gain)
 
-    def train_member(
-        number: int, seed: int, progress: Progress
-    ) -> tuple[Trained, Mapping[str, Tensor]]:
+    def train_member(number: int, seed: int, progress: Progress) -> tuple[Trained, Moments]:
         """Train one member for the share, from the optimiser's moments after the last share."""
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
@@ -201,7 +196,6 @@ def train_share(
 
 
 def _pairs_of(
-    comparator: TrainableComparator,
     train: Queries,
     tp: ComparedPairs,
     vali: Queries,
@@ -209,14 +203,13 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group training and validation pairs by query; copy their features to a GPU if they fit.
+    """Group training and validation pairs by query.
 
     Raises:
         DataError: if all training pairs have weight 0.
     """
-    device = comparator.members[0].device
-    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).with_features_on(device)
-    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).with_features_on(device)
+    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain)
+    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight)
     weight = train_pairs.weight
     if weight is not None and not sum_over_processes(train, np.count_nonzero(weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
@@ -245,9 +238,14 @@ def _train_members(
     Returns:
         The results of `train_member` in the order of the members.
     """
+    if isinstance(comparator, SoftTrees):
+        with one_numpy_thread():
+            return [train_member(0, seed, progress)]
     if len(comparator.members) == 1:
         with one_thread_an_operation():
             return [train_member(0, seed, progress)]
+    import torch
+
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 
@@ -281,19 +279,20 @@ class _Stopped(Exception):
     """Raised in a member's thread to cancel the member's training."""
 
 
-def _generator(net: NeuralComparator, pairs: QueryPairs, seed: int) -> np.random.Generator:
-    """Make the generator of mini-batches, and seed the net's generator of dropout.
+def _generator(net: Trainable, pairs: QueryPairs, seed: int) -> np.random.Generator:
+    """Make the generator of mini-batches, and seed the generator of dropout of a net of torch.
 
     All processes draw the same mini-batches, but each process drops other units.
     """
-    shard = pairs.queries.shard
-    rank = 0 if shard is None else shard.group.rank
-    net.generator.manual_seed(seed + rank)
+    if not isinstance(net, SoftTrees):
+        shard = pairs.queries.shard
+        rank = 0 if shard is None else shard.group.rank
+        net.generator.manual_seed(seed + rank)
     return np.random.default_rng(seed)
 
 
 def _train(
-    net: NeuralComparator,
+    net: Trainable,
     tp: QueryPairs,
     vp: QueryPairs,
     settings: Training,
@@ -323,43 +322,45 @@ def _train(
         most_epochs = default_epochs(int(tp.n_docs.sum()), epoch_steps, most=MOST_OF_TRAINING)
     rng = _generator(net, tp, seed)
     size = batch_size(epoch_pairs, settings)
-    batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
+    batches = tp.endless_batches(size, settings.query_pairs, rng)
     all_steps = most_epochs * epoch_steps
-    steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
+    share = Share(0, all_steps, all_steps, epoch_steps)
+    learner = learner_of(net, settings, {})
 
     epoch = 0
     kept_epoch = 0
     train_loss = np.nan
-    best_weights = net.state_dict()
+    best_weights = copy.deepcopy(net.arrays())
     best_value = (-np.inf, 0)  # quality of the kept epoch, and a number that decides in a tie
     for epoch in range(1, most_epochs + 1):
         progress(f"training, epoch {epoch}/{most_epochs}")
-        train_loss = steps.train_on(islice(batches, epoch_steps), tp.queries.shard)
+        first = (epoch - 1) * epoch_steps
+        train_loss = _make_steps(learner, islice(batches, epoch_steps), settings, share, first)
         _check_loss(train_loss, f"epoch {epoch}", settings)
         if score is not None and not _is_scored(epoch, most_epochs):
             continue  # RankQuality needs a sort, and is measured after a few epochs only
-        value = _value_of_epoch(epoch, net, vp, settings, score)
+        value = _value_of_epoch(epoch, net, learner, vp, score)
         if value > best_value:
             kept_epoch = epoch
             best_value = value
-            best_weights = copy.deepcopy(net.state_dict())
+            best_weights = copy.deepcopy(net.arrays())
         elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
             break
-    net.load_state_dict(best_weights)
-    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
+    net.load_arrays(best_weights)
+    vali_loss = _mean_loss(learner, vp, net.n_features) if len(vp) else np.nan
     return Trained(epoch, kept_epoch, train_loss, vali_loss)
 
 
 def _value_of_epoch(
-    epoch: int, net: NeuralComparator, vp: QueryPairs, settings: Training, score: Score | None
+    epoch: int, net: Trainable, learner: Learner, vp: QueryPairs, score: Score | None
 ) -> tuple[float, int]:
     """Compute the value of an epoch; the weights of the epoch with the highest value are kept.
 
     Args:
         epoch: the number of the epoch that has just ended.
         net: the net after the epoch.
+        learner: the learner of the net.
         vp: the validation pairs.
-        settings: the settings of the training.
         score: a function that measures RankQuality; None to choose by the loss.
 
     Returns:
@@ -370,7 +371,7 @@ def _value_of_epoch(
     if score is not None:
         return score(net), epoch
     if len(vp):
-        return -_mean_loss(net, vp, settings), -epoch
+        return -_mean_loss(learner, vp, net.n_features), -epoch
     return 0.0, epoch
 
 
@@ -381,15 +382,15 @@ def _is_scored(epoch: int, epochs: int) -> bool:
 
 
 def _train_share(
-    net: NeuralComparator,
+    net: Trainable,
     tp: QueryPairs,
     vp: QueryPairs,
     settings: Training,
     share: Share,
-    moments: Mapping[str, Tensor],
+    moments: Moments,
     seed: int,
     progress: Progress,
-) -> tuple[Trained, Mapping[str, Tensor]]:
+) -> tuple[Trained, Moments]:
     """Train a net for one share of a budget's steps, and keep its last weights.
 
     Args:
@@ -397,27 +398,27 @@ def _train_share(
         tp, vp: the training and the validation pairs.
         settings: the settings of the training.
         share: the steps to make.
-        moments: the optimiser's tensors after the share before, see `OptimiserState`.
+        moments: the moments of the optimiser after the share before.
         seed: the seed of the mini-batches and of dropout.
         progress: a function that is called with progress messages.
 
     Returns:
-        The result, and the optimiser's tensors after this share.
+        The result, and the moments of the optimiser after this share.
     """
     rng = _generator(net, tp, seed)
-    steps = _Steps.of(net, settings, share, moments)
+    learner = learner_of(net, settings, moments)
     size = batch_size(int(tp.in_epoch(settings.query_pairs).sum()), settings)
-    batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
+    batches = tp.endless_batches(size, settings.query_pairs, rng)
     train_loss = 0.0
     # The steps are made epoch by epoch, since `progress` may cancel the training.
     for first in range(share.first, share.end, share.epoch):
         end = min(first + share.epoch, share.end)
         progress(f"training, step {first} of {share.total}")
-        train_loss = steps.train_on(islice(batches, end - first), tp.queries.shard)
+        train_loss = _make_steps(learner, islice(batches, end - first), settings, share, first)
         _check_loss(train_loss, f"step {end}", settings)
-    vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
+    vali_loss = _mean_loss(learner, vp, net.n_features) if len(vp) else np.nan
     epochs = share.steps / share.epoch
-    return Trained(epochs, epochs, train_loss, vali_loss), steps.moments()
+    return Trained(epochs, epochs, train_loss, vali_loss), learner.moments()
 
 
 def _check_loss(loss: float, place: str, settings: Training) -> None:
@@ -429,196 +430,36 @@ def _check_loss(loss: float, place: str, settings: Training) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Steps of a training: the optimiser of a net, and the schedule of the learning rate.
-
-    Attributes:
-        net: the net.
-        settings: the settings of the training.
-        optimizer: the optimiser, with the moments of earlier steps.
-        schedule: the schedule of the learning rate.
-        total: the number of steps of the whole budget.
-    """
-
-    net: NeuralComparator
-    settings: Training
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
-    total: int
-
-    @classmethod
-    def of(
-        cls,
-        net: NeuralComparator,
-        settings: Training,
-        share: Share,
-        moments: Mapping[str, Tensor] | None = None,
-    ) -> _Steps:
-        """Make the optimiser and the schedule, ready for the first step of the share."""
-        options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
-        if settings.optimizer == "sgd":
-            options["momentum"] = settings.momentum
-        else:
-            options["fused"] = True  # a single operation updates all weights of a small net
-        optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
-        if moments is not None:
-            _restore_moments(optimizer, net, moments)
-        schedule = _learning_rates(optimizer, settings, share)
-        return cls(net, settings, optimizer, schedule, share.total)
-
-    def train_on(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
-        """Make a training step on each mini-batch.
-
-        Args:
-            batches: the mini-batches.
-            shard: this process's share of the queries, if several processes train the net.
-
-        Returns:
-            The mean loss of the mini-batches, each before its step; 0 without mini-batches.
-        """
-        self.net.train()
-        losses: list[Tensor] = []
-        for batch in batches:
-            n_steps_done = self.schedule.last_epoch  # the schedule counts steps as epochs
-            self.net.anneal(n_steps_done / self.total)  # soft trees get sharper splits
-            loss = _set_gradients(self.net, batch, self.settings, shard)
-            losses.append(loss)
-            self.optimizer.step()  # changes the weights by the gradients
-            self.schedule.step()  # sets the next learning rate
-        if not losses:
-            return 0.0
-        return float(torch.stack(losses).mean())
-
-    def moments(self) -> dict[str, Tensor]:
-        """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
-        moments = {}
-        for parameter, weights in self.net.named_parameters():
-            for name, value in self.optimizer.state[weights].items():
-                if isinstance(value, Tensor):
-                    moments[f"{parameter}:{name}"] = value.detach().cpu().clone()
-        return moments
-
-
-def _restore_moments(
-    optimizer: torch.optim.Optimizer, net: NeuralComparator, moments: Mapping[str, Tensor]
-) -> None:
-    """Put the optimiser's tensors after an earlier share of the steps into a new optimiser.
+def _make_steps(
+    learner: Learner, batches: Iterator[MiniBatch], settings: Training, share: Share, first: int
+) -> float:
+    """Make a training step on each mini-batch.
 
     Args:
-        optimizer: the new optimiser of the net's weights.
-        net: the net.
-        moments: the tensors by keys `parameter:name`.
-    """
-    weights_by_name = dict(net.named_parameters())
-    for key, moment in moments.items():
-        parameter, _, name = key.rpartition(":")
-        weights = weights_by_name[parameter]
-        device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
-        optimizer.state[weights][name] = moment.to(device, copy=True)
-
-
-def _learning_rates(
-    optimizer: torch.optim.Optimizer, settings: Training, share: Share
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make the schedule of the learning rate, ready for the first step of the share.
-
-    The learning rates of the optimiser are set for this step.
-    """
-    if settings.schedule == "one-cycle":
-        return _one_cycle(optimizer, settings.lr, share)
-    steps_a_decay = settings.lr_decay_epochs * share.epoch
-    last_step = share.first - 1  # the step before this share; -1 if the share is the first
-    n_decays = max(0, last_step // steps_a_decay)
-    # torch's schedule continues from two rates that it expects in the optimiser: the rate of the
-    # first step, and the rate of the last step.
-    for group in optimizer.param_groups:
-        group["initial_lr"] = settings.lr
-        group["lr"] = settings.lr * settings.lr_decay**n_decays
-    return torch.optim.lr_scheduler.StepLR(
-        optimizer, steps_a_decay, settings.lr_decay, last_epoch=last_step
-    )
-
-
-def _one_cycle(
-    optimizer: torch.optim.Optimizer, highest_rate: float, share: Share
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make a one-cycle schedule over all steps of a run, ready for the share's first step."""
-    make_schedule = partial(
-        torch.optim.lr_scheduler.OneCycleLR,
-        optimizer,
-        highest_rate,
-        total_steps=share.total,
-        cycle_momentum=False,
-    )
-    # A new schedule writes its limits into the optimiser, and a schedule that continues reads the
-    # limits from the optimiser. So a new schedule is made first in both cases.
-    schedule = make_schedule()
-    if share.first:
-        schedule = make_schedule(last_epoch=share.first - 1)
-    return schedule
-
-
-def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:
-    """Compute the weighted loss of the pairs of a mini-batch, a scalar tensor."""
-    with _products(net, settings):
-        embedded = net.embed(batch.x).float()
-    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=settings.loss)
-
-
-def _products(net: NeuralComparator, settings: Training) -> AbstractContextManager[None]:
-    """Return a context in which a training multiplies matrices in the precision of the settings."""
-    if settings.precision == "float32" or not net.training:
-        return nullcontext()
-    return torch.autocast(net.device.type, torch.bfloat16)
-
-
-def _set_gradients(
-    net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
-) -> Tensor:
-    """Set the gradients of the net's weights to the gradients of a mini-batch's loss.
-
-    If several processes train the net, each has a part of the mini-batch. The gradients and the
-    loss are summed over all processes.
+        learner: the learner of a net.
+        batches: the mini-batches.
+        settings: the settings of the training.
+        share: the share of a budget's steps that is made.
+        first: the number of the first of these steps in the budget.
 
     Returns:
-        The loss, a scalar tensor.
+        The mean loss of the mini-batches, each before its step; 0 without mini-batches.
     """
-    net.zero_grad()
-    loss = torch.zeros((), device=net.device)
-    if len(batch.weight):
-        loss = _loss(net, batch, settings)
-        loss.backward()  # type: ignore[no-untyped-call]
-    if shard is not None:
-        loss = _sum_gradients(net, loss, shard)
-    return loss.detach().view(())
+    losses = [
+        learner.step(batch, learning_rate(settings, step, share), step / share.total)
+        for step, batch in enumerate(batches, start=first)
+    ]
+    return float(np.mean([float(loss) for loss in losses])) if losses else 0.0
 
 
-def _sum_gradients(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
-    """Replace the net's gradients by their sums over all processes; return the summed loss."""
-    weights = list(net.parameters())
-    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-    # All numbers are sent in one message, since each message has a fixed cost.
-    message = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
-    total = torch.from_numpy(shard.group.sum(message.cpu().numpy())).to(message)
-    sizes = [weight.numel() for weight in weights]
-    total_loss, *sums = torch.split(total, [1, *sizes])
-    for weight, gradient in zip(weights, sums, strict=True):
-        weight.grad = gradient.view_as(weight)
-    return total_loss
-
-
-@torch.no_grad()
-def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> float:
+def _mean_loss(learner: Learner, pairs: QueryPairs, n_features: int) -> float:
     """Compute the mean loss over all pairs of all processes, without dropout."""
-    net.eval()
-    size = min(AT_ONCE, _VALUES // net.n_features + 1)
-    sums = []  # for each mini-batch this process's sum of losses, on the device of the net
-    for k, batch in enumerate(pairs.batches(size, most=None, rng=None, device=net.device)):
+    size = min(AT_ONCE, _VALUES // n_features + 1)
+    sums = []  # for each mini-batch this process's sum of losses
+    for k, batch in enumerate(pairs.batches(size, most=None, rng=None)):
         if len(batch.weight):
             # The loss of a mini-batch is a mean over its pairs of all processes.
             n_in_batch = min(size, len(pairs) - k * size)
-            sums.append(_loss(net, batch, settings) * n_in_batch)
-    own_sum = math.fsum(map(float, sums))  # only here the computation waits for a GPU
-    total = float(sum_over_processes(pairs.queries, np.array(own_sum)))
+            sums.append(learner.loss(batch) * n_in_batch)
+    total = float(sum_over_processes(pairs.queries, np.array(math.fsum(sums))))
     return total / max(len(pairs), 1)

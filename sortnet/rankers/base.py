@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet import __version__
 from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
-from sortnet.core import F32, F64, I64, NamedColumns, Queries
+from sortnet.core import F32, F64, I64, Margin, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
@@ -26,9 +26,6 @@ from sortnet.items.saved import arrays_of, to_json
 from sortnet.rankers.model_folder import Array, digest_of, write_folder
 from sortnet.rankers.saved_scaler import scaler_arrays
 from sortnet.sorting.sort import arrangement
-
-if TYPE_CHECKING:
-    from sortnet.comparators.base import Margin
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
 
@@ -146,7 +143,7 @@ class Ranker(ABC):
         return None
 
     def differentiable(self) -> Margin:
-        """Return the margin as a torch function of two scaled documents.
+        """Return the margin of two scaled documents, with its gradients, see `Margin`.
 
         Rankers whose margin has gradients override this method, which raises here.
 

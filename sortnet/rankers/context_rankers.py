@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from sortnet.comparators.base import Net
 from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
@@ -20,7 +21,7 @@ from sortnet.core.large_arrays import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
 from sortnet.rankers.model_folder import Array, Saved
-from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
+from sortnet.rankers.weights import load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 
 _DOCUMENTS = 1 << 14  # documents scored at once; a longer query is scored alone
@@ -36,7 +37,7 @@ class SetRanker(Ranker):
     """Ranker by the scores of a net that sees all documents of a query at once."""
 
     config: ContextSettings
-    net: nn.Module
+    net: Net
 
     @property
     def depends_on_query(self) -> bool:
@@ -53,7 +54,7 @@ class SetRanker(Ranker):
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
     def learned(self) -> dict[str, Array]:
-        return arrays_of(self.net)
+        return self.net.arrays()
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class DenseSettings(ContextSettings):
             chunk=self.chunk,
         ).eval()
 
-    def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
+    def scores_of(self, net: Net, part: Queries) -> Tensor:
         """Compute the net's scores (n_docs,) of scaled queries, some queries at a time."""
         scores = [torch.empty(0)]
         # The queries `first` to `stop` - 1 are scored together.

@@ -12,10 +12,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sortnet.comparators import TrainableComparator
-from sortnet.comparators.device import resolve_device
-from sortnet.comparators.fitted_trees import FittedTrees
-from sortnet.comparators.make import trainable
+from sortnet.comparators import SoftTrees, TrainableComparator
+from sortnet.comparators.make import resolve_device
 from sortnet.config import COMPARATOR, Config, own_settings
 from sortnet.core import Queries
 from sortnet.errors import DataError
@@ -119,14 +117,12 @@ def with_epochs(train: Queries, config: Config) -> Config:
     return config.changed(epochs=math.ceil(epochs / 2))
 
 
-def first_comparator(
-    trained: TrainableComparator | FittedTrees, config: Config
-) -> TrainableComparator:
+def first_comparator(trained: TrainableComparator, config: Config) -> TrainableComparator:
     """Copy the trained comparator of a model to the device of a run."""
-    comparator = copy.deepcopy(trainable(trained))
-    device = resolve_device(config.device)
+    comparator = copy.deepcopy(trained)
     for member in comparator.members:
-        member.to(device)
+        if not isinstance(member, SoftTrees):
+            member.to(resolve_device(config.device))
     return comparator
 
 

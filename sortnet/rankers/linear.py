@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -21,15 +21,12 @@ from scipy.sparse import csr_array
 from scipy.stats import rankdata
 
 from sortnet.config import TRAINING, Settings, setting
-from sortnet.core import F32, F64, Progress, Queries
+from sortnet.core import F32, F64, Margin, Progress, Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.base import Ranker, order_by, scaling_setting
 from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.registry import library_of
-
-if TYPE_CHECKING:
-    from sortnet.comparators.base import Margin
 
 _GRADIENT_LEFT = 1e-8  # RankSVM ends at a gradient this small, relative to the gradient at w = 0
 _STEP_GROWTH = 1.5  # factor of the step of the evolution strategy after a success
@@ -48,11 +45,14 @@ class LinearRanker(Ranker):
         return scores
 
     def differentiable(self) -> Margin:
-        """Return the margin w · (x - y) of two scaled documents x and y as a torch function."""
-        import torch
+        """Return the margin w · (x - y) of two scaled documents x and y, with its gradients."""
 
-        w = torch.from_numpy(self.w)
-        return lambda x, y: (x - y) @ w
+        def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
+            """Compute the margins, and the gradients w in x and -w in y."""
+            gradient = np.broadcast_to(self.w, x.shape)
+            return (x - y) @ self.w, gradient, -gradient
+
+        return margin
 
     def learned(self) -> dict[str, Array]:
         return {"w": self.w}

@@ -23,7 +23,7 @@ from sortnet.config import TRAINING, setting
 from sortnet.core import I64, Bool, Progress, Queries
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DivergedError
-from sortnet.learning.training import OPTIMIZERS
+from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers.base import order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation

@@ -1,41 +1,38 @@
-"""A model: a feature scaling and a comparator, which sort documents.
-
-A comparator of trees is kept as arrays, `FittedTrees`, and needs no torch. Torch is loaded only for
-a net or a gradient.
-"""
+"""A model: a feature scaling and a comparator, which sort documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sortnet.comparators.fitted_trees import FittedTrees, weight_shapes
+from sortnet.comparators.make import (
+    Make,
+    MakeFor,
+    TrainableComparator,
+    kind_of,
+    least_numbers,
+    make_comparator,
+)
 from sortnet.config import Config
-from sortnet.core import F32, F64, I64, Comparator, Queries, Sorting
+from sortnet.core import F32, F64, I64, Comparator, Margin, Queries, Sorting
 from sortnet.core.large_arrays import joined_ranges, runs_of_queries
-from sortnet.errors import ModelError
+from sortnet.errors import ComparatorError, ModelError
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.model_folder import Array, Saved, take
+from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.registry import name_of
 from sortnet.rankers.saved_scaler import take_scaler
+from sortnet.rankers.weights import refuse_few, take_comparator, weights_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
 
-if TYPE_CHECKING:
-    from sortnet.comparators.base import Margin
-    from sortnet.comparators.make import Make, MakeFor, TrainableComparator
-
-Learned: TypeAlias = Union["TrainableComparator", FittedTrees]  # the comparator of a model
-
 _PAIRS_AT_ONCE = 1 << 17  # pairs that are compared together, which limits the memory
 OWN = "own"  # kind of a comparator that the caller has written
-_TREES = "comparator.0."  # prefix of the names of the weights of trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +48,7 @@ class Model(Ranker):
     """
 
     config: Config
-    comparator: Learned
+    comparator: TrainableComparator
 
     def sort(self, queries: Queries) -> Sorting:
         """Sort every query; return the order of the documents and all comparisons of the sort.
@@ -161,11 +158,26 @@ class Model(Ranker):
         return shares.astype(np.float64)
 
     def differentiable(self) -> Margin:
-        """Return the comparator's margin of two scaled documents as a torch function."""
-        from sortnet.comparators.base import margin_of
-        from sortnet.comparators.make import trainable
+        """Return the comparator's margin of two scaled documents, with its gradients."""
+        margins: list[Margin] = []
+        comparator: Any = self.comparator
+        for member in getattr(comparator, "members", (comparator,)):
+            if not hasattr(member, "differentiable"):
+                raise ComparatorError(
+                    f"{type(member).__name__} has no gradients: only trees, a NeuralComparator, or "
+                    "a Committee of them is explained"
+                )
+            margins.append(member.differentiable())
 
-        return margin_of(trainable(self.comparator))
+        def summed(x: F64, y: F64) -> tuple[F64, F64, F64]:
+            """Add up the members' margins of documents x over y, and the gradients."""
+            margin, d_x, d_y = margins[0](x, y)
+            for of_member in margins[1:]:
+                other, other_d_x, other_d_y = of_member(x, y)
+                margin, d_x, d_y = margin + other, d_x + other_d_x, d_y + other_d_y
+            return margin, d_x, d_y
+
+        return summed
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
         """Prepare sorting the same documents many times with changed columns of scaled features."""
@@ -182,8 +194,6 @@ class Model(Ranker):
 
     def untrained(self) -> Model:
         """Copy the model with random weights: the comparator that the training began with."""
-        from sortnet.comparators.make import make_comparator
-
         make = make_comparator(self.config, self.scaler.n_columns)
         return replace(self, comparator=make(self.config.seed))
 
@@ -193,20 +203,11 @@ class Model(Ranker):
 
     def learned(self) -> dict[str, Array]:
         """List the weights of the comparator by name, such as `comparator.0.choices`."""
-        if isinstance(self.comparator, FittedTrees):
-            return {f"{_TREES}{name}": array for name, array in self.comparator.weights.items()}
-        from sortnet.rankers.weights import weights_of
-
         return weights_of(self.comparator, "comparator")
 
     def facts(self) -> dict[str, Any]:
         """List the entries of model.json that depend on the ranker: the kind of its comparator."""
-        kind = "trees"
-        if not isinstance(self.comparator, FittedTrees):
-            from sortnet.comparators.make import kind_of
-
-            kind = kind_of(self.comparator) or OWN
-        return {"comparator": kind, **super().facts()}
+        return {"comparator": kind_of(self.comparator) or OWN, **super().facts()}
 
     @classmethod
     def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
@@ -261,36 +262,16 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
 
 def _take_comparator(
     saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None
-) -> Learned:
-    """Make the comparator of a saved model: arrays for trees, nets for any other comparator.
+) -> TrainableComparator:
+    """Make the comparator of a saved model.
 
     Raises:
         ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.
     """
-    is_custom = make_for is not None
-    if not is_custom and saved.about.get("comparator") == OWN:
-        raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-    if not is_custom and config.with_defaults.comparator == "trees":
-        return _take_trees(saved, config, n_columns)
-    from sortnet.comparators.make import least_numbers, make_comparator
-    from sortnet.rankers.weights import refuse_few, take_comparator
-
     if make_for is None:
+        if saved.about.get("comparator") == OWN:
+            raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
         refuse_few(saved.tensors, least_numbers(config, n_columns), saved.weights)
         make_for = make_comparator
     make = make_for(config, n_columns)
     return take_comparator(make, "comparator", saved.tensors, saved.weights)
-
-
-def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
-    """Make a comparator of trees from the arrays of a saved model."""
-    settings = config.with_defaults.flat()
-    committee = int(settings["committee"])
-    n_trees = int(settings["trees"])
-    depth = int(settings["depth"])
-    shapes = weight_shapes(n_columns, committee, n_trees, depth)
-    weights = {
-        name: take(saved.tensors, f"{_TREES}{name}", np.float32, shape, saved.weights)
-        for name, shape in shapes.items()
-    }
-    return FittedTrees(committee, weights)

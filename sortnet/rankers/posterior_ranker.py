@@ -11,13 +11,13 @@ are not linear in the scaled features.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.config import Settings
-from sortnet.core import F32, F64, I64, Pairs, Progress, Queries
+from sortnet.core import F32, F64, I64, Margin, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.preference.answers import Answers, choices_of_two
@@ -26,11 +26,6 @@ from sortnet.preference.many_items import fit_weights, sampled
 from sortnet.preference.model import Annotators, Columns, Prior
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Array, Saved
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from sortnet.comparators.base import Margin
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
 _SAMPLE = 300  # documents whose judged pairs decide the hyperparameters
@@ -87,19 +82,27 @@ class PosteriorRanker(Ranker):
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def differentiable(self) -> Margin:
-        """Return the margin of two scaled documents as a torch function."""
-        import torch
+        """Return the margin of two scaled documents, with its gradients.
 
-        mean = torch.from_numpy(self.comparator.mean)
-        draws = torch.from_numpy(self.comparator.draws)
-        residual = self.comparator.residual
+        With the difference d of the features, the mean weights m and the variance V of the drawn
+        scores of d, the margin m · d / √V has the gradient m / √V - (m · d) V' / (2 V √V) in d.
+        """
+        scores = self.comparator
+        centred = scores.draws - scores.draws.mean(axis=0)
 
-        def margin(x: Tensor, y: Tensor) -> Tensor:
+        def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Compute E[s_x - s_y] / √(Var[s_x - s_y]) for documents with features x and y."""
             difference = x - y
-            variance = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
-            # The limit is applied before the root, because the root has no gradient at 0.
-            return (difference @ mean) / variance.clamp_min(_LEAST_VARIANCE).sqrt()
+            drawn = difference @ centred.T
+            exact = (drawn**2).mean(axis=1) + 2 * scores.residual
+            variance = np.maximum(exact, _LEAST_VARIANCE)[:, None]
+            expected = difference @ scores.mean
+            d_variance = 2 * drawn @ centred / len(centred)
+            d_variance[exact < _LEAST_VARIANCE] = 0  # where the limit holds
+            gradient = (scores.mean - expected[:, None] * d_variance / (2 * variance)) / np.sqrt(
+                variance
+            )
+            return expected / np.sqrt(variance[:, 0]), gradient, -gradient
 
         return margin
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from sortnet import __version__
-from sortnet.comparators.make import MakeFor, fitted, make_comparator
+from sortnet.comparators.make import MakeFor, make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.core import PairSink, Progress, Queries
 from sortnet.core.memory import return_freed
@@ -229,7 +229,7 @@ def _best_model(
     return Model(
         config,
         scaler,
-        fitted(state.best),
+        state.best,
         feature_names=train.feature_names,
         describer=train.describer,
         columns=train.columns,

@@ -1,17 +1,15 @@
-"""Convert the weights of nets to arrays and back; save and load the state of a run."""
+"""Read and write the weights of comparators, and the state of a run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import nn
 
-from sortnet.comparators import Make, TrainableComparator
+from sortnet.comparators import Make, SoftTrees, TrainableComparator
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
@@ -27,8 +25,20 @@ from sortnet.rankers.model_folder import (
 
 # Types of the values of a `State` that every file has, by name.
 _VALUE_TYPES = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
-# Names of the arrays that torch's optimisers keep for a weight: Adam, and SGD with momentum.
-_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
+# Names of the arrays that an optimiser keeps for a weight: AdamW of trees, Adam, SGD with momentum.
+_MOMENTS = ({"mean", "square"}, {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
+
+
+class HasArrays(Protocol):
+    """Anything with weights in arrays: a comparator, or a net of torch."""
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the weights by name."""
+        ...
+
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Take the values of arrays with the names and shapes of `arrays`."""
+        ...
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -53,7 +63,7 @@ def _arrays_of_state(state: State) -> dict[str, Array]:
         arrays |= weights_of(state.best, "best")
     for number, moments_of_net in enumerate(state.optimiser.moments):
         for name, moment in moments_of_net.items():
-            arrays[f"optimiser.{number}.{name}"] = _copy_to_array(moment)
+            arrays[f"optimiser.{number}.{name}"] = moment
     return arrays
 
 
@@ -137,81 +147,61 @@ def _take_optimiser_state(
     has_moments = any(name.startswith("optimiser.") for name in tensors)
     if not has_moments:
         return OptimiserState(steps)
+    members: tuple[HasArrays, ...] = comparator.members
     moments = [
         _take_moments(member, f"optimiser.{number}.", tensors, path)
-        for number, member in enumerate(comparator.members)
+        for number, member in enumerate(members)
     ]
     return OptimiserState(steps, tuple(moments))
 
 
 def _take_moments(
-    member: nn.Module, prefix: str, tensors: dict[str, Array], path: Path
-) -> dict[str, torch.Tensor]:
+    member: HasArrays, prefix: str, tensors: dict[str, Array], path: Path
+) -> dict[str, Array]:
     """Take the moments that an optimiser keeps for a member's weights out of the tensors.
 
     Args:
         member: a net of the comparator.
-        prefix: beginning of the tensors' names, which continue with `WEIGHT:MOMENT`.
+        prefix: beginning of the tensors' names, which continue with `WEIGHT:MOMENT`, or with `step`
+            for the number of steps of trees.
         tensors: the arrays of the file by name.
         path: the file, for messages.
-
-    Returns:
-        The moments as torch's tensors; the keys are `WEIGHT:MOMENT`.
 
     Raises:
         ModelError: if a weight is unknown, or its moments are not the moments of an optimiser.
     """
-    weights = dict(member.named_parameters())
     keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-    _refuse_unknown_moments(keys, weights, path)
     moments = {}
+    names_of_weight: dict[str, set[str]] = {}
+    if isinstance(member, SoftTrees):
+        moments["step"] = take(tensors, f"{prefix}step", np.int64, [], path)
+        keys.remove("step")
+    weights = member.arrays()
     for key in keys:
-        weight, _, moment = key.rpartition(":")
+        weight, _, name = key.rpartition(":")
+        if weight not in weights:
+            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
+        names_of_weight.setdefault(weight, set()).add(name)
         # The step is a single number, any other moment has the shape of its weight.
-        shape = [] if moment == "step" else list(weights[weight].shape)
-        array = take(tensors, f"{prefix}{key}", np.float32, shape, path)
-        moments[key] = torch.from_numpy(array.copy())
+        shape = [] if name == "step" else list(weights[weight].shape)
+        moments[key] = take(tensors, f"{prefix}{key}", np.float32, shape, path)
+    for weight, names in names_of_weight.items():
+        if names not in _MOMENTS:
+            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
     return moments
 
 
-def _refuse_unknown_moments(keys: Iterable[str], weights: Container[str], path: Path) -> None:
-    """Raise a ModelError if the keys are not the moments that an optimiser keeps.
-
-    Args:
-        keys: the keys `WEIGHT:MOMENT` of all moments of a member.
-        weights: the names of the member's weights.
-        path: the file, for messages.
-    """
-    moments_of_weight: dict[str, set[str]] = {}
-    for key in keys:
-        weight, _, moment = key.rpartition(":")
-        moments_of_weight.setdefault(weight, set()).add(moment)
-    for weight, moments in moments_of_weight.items():
-        if weight not in weights or moments not in _MOMENTS:
-            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
-
-
 def weights_of(comparator: TrainableComparator, prefix: str) -> dict[str, Array]:
-    """Copy the weights of all nets of a comparator to arrays.
+    """List the weights of all nets of a comparator.
 
     The keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`.
     """
     weights = {}
-    for k, member in enumerate(comparator.members):
-        for name, array in arrays_of(member).items():
+    members: tuple[HasArrays, ...] = comparator.members
+    for k, member in enumerate(members):
+        for name, array in member.arrays().items():
             weights[f"{prefix}.{k}.{name}"] = array
     return weights
-
-
-def arrays_of(net: nn.Module) -> dict[str, Array]:
-    """Copy the weights of a net to arrays, by name."""
-    return {name: _copy_to_array(value) for name, value in net.state_dict().items()}
-
-
-def _copy_to_array(tensor: torch.Tensor) -> Array:
-    """Copy a tensor on any device to an array."""
-    array: Array = tensor.detach().cpu().numpy().copy()
-    return array
 
 
 def take_comparator(
@@ -226,22 +216,24 @@ def take_comparator(
         path: the file of the arrays, for messages.
     """
     comparator = make(0)  # with random weights, which are replaced
-    for k, member in enumerate(comparator.members):
+    members: tuple[HasArrays, ...] = comparator.members
+    for k, member in enumerate(members):
         load_weights(member, f"{prefix}.{k}.", tensors, path)
     return comparator
 
 
-def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: Path) -> None:
+def load_weights(net: HasArrays, prefix: str, tensors: dict[str, Array], path: Path) -> None:
     """Move the arrays whose names begin with `prefix` out of the tensors into a net.
 
     Raises:
         ModelError: if a weight of the net is missing or has another shape.
     """
-    weights = {}
-    for name, random_weights in arrays_of(net).items():
-        array = take(tensors, f"{prefix}{name}", random_weights.dtype, random_weights.shape, path)
-        weights[name] = torch.from_numpy(array.copy())
-    net.load_state_dict(weights)
+    net.load_arrays(
+        {
+            name: take(tensors, f"{prefix}{name}", random.dtype, random.shape, path).copy()
+            for name, random in net.arrays().items()
+        }
+    )
 
 
 def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:

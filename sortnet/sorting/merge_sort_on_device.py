@@ -1,6 +1,6 @@
 """Merge sort of all queries at once, in tensors that stay on the comparator's device.
 
-`sortnet.comparators.device` chooses the device of a comparator.
+`sortnet.comparators.make` chooses the device of a comparator.
 """
 
 from __future__ import annotations

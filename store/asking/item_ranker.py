@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.comparators.fitted_trees import FittedTrees
+from sortnet.comparators import SoftTrees
 from sortnet.core import F64, I64, Queries
 from sortnet.errors import SortNetError
 from sortnet.items.given_items import GivenItems, items_from
@@ -167,7 +167,7 @@ def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
     features = ranker.scaled(queries).features
     columns: list[F64] = []
     for member in ranker.comparator.members:
-        if isinstance(member, FittedTrees):
+        if isinstance(member, SoftTrees):
             scores: Any = member.prepare(features)
         else:
             scores = member.scores(features)

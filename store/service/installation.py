@@ -101,7 +101,7 @@ def _working_devices(faults: list[str]) -> list[str]:
 
 def _auto_device() -> str:
     """Return the device that the setting `auto` chooses."""
-    from sortnet.comparators.device import resolve_device
+    from sortnet.comparators.make import resolve_device
 
     return str(resolve_device("auto").type)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from sqlalchemy import URL
 
-from sortnet.comparators.device import resolve_device
+from sortnet.comparators.make import resolve_device
 from sortnet.config import Config
-from sortnet.core.shard import Group
+from sortnet.core.shard import Alone, Group
 from sortnet.errors import SortNetError
 from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.iterations import State
@@ -21,6 +22,26 @@ from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.run_folder import Folder
 from store.training.training_run import TrainingRun, parse_state
+
+
+@contextmanager
+def joined() -> Iterator[Group]:
+    """Join the group of the processes that torchrun started.
+
+    Without torchrun the group is `Alone`. An error in the context ends all processes: the first
+    process that meets the error raises it, and the other processes exit. If a process was killed,
+    every other process raises `AnotherProcessEnded`.
+
+    Raises:
+        SystemExit: with the status 2, if another process has raised an error.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield Alone()
+        return
+    from sortnet.learning.torchrun import joined_processes  # imports torch
+
+    with joined_processes() as group:
+        yield group
 
 
 def share_run(training: TrainingRun, group: Group) -> TrainingRun:

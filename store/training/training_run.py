@@ -6,11 +6,11 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sqlalchemy import URL
 
 from sortnet import __version__
@@ -35,6 +35,7 @@ from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, fit
 from sortnet.rankers.weights import load_state, save_state
+from sortnet.threads import n_threads
 from store import Run, Store
 from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
@@ -298,7 +299,7 @@ def _new_record(
         "command": command,
         "phase": CHOOSING,
         "config": settings,
-        "threads": torch.get_num_threads(),
+        "threads": n_threads(),
         "asked": settings,
         "data": job.data,
         "trials": [],
@@ -331,7 +332,7 @@ def _stored_run(
     versions = {
         "sortnet": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "numpy": np.__version__,
     }
     return store.start_run(

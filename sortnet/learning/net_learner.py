@@ -1,0 +1,149 @@
+"""NetLearner: training steps of a net of torch, on the CPU or a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, SupportsFloat
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sortnet.comparators.base import NeuralComparator, to_device
+from sortnet.comparators.losses import pair_loss
+from sortnet.config import Training
+from sortnet.core import Queries
+from sortnet.core.shard import Shard
+from sortnet.learning.mini_batches import MiniBatch
+
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+_BYTES_OF_FLOAT32 = 4
+_AT_ONCE = 1 << 16  # number of documents that are copied to a GPU at a time, which bounds memory
+
+
+class NetLearner:
+    """A net of torch and its optimiser.
+
+    Args:
+        net: the net, which is trained in place.
+        settings: the settings of the training.
+        moments: the result of `moments` of an earlier learner, to continue its training.
+    """
+
+    def __init__(
+        self, net: NeuralComparator, settings: Training, moments: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Make the optimiser, and put the moments into it."""
+        self._net = net
+        self._settings = settings
+        options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
+        if settings.optimizer == "sgd":
+            options["momentum"] = settings.momentum
+        else:
+            options["fused"] = True  # a single operation updates all weights of a small net
+        self._optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
+        weights_by_name = dict(net.named_parameters())
+        for key, array in moments.items():
+            parameter, _, name = key.rpartition(":")
+            weights = weights_by_name[parameter]
+            device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
+            self._optimizer.state[weights][name] = torch.tensor(array, device=device)
+        self._on_gpu: tuple[Queries, Tensor] | None = None
+
+    def moments(self) -> dict[str, NDArray[Any]]:
+        """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
+        moments = {}
+        for parameter, weights in self._net.named_parameters():
+            for name, value in self._optimizer.state[weights].items():
+                if isinstance(value, Tensor):
+                    moments[f"{parameter}:{name}"] = value.detach().cpu().numpy().copy()
+        return moments
+
+    def step(self, batch: MiniBatch, rate: float, share: float) -> SupportsFloat:
+        """Change the weights by the gradient of a mini-batch's loss; return the loss before.
+
+        If several processes train the net, each has a part of the mini-batch, and the gradients and
+        the losses are added up over all processes.
+
+        Args:
+            batch: the mini-batch.
+            rate: the learning rate.
+            share: not used, since nets do not change during a training.
+        """
+        self._net.train()
+        self._net.zero_grad()
+        loss = torch.zeros((), device=self._net.device)
+        if len(batch.weight):
+            loss = self._loss(batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+        if batch.queries.shard is not None:
+            loss = _sum_gradients(self._net, loss, batch.queries.shard)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        return loss.detach()  # a float would wait for the GPU
+
+    @torch.no_grad()
+    def loss(self, batch: MiniBatch) -> float:
+        """Compute the loss of this process's part of a mini-batch, without dropout."""
+        self._net.eval()
+        return float(self._loss(batch))
+
+    def _loss(self, batch: MiniBatch) -> Tensor:
+        """Compute the weighted loss of the pairs of a mini-batch, a scalar tensor."""
+        net = self._net
+        x = self._features(batch)
+        winner, loser, weight = (
+            to_device(array, net.device) for array in (batch.winner, batch.loser, batch.weight)
+        )
+        with self._products():
+            embedded = net.embed(x).float()
+        return pair_loss(net, embedded, winner, loser, weight, loss=self._settings.loss)
+
+    def _products(self) -> AbstractContextManager[None]:
+        """Return a context in which a training multiplies in the precision of the settings."""
+        if self._settings.precision == "float32" or not self._net.training:
+            return nullcontext()
+        return torch.autocast(self._net.device.type, torch.bfloat16)
+
+    def _features(self, batch: MiniBatch) -> Tensor:
+        """Return the features of a mini-batch's documents, (k, d), on the device of the net.
+
+        On a GPU all features of the queries are copied once, if they fit into a quarter of its free
+        memory.
+        """
+        device = self._net.device
+        if device.type != "cuda":
+            return to_device(batch.x, device)
+        queries = batch.queries
+        if self._on_gpu is None or self._on_gpu[0] is not queries:
+            free_bytes, _ = torch.cuda.mem_get_info(device)
+            if _BYTES_OF_FLOAT32 * queries.n_docs * queries.n_features > free_bytes // 4:
+                return to_device(batch.x, device)
+            self._on_gpu = queries, _copied(queries, device)
+        return self._on_gpu[1][to_device(batch.docs, device)]
+
+
+def _copied(queries: Queries, device: torch.device) -> Tensor:
+    """Copy the features, (n_docs, d), of all documents to a device."""
+    copies = []
+    for start in range(0, max(queries.n_docs, 1), _AT_ONCE):
+        docs = slice(start, start + _AT_ONCE)
+        copies.append(to_device(queries.features_of(docs), device))
+    return torch.cat(copies)
+
+
+def _sum_gradients(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
+    """Replace the net's gradients by their sums over all processes; return the summed loss."""
+    weights = list(net.parameters())
+    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    # All numbers are sent in one message, since each message has a fixed cost.
+    message = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
+    total = torch.from_numpy(shard.group.sum(message.cpu().numpy())).to(message)
+    sizes = [weight.numel() for weight in weights]
+    total_loss, *sums = torch.split(total, [1, *sizes])
+    for weight, gradient in zip(weights, sums, strict=True):
+        weight.grad = gradient.view_as(weight)
+    return total_loss

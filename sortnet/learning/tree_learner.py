@@ -1,0 +1,175 @@
+"""TreeLearner: training steps of soft trees by numpy and compiled code, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.comparators.soft_trees import SoftTrees, inputs_of
+from sortnet.comparators.tree_kernels import (
+    LANES,
+    add_losses,
+    blocks_of,
+    fill_gradients,
+    fill_scores,
+    update_weights,
+)
+from sortnet.core import F32, Queries
+from sortnet.core.shard import sum_over_processes
+from sortnet.learning.mini_batches import MiniBatch
+
+_LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
+
+
+class TreeLearner:
+    """Soft trees and the state of AdamW, which changes their weights in each step.
+
+    The loss of a pair is log(1 + exp(-margin)), averaged over the heads. It uses each head's own
+    margin: with a loss of the mean margin the heads would become alike.
+
+    Args:
+        trees: the trees, which are trained in place.
+        weight_decay: the decay of AdamW, apart from the gradient (Loshchilov and Hutter 2019).
+        moments: the result of `moments` of an earlier learner, to continue its training.
+    """
+
+    def __init__(
+        self, trees: SoftTrees, weight_decay: float, moments: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Copy the moments; without moments all are 0, as before the first step."""
+        self._trees = trees
+        self._weight_decay = np.float32(weight_decay)
+        self._n_steps = int(moments.get("step", 0))
+        self._means = {}
+        self._squares = {}
+        for name, weight in trees.weights.items():
+            zeros = np.zeros_like(weight)
+            self._means[name] = moments.get(f"{name}:mean", zeros).copy()
+            self._squares[name] = moments.get(f"{name}:square", zeros).copy()
+        self._sides = np.empty((0, len(trees.weights["thresholds"]), LANES), np.float32)
+
+    def moments(self) -> dict[str, NDArray[Any]]:
+        """Copy the state of AdamW: the number of steps, and the two moments of each weight."""
+        moments: dict[str, NDArray[Any]] = {"step": np.array(self._n_steps, np.int64)}
+        for name in self._trees.weights:
+            moments[f"{name}:mean"] = self._means[name].copy()
+            moments[f"{name}:square"] = self._squares[name].copy()
+        return moments
+
+    def step(self, batch: MiniBatch, rate: float, share: float) -> float:
+        """Change the weights by the gradient of a mini-batch's loss; return the loss before.
+
+        If several processes train the trees, each has a part of the mini-batch, and the gradients
+        and the losses are added up over all processes.
+
+        Args:
+            batch: the mini-batch.
+            rate: the learning rate.
+            share: the share of the training's steps that are done, 0 to 1.
+        """
+        self._trees.weights_change()
+        self._trees.anneal(share)
+        loss, gradients = self._gradients(batch)
+        if batch.queries.shard is not None:
+            loss, gradients = _summed(batch.queries, loss, gradients)
+        self._n_steps += 1
+        for name, gradient in gradients.items():
+            update_weights(
+                self._trees.weights[name].reshape(-1),
+                gradient.reshape(-1),
+                self._means[name].reshape(-1),
+                self._squares[name].reshape(-1),
+                np.float32(rate),
+                self._weight_decay,
+                self._n_steps,
+            )
+        return loss
+
+    def loss(self, batch: MiniBatch) -> float:
+        """Compute the loss of this process's part of a mini-batch."""
+        exp_scores = _exp_scores(self._trees.prepare(batch.x))
+        return _add_losses(exp_scores, batch, np.zeros_like(exp_scores))
+
+    def _gradients(self, batch: MiniBatch) -> tuple[float, dict[str, F32]]:
+        """Compute the loss of this process's part of a mini-batch, and its gradients by name.
+
+        With scale = exp(log_steepness) / 2 and shift = -thresholds * scale, the chain rule turns
+        the gradients in scale and shift into gradients in thresholds and log_steepness. A gradient
+        g in the softmax s = softmax(k c) becomes k s (g - Σ s g) in the choices c.
+        """
+        trees = self._trees
+        weights = trees.weights
+        X = batch.x
+        n = len(X)
+        chosen = trees.chosen()
+        scale, shift = trees.half_logits()
+        leaves = weights["leaves"]
+        inputs = inputs_of(X, chosen)
+        n_blocks = blocks_of(n)
+        if n_blocks > len(self._sides):  # the array is used again, since a new one costs time
+            self._sides = np.empty((n_blocks, *self._sides.shape[1:]), np.float32)
+        sides = self._sides[:n_blocks]
+        scores = np.empty((n, trees.committee), np.float32)
+        fill_scores(inputs, scale, shift, leaves, sides, scores)
+
+        exp_scores = _exp_scores(scores)
+        d_exact_scores = np.zeros_like(exp_scores)
+        loss = _add_losses(exp_scores, batch, d_exact_scores)
+
+        d_scores = d_exact_scores.astype(np.float32)
+        d_inputs = np.empty_like(inputs)
+        d_leaves = np.zeros_like(leaves)
+        d_scale = np.zeros_like(scale)
+        d_shift = np.zeros_like(scale)
+        fill_gradients(inputs, scale, leaves, sides, d_scores, d_inputs, d_scale, d_shift, d_leaves)
+        d_thresholds = -scale * d_shift
+        d_chosen = X.T @ d_inputs
+        d_choices = d_chosen - (chosen * d_chosen).sum(axis=0)
+        d_choices *= chosen
+        d_choices *= np.float32(trees.sharpness)
+        return loss, {
+            "choices": d_choices,
+            "thresholds": d_thresholds,
+            "log_steepness": scale * d_scale + weights["thresholds"] * d_thresholds,
+            "leaves": d_leaves,
+        }
+
+
+def _exp_scores(scores: F32) -> NDArray[np.float64]:
+    """Compute exp of scores, (n, heads); a score is limited so that the result is finite."""
+    exact = scores.astype(np.float64)
+    np.clip(exact, -_LARGEST, _LARGEST, out=exact)
+    return np.exp(exact, out=exact)
+
+
+def _add_losses(
+    exp_scores: NDArray[np.float64], batch: MiniBatch, d_scores: NDArray[np.float64]
+) -> float:
+    """Sum the losses of a mini-batch's pairs, and add the gradients in the scores to `d_scores`.
+
+    With e = exp(score) of a head, a pair (i, j) has the loss -log(e_i / (e_i + e_j)), and the slope
+    of the loss is e_j / (e_i + e_j). So the compiled code needs one exponential for each document
+    and head, and one logarithm for each pair.
+    """
+    n_heads = exp_scores.shape[1]
+    weight_of_head = batch.weight.astype(np.float64) / n_heads
+    return add_losses(exp_scores, batch.winner, batch.loser, weight_of_head, d_scores)
+
+
+def _summed(
+    queries: Queries, loss: float, gradients: Mapping[str, F32]
+) -> tuple[float, dict[str, F32]]:
+    """Add up a loss and gradients over all processes, in one message."""
+    flat = [gradient.reshape(-1) for gradient in gradients.values()]
+    message = np.concatenate([np.array([loss], np.float32), *flat])
+    total = sum_over_processes(queries, message)
+    sums = {}
+    start = 1  # the first number is the loss
+    for name, gradient in gradients.items():
+        end = start + gradient.size
+        sums[name] = total[start:end].reshape(gradient.shape)
+        start = end
+    return float(total[0]), sums
