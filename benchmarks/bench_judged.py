@@ -72,7 +72,7 @@ def of_topic(
         write("votes.csv", columns, said, lambda row: row["topic"] != topic)
         sortnet("items", "add", "args", "known.csv", "--group", "topic")
         sortnet("judgements", "import", "args", "votes.csv")
-        sortnet("train", "args", "--out", "m", *(("--no-tune", "--epochs", "5") if quick else ()))
+        sortnet("train", "args", "--out", "m", *(("--epochs", "5") if quick else ()))
         ranked = csv.DictReader(io.StringIO(sortnet("rank", "m", "new.csv")))
         place = {row["docid"]: int(row["rank"]) for row in ranked}
         model = load_ranker("m")

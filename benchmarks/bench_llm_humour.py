@@ -62,7 +62,7 @@ def of_half(
     _write("votes.csv", ["winner", "loser"], said)
     sortnet("items", "add", "jokes", "known.csv", "--describe", "--embed")
     sortnet("judgements", "import", "jokes", "votes.csv", "--as", "model")
-    sortnet("train", "jokes", "--out", "m", *(("--no-tune", "--epochs", "3") if quick else ()))
+    sortnet("train", "jokes", "--out", "m", *(("--epochs", "3") if quick else ()))
     ranked = csv.DictReader(io.StringIO(sortnet("rank", "m", "new.csv")))
     place = {row["docid"]: -int(row["rank"]) for row in ranked}
     scores = [float(item["bws_score"]) for item in rest]

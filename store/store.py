@@ -28,7 +28,7 @@ from store.database.engine import Database, utc_now
 from store.database.process import status_of, this_process
 from store.database.revision import REVISION, checked_revision, make_newest
 from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
-from store.runs.run import Run, phase_of
+from store.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,8 +206,7 @@ class Store:
     def runs_frame(self) -> pd.DataFrame:
         """Make a frame with one row per run, the newest run first.
 
-        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase` of training, such as
-        `choosing` (of settings) or `training`.
+        It has the columns `RUN_COLUMNS` of `store.frames`.
         """
         import pandas as pd
 
@@ -215,12 +214,7 @@ class Store:
             rows = connection.execute(_runs_query()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
         statuses = [status_of(row) for row in rows]
-        phases = [
-            phase_of(status, config)
-            for status, config in zip(statuses, frame["config"], strict=True)
-        ]
         frame["status"] = pd.Series(statuses, dtype="str")
-        frame.insert(2, "phase", pd.Series(phases, dtype="str"))
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:

@@ -28,12 +28,10 @@ FAST = (
 def quick_training() -> Iterator[None]:
     """Shorten training, for tests that do not look at what is learned.
 
-    An epoch has one step in place of 16; one feature scaling is tried in place of three.
+    An epoch has one step in place of 32.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.step_budget.STEPS", 1)
-        patch.setattr("sortnet.rankers.choose_inputs.INPUTS", ("query+rank",))
-        patch.setattr("sortnet.rankers.choose_inputs.STRONGER", (10.0,))
         yield
 
 

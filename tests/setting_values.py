@@ -7,6 +7,7 @@ from typing import Any
 from sortnet.config import Config, Setting, settings_of
 
 LACKING = {"trees": ("hidden", "units", "tau", "dropout"), "directranker": ("trees", "depth")}
+FIXED = {"trees": ("loss", "optimizer", "precision"), "directranker": ()}  # have their defaults
 
 
 def others(comparator: str) -> dict[str, Any]:
@@ -14,9 +15,15 @@ def others(comparator: str) -> dict[str, Any]:
     found = {
         name: _other(setting)
         for name, setting in settings_of(Config).items()
-        if name not in LACKING[comparator]
+        if name not in LACKING[comparator] + FIXED[comparator]
     }
     return found | {"comparator": comparator}
+
+
+def whole(comparator: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with those of the settings that a comparator lacks or cannot change."""
+    defaults = {name: settings_of(Config)[name].default for name in FIXED[comparator]}
+    return values | dict.fromkeys(LACKING[comparator]) | defaults
 
 
 def _other(setting: Setting) -> Any:

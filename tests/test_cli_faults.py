@@ -145,7 +145,9 @@ def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with nothing_left(home):
-        assert "no GPU" in fault("train", "fold", "--out", "new", "--device", "cuda")
+        command = ("train", "fold", "--out", "new", "--device", "cuda")
+        assert "no GPU" in fault(*command, "--comparator", "cmpnn")
+        assert "soft trees are learned on the CPU: leave device out" in fault(*command)
 
 
 def test_a_damaged_model_is_named_and_not_used(home):

@@ -10,7 +10,7 @@ import click
 import pytest
 from cli_helpers import OLD_RUNNER, done, fault, invoke
 from docs_helpers import walk
-from setting_values import LACKING, others
+from setting_values import LACKING, others, whole
 
 from cli.main import main
 from cli.options import RARE, SETTINGS
@@ -113,7 +113,7 @@ def test_choices_are_those_that_the_settings_take():
 def test_every_setting_reaches_its_field(comparator):
     expected = others(comparator)
     assert all(value != Config().flat()[name] for name, value in expected.items())
-    assert Config().changed(**expected).flat() == expected | dict.fromkeys(LACKING[comparator])
+    assert Config().changed(**expected).flat() == whole(comparator, expected)
 
 
 @pytest.mark.parametrize(

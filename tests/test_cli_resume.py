@@ -19,10 +19,8 @@ from cli_helpers import copy_run, done, fault, invoke, make_fold, weights_of
 from click.testing import Result
 from forked_processes import Forked
 from pandas.testing import assert_frame_equal
-from result_helpers import value_of
 
 import cli.printing.iterations
-import sortnet.rankers.choose_inputs
 import sortnet.rankers.sortnet
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
@@ -31,7 +29,7 @@ from store import Run, Store, open_store
 from store.runs.remembered_data import find_data
 from store.training import training_run
 
-SETTINGS = (  # with trials of what is left open, as a run with no settings has them
+SETTINGS = (
     *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "4", "--pairs", "wrong"),
     *("--max-iter", "4", "--set", "max_stale=5", "--threads", "1", "--batch-size", "64"),
 )
@@ -45,7 +43,7 @@ OTHER = PAPER | {
 }  # fmt: skip
 
 # So that a run is still in its first training when its signal comes, however late that is.
-ENDLESS = ("--no-tune", "--epochs", "1000000000")
+ENDLESS = ("--epochs", "1000000000")
 
 
 class Killed(BaseException):
@@ -95,7 +93,7 @@ def whole(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         make_fold(Path("fold"))
-        assert "chosen: " in done(*train("whole")), "a run that nothing is chosen in by trials"
+        done(*train("whole"))
     return folder
 
 
@@ -132,15 +130,9 @@ PLACES = {
     "before the folder knows of the run": (RUN_FOLDER, "write_run", 1, False),
     "before the store has the run": (Store, "start_run", 1, False),
     "after the store has the run": (Store, "start_run", 1, True),
-    "within the second trial": (sortnet.rankers.choose_inputs, "learn_to_sort", 2, False),
-    "before the second trial is recorded": (RUN_FOLDER, "write_run", 3, False),
-    "before the store has the second trial": (Run, "settle", 2, False),
-    "after the last trial": (Run, "settle", 3, True),
-    "before the store has the chosen settings": (Run, "settle", 4, False),
-    "before the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, False),
-    "after the folder has the chosen settings": (RUN_FOLDER, "write_run", 5, True),
-    "before the folder says that the run is done": (RUN_FOLDER, "write_run", 6, False),
-    "after the folder says that the run is done": (RUN_FOLDER, "write_run", 6, True),
+    "after the folder knows of the run": (RUN_FOLDER, "write_run", 1, True),
+    "before the kept model": (Run, "keep", 1, False),
+    "after the kept model": (Run, "keep", 1, True),
     "before the first sort's pairs are kept": (Run, "add", 1, False),
     "between the training and the validation pairs": (Run, "add", 5, True),
     "after the pairs": (Run, "add", 6, True),
@@ -161,88 +153,6 @@ def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled):
     assert_same_end("killed", unkilled)
     with open_store("killed.db") as store:
         assert len(store.runs_frame()) == 1
-
-
-def test_trials_that_have_ended_are_shown_again_and_not_repeated(unkilled, monkeypatch):
-    killed_at(RUN_FOLDER, "write_run", 3, train("killed"), after=True)
-    record = json.loads(Path("killed/run.json").read_text())
-    assert record["phase"] == "choosing"
-    assert [trial["scaling"] for trial in record["trials"]] == ["query+rank", "normal"]
-    choose_inputs = sortnet.rankers.choose_inputs
-    outcomes, tried = choose_inputs._outcomes, []
-
-    def counted(train, vali, config, make_for):
-        tried.append(config.scaling)
-        return outcomes(train, vali, config, make_for)
-
-    monkeypatch.setattr(choose_inputs, "_outcomes", counted)
-    shown = done("train", "--resume", "--out", "killed").splitlines()
-    assert tried == ["query+rank+normal"]
-    trials = [line.split()[0] for line in shown[1:4]]
-    assert trials == ["query+rank", "normal", "query+rank+normal"]
-    assert shown[4].startswith("chosen: scaling ")
-    assert_same_end("killed", unkilled)
-    record = json.loads(Path("killed/run.json").read_text())
-    assert (record["phase"], record["trials"]) == ("done", [])
-
-
-def test_a_run_that_is_choosing_says_so_and_shows_its_trials(monkeypatch):
-    choose_inputs = sortnet.rankers.choose_inputs
-    learn_to_sort = choose_inputs.learn_to_sort
-    calls, outputs = [], {}
-    store = ("--store", "m.db")
-
-    def looked_at(*args):
-        calls.append(args)
-        if len(calls) == 3:  # in the third trial
-            outputs["runs"] = done("runs", *store)
-            outputs["json"] = done("runs", "--json", *store)
-            outputs["show"] = done("show", "last", *store)
-            outputs["of the folder"] = done("show", "m")
-            outputs["report"] = fault("report", "last", *store)
-        return learn_to_sort(*args)
-
-    monkeypatch.setattr(choose_inputs, "learn_to_sort", looked_at)
-    printed = done(*train("m")).splitlines()
-    assert "running, choosing" in outputs["runs"]
-    assert [row["phase"] for row in value_of(outputs["json"], "runs")] == ["choosing"]
-    assert outputs["show"] == outputs["of the folder"]
-    lines = outputs["show"].splitlines()
-    assert "status   running, choosing" in lines
-    at = lines.index("2 trials so far")
-    trials = lines[at - 2 : at]
-    assert [line.split()[0] for line in trials] == ["query+rank", "normal"]
-    assert "\n".join(trials) in "\n".join(printed), "as train itself shows them"
-    assert "(running, choosing) has no iteration yet; follow it: " in outputs["report"]
-    (run,) = value_of(done("runs", "--json", *store))
-    assert (run["status"], run["phase"]) == ("done", "done")
-
-
-def test_ctrl_c_within_the_trials_says_how_to_resume_and_so_does_show(unkilled, monkeypatch):
-    choose_inputs = sortnet.rankers.choose_inputs
-    learn_to_sort, calls = choose_inputs.learn_to_sort, []
-
-    def interrupted(*args):
-        calls.append(args)
-        if len(calls) == 2:  # in the second trial
-            signal.raise_signal(signal.SIGINT)
-        return learn_to_sort(*args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(choose_inputs, "learn_to_sort", interrupted)
-        result = invoke(*train("stopped"))
-    assert result.exit_code == 2
-    step = "resume with: sortnet train --resume --out stopped"
-    assert result.stderr.splitlines()[-1] == f"sortnet: interrupted; {step}"
-    shown = invoke("show", "last", "--store", "stopped.db")
-    assert "status   interrupted, choosing\n" in shown.stdout
-    assert "1 trial so far" in shown.stdout
-    assert "next: sortnet train --resume --out " in shown.stderr
-    followed = invoke("show", "last", "--follow", "--store", "stopped.db")
-    assert followed.stdout.splitlines()[1].startswith("query+rank ")
-    assert "is interrupted, choosing, 0 iterations; resume with: " in followed.stderr
-    resumed("stopped")
-    assert_same_end("stopped", unkilled)
 
 
 def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled):
@@ -276,7 +186,7 @@ def test_resuming_where_nothing_began_says_in_one_line_how_to_begin():
         Path("empty").mkdir(exist_ok=True)
 
 
-@pytest.mark.parametrize("place", ["within the second trial", "after the first state"])
+@pytest.mark.parametrize("place", ["after the store has the run", "after the first state"])
 def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
     unkilled, tmp_path, monkeypatch, place
 ):
@@ -322,21 +232,20 @@ def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp
 KILLS = 6
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
-# sends a byte for every step that it tells of (a trial, and a sort or an epoch of a trial or of the
-# run), and around every file that it puts on the disk or in its place, so that it is killed at
-# random moments of its work and its saves, however busy the machine is. Once its folder knows of
-# the run, it is resumed by its folder alone, from another working folder.
+# sends a byte for every step that it tells of (a sort or an epoch), and around every file that it
+# puts on the disk or in its place, so that it is killed at random moments of its work and its
+# saves, however busy the machine is. Once its folder knows of the run, it is resumed by its folder
+# alone, from another working folder.
 KILLER = """
 import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, store.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
-import sortnet.rankers.choose_inputs as choose_inputs
 import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.
 with contextlib.suppress(SystemExit):
-    once = ["--no-tune", "--max-iter", "1"]
+    once = ["--max-iter", "1"]
     cli.main.main([word.replace("NAME", "warm") for word in args] + once)
 gc.freeze()
 
@@ -356,8 +265,6 @@ def train(name, steps):
     child = os.fork()
     if child == 0:
         report = reported(pipe, None)
-        training_run.choose = reporting(training_run.choose, report)
-        choose_inputs.learn_to_sort = reporting(choose_inputs.learn_to_sort, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
@@ -384,7 +291,7 @@ def train(name, steps):
 random.seed(1)
 status, steps = train("counted", 10**9)
 assert status == 0, status
-in_the_trials = in_the_middle = models = killed = 0
+in_the_middle = models = killed = 0
 while killed < kills:
     name = f"killed{models}"
     models += 1
@@ -395,10 +302,8 @@ while killed < kills:
         if status == 0:
             break
         in_the_middle += Path(name, "state.safetensors").exists()
-        record = Path(name, "run.json")
-        in_the_trials += record.exists() and json.loads(record.read_text())["phase"] == "choosing"
     assert status == 0, status
-print(models, killed, in_the_trials, in_the_middle)
+print(models, killed, in_the_middle)
 """
 
 
@@ -411,9 +316,9 @@ def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkil
         command, env=os.environ | layer, capture_output=True, text=True, timeout=3000
     )
     assert ran.returncode == 0, ran.stderr
-    models, kills, in_the_trials, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
+    models, kills, in_the_middle = map(int, ran.stdout.splitlines()[-1].split())
     assert kills >= KILLS
-    assert in_the_trials > 0 and in_the_middle > 0
+    assert in_the_middle > 0
     for k in range(models):
         assert_same_end(f"killed{k}", unkilled)
         assert not list(Path(f"killed{k}").glob(".*")), "a stray temporary file"
@@ -463,13 +368,13 @@ def test_a_run_whose_scaling_makes_other_columns_is_resumed():
     assert_same_end("killed", outcome("whole"))
 
 
-def test_whatever_the_trials_set_is_resumed_as_they_set_it(monkeypatch):
+def test_whatever_settings_a_run_has_are_resumed_as_they_were(monkeypatch):
     kept = {name for name, value in Config().flat().items() if OTHER.get(name, value) == value}
     measures = {each.name for each in settings_of(Config).values() if each.section == MEASURES}
     none = {"seed", "device", "trees", "depth"}  # which no net has
     assert kept == measures - {"judgements"} | none
     settled = Config(quality="ndcg@10").changed(**OTHER)
-    monkeypatch.setattr(training_run, "choose", lambda *_, **__: (settled, []))
+    monkeypatch.setattr(training_run, "complete_settings", lambda *_: settled)
     command = ["train", "fold", "--out", "m", "--store", "m.db"]
     killed_at(training_run, "save_state", 1, command, after=True)
     done(*command, "--resume")

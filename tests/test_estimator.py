@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from setting_values import LACKING, others
+from setting_values import FIXED, LACKING, others, whole
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -140,10 +140,10 @@ def test_every_parameter_reaches_the_settings(parts, comparator):
     given = {name: value for name, value in expected.items() if name != "seed"}
     defaults = SortNetRanker().get_params()
     besides = set(OWN)
-    assert given.keys() == defaults.keys() - besides - set(LACKING[comparator])
+    assert given.keys() == defaults.keys() - besides - {*LACKING[comparator], *FIXED[comparator]}
     assert all(value != defaults[name] for name, value in given.items())
     SortNetRanker(**given, random_state=5).fit(X, y, qid=qid)
-    assert parts[2].flat() == expected | dict.fromkeys(LACKING[comparator])
+    assert parts[2].flat() == whole(comparator, expected)
 
 
 @pytest.mark.parametrize("scaling", ["query", "none"])

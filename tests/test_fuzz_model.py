@@ -86,8 +86,6 @@ def made(folder: Path, queries: Queries, kind: dict) -> Path:
         **{"run": "0" * 12, "store": "s.db", "command": "sortnet train", "threads": 1},
         **{"asked": config.to_json(), "config": config.to_json()},
         "data": {"train": facts, "vali": facts},
-        "phase": "choosing",
-        "trials": [{"scaling": "query", "weight_decay": 0.1, "quality": 0.5, "outcomes": [0.5]}],
     }
     Folder(folder).write_run(about)
     return folder

@@ -217,8 +217,8 @@ def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
     )  # fmt: skip
     budget = Budget.of(queries, config)
     assert len(records) == 11
-    assert states[-1].optimiser.steps == budget.steps == 30 * 16
-    assert sum(record.epochs for record in records) == pytest.approx(30)
+    assert states[-1].optimiser.steps == budget.steps == 20 * 32
+    assert sum(record.epochs for record in records) == pytest.approx(20)
 
 
 def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch):

@@ -16,7 +16,6 @@ from forked_processes import Forked, ForkedScript
 from pair_tables import table
 
 from sortnet import Queries
-from sortnet.config import Config
 from store import Run, Store, open_store
 
 WAIT = 180.0
@@ -96,30 +95,6 @@ def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
         run.finish("done")
         rest, _ = watch.communicate()
     assert numbers(rest) == list(range(2, 30)) and watch.returncode == 0
-
-
-def test_trials_come_as_they_end_then_what_was_chosen_then_iterations(store):
-    left_open = Config(quality="map")
-    run = make(store, config=left_open.to_json())
-    trials = [
-        {"scaling": scaling, "weight_decay": 0.01, "quality": quality}
-        for scaling, quality in (("query+rank", 0.5), ("normal", 0.75))
-    ]
-    run.settle({**left_open.to_json(), "tuning": trials[:1]})
-    with piped("last", "--interval", "0.1") as watch:
-        lines = [watch.stdout.readline().split() for _ in range(2)]
-        assert lines == [["scaling", "weight_decay", "map"], ["query+rank", "0.01", "0.5000"]]
-        run.settle({**left_open.to_json(), "tuning": trials})
-        assert watch.stdout.readline().split() == ["normal", "0.01", "0.7500"]
-        settings = left_open.with_defaults.changed(scaling="normal").to_json()
-        run.settle({**settings, "tuning": trials})
-        record(run, 0)
-        run.finish("done")
-        rest, _ = watch.communicate()
-    assert (
-        rest.startswith("chosen: scaling normal, weight_decay 0.01\n\n") and watch.returncode == 0
-    )
-    assert numbers(rest) == [0]
 
 
 def test_ctrl_c_leaves_without_a_word_of_python(run):

@@ -18,7 +18,6 @@ import pytest
 from pair_tables import table
 from sqlalchemy import Engine, event, text
 
-from sortnet.config import Config
 from sortnet.core import ComparedPairs, Queries
 from sortnet.errors import StoreError
 from sortnet.learning.iterations import Iteration
@@ -177,26 +176,6 @@ def test_a_resumed_run_is_running_again_and_no_other_status_is_taken(tmp_path: P
         assert store.runs_frame()["finished"].isna().all()
         with pytest.raises(StoreError, match="'happy' is none of running, done"):
             run.finish("happy")
-
-
-def test_a_run_is_choosing_until_its_settings_are_settled_and_other_readers_see_it(
-    url: str,
-) -> None:
-    left_open = Config(quality="map")
-    with open_store(url) as store:
-        labelling, run = start(store, config={}), start(store, config=left_open.to_json())
-        reader = store.run(run.id)
-        assert (run.phase, reader.phase, labelling.phase) == ("choosing", "choosing", None)
-        assert store.runs_frame()["phase"].isna().tolist() == [False, True]
-        run.finish("interrupted")
-        assert run.phase == "choosing"
-        settings = left_open.with_defaults.to_json() | {"tuning": [{"quality": np.float64(0.5)}]}
-        run.settle(settings)
-        reader.refresh()
-        assert reader.config == run.config == settings
-        assert (run.phase, reader.phase) == ("training", "training")
-        run.finish("done")
-        assert store.runs_frame()["phase"].tolist()[0] == run.phase == "done"
 
 
 def test_a_run_gets_the_id_that_was_made_for_it(tmp_path: Path) -> None:

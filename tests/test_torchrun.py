@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +34,7 @@ from store.training.run_processes import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
-    *("--no-tune", "--quality", "ndcg@10", "--epochs", "3", "--hidden", "6"),
+    *("--quality", "ndcg@10", "--epochs", "3", "--hidden", "6"),
     *("--max-iter", "4", "--pairs", "random", "--committee", "2"),
 )
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "sortnet")
@@ -126,51 +124,6 @@ def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(
     codes, errors = without_torchrun(data, 2, words)
     assert codes == [0, 0], errors
     assert_rounded(weights(data / "killed"), alone)
-
-
-def test_a_process_that_is_killed_within_the_trials_ends_the_others_and_all_resume(data):
-    """The first process tries the inputs, the other one waits."""
-    files = [str(data / f"{part}.txt") for part in ("train", "vali")]
-    small = ("--committee", "1", "--trees", "2", "--depth", "2", "--epochs", "3", "--max-iter", "3")
-
-    def words(name: str) -> list[str]:
-        return ["train", *files, "--out", str(data / name), "--store", str(data / "c.db"), *small]
-
-    codes, errors = without_torchrun(data, 2, words("chosen"))
-    assert codes == [0, 0], errors
-    assert "the other process waits until the settings are chosen" in errors
-    with together(data, 2, words("choosing")) as (processes, said):
-        until_recorded(processes[0], data / "choosing/run.json", lambda record: True)
-        # It cannot take part in the training, which so does not end before its first process.
-        processes[1].send_signal(signal.SIGSTOP)
-        until_recorded(
-            processes[0],
-            data / "choosing/run.json",
-            lambda record: record["trials"] or record["phase"] == "training",
-        )
-        processes[0].send_signal(signal.SIGKILL)
-        processes[1].send_signal(signal.SIGCONT)
-        codes, errors = [process.wait(600) for process in processes], said()
-    assert codes == [-9, 2], errors
-    assert len(faults(errors)) == 1 and "another process ended" in errors
-    codes, errors = without_torchrun(
-        data, 2, ["train", "--resume", "--out", str(data / "choosing")]
-    )
-    assert codes == [0, 0], errors
-    resumed, expected = (weights(data / name) for name in ("choosing", "chosen"))
-    assert resumed.keys() == expected.keys()
-    assert all((resumed[name] == value).all() for name, value in expected.items())
-    with open_store(data / "c.db", write=False) as store:
-        assert store.runs_frame()["phase"].tolist() == ["done", "done"]
-
-
-def until_recorded(
-    process: Forked, path: Path, condition: Callable[[dict[str, Any]], object]
-) -> None:
-    """Wait until the record of the process's run meets the condition."""
-    while not (path.exists() and condition(json.loads(path.read_text()))):
-        assert process.poll() is None, "it ended before it was to"
-        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

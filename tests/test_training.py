@@ -345,10 +345,10 @@ def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
 
 
 def test_a_budget_follows_from_the_sizes_of_the_queries_alone():
-    few, many = (Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n) for n in (10, 1000))
-    # 10 pairs: a mini-batch of them, 16 passes; 1,000 pairs: mini-batches of 1,000 // 16 = 62.
-    for queries, epoch in ((few, 16), (many, 17)):
+    few, many = (Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n) for n in (10, 2000))
+    # 10 pairs: a mini-batch of them, 32 passes; 2,000 pairs: mini-batches of 2,000 // 32 = 62.
+    for queries, epoch in ((few, 32), (many, 33)):
         budget = Budget.of(queries, Config(max_iter=10))
         assert (budget.iterations, budget.epoch) == (10, epoch)
-        assert budget.steps == sum(budget.share(i).steps for i in range(10)) == 30 * epoch
+        assert budget.steps == sum(budget.share(i).steps for i in range(10)) == 20 * epoch
     assert Budget.of(few, Config(max_iter=10).changed(epochs=3)).iterations == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +21,7 @@ from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch
 from store.training.fit_kind import fit_kind
+from store.training.run_folder import Folder
 
 SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4, "epochs": 4, "committee": 2}
 
@@ -57,11 +57,11 @@ class Listens(Watcher):
     def __init__(self):
         self.told = []
 
-    def starting(self, job, origin, group, *, is_new, chooses):
-        self.told.append(("starting", is_new, chooses))
+    def starting(self, job, origin, *, is_new):
+        self.told.append(("starting", is_new))
 
-    def begun(self, training, *, chose):
-        self.told.append(("begun", chose))
+    def begun(self, training, *, is_new):
+        self.told.append(("begun", is_new))
 
     def iteration_ended(self, record):
         self.told.append(("iteration", record.iteration))
@@ -84,12 +84,12 @@ def test_a_run_that_is_interrupted_and_resumed_equals_one_that_was_not(data, opt
     resumed = resume(str(tmp_path / "m"), options=with_watcher(options, listener))
     assert resumed.ranker.weights_sha256() == whole.ranker.weights_sha256()
     assert resumed.measures == whole.measures and resumed.kept == whole.kept
-    assert listener.told[:2] == [("starting", False, False), ("begun", False)]
+    assert listener.told[:2] == [("starting", False), ("begun", False)]
     assert listener.told[2:] == [
         *(("iteration", row["iteration"]) for row in whole.rows[1:]),
         ("ended", whole.best["iteration"]),
     ]
-    assert json.loads((tmp_path / "m" / "run.json").read_text())["phase"] == "done"
+    assert Folder(tmp_path / "m").is_finished
 
 
 def test_a_folder_with_a_model_or_without_a_run_is_refused(data, options, tmp_path):
@@ -130,13 +130,12 @@ def test_watch_gives_each_iteration_once_until_the_run_ends(tmp_path):
         assert [row["iteration"] for row in next(changes).rows] == [0]
         assert next(changes).rows == []
         run.record({"iteration": 1, "quality": 0.6})
-        run.settle({"tuning": [{"scaling": "normal", "quality": 0.5}]})
         change = next(changes)
-        assert [row["iteration"] for row in change.rows] == [1] and len(change.trials) == 1
+        assert [row["iteration"] for row in change.rows] == [1]
         assert change.status == "running"
         run.finish("done")
         last = next(changes)
-        assert (last.status, last.rows, last.trials) == ("done", [], [])
+        assert (last.status, last.rows) == ("done", [])
         assert next(changes, None) is None
 
 

@@ -101,7 +101,6 @@ class _SectionedCommand(click.Command):
     help="Any other setting, such as loss=squared or dropout=0.1, or C=0.1 for --ranker ranksvm.",
 )
 @threads_option
-@click.option("--no-tune", is_flag=True, help="Use fixed values for open settings; try none.")
 @click.option(
     "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cli.printing import iterations
 from cli.printing.results import Column, Result, Step, Table
 from store.report import iteration_table
 from store.report.iteration_table import quality_of
 from store.report.kept_models import kept_figure, kept_model
 from store.report.origins import from_which
 from store.report.run_facts import run_facts
-from store.runs.unfinished import again, is_before_the_end_of_training, resume_command, with_phase
+from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
 
 if TYPE_CHECKING:
     from store import Run
@@ -72,18 +71,8 @@ def scaling_lines(config: Mapping[str, Any]) -> list[str]:
     return [f"scaling  {scaling}: a margin depends on {dependence}"]
 
 
-def chosen_lines(config: Mapping[str, Any]) -> list[str]:
-    """Tell the settings that trials have chosen, followed by an empty line.
-
-    Without such settings there is no line.
-    """
-    settings = {**config, **config.get("training", {})}
-    line = iterations.chosen(settings, config.get("tuning", []))
-    return [line, ""] if line else []
-
-
 def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Write the facts, the data, the trials and the iterations of a run as lines.
+    """Write the facts, the data and the iterations of a run as lines.
 
     Args:
         run: the run.
@@ -91,7 +80,7 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
     """
     lines = [
         f"id       {run.id}",
-        f"status   {with_phase(run.status_text, run.phase)}",
+        f"status   {run.status_text}",
         f"command  {run.command}",
     ]
     if run.out is not None:
@@ -109,20 +98,16 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
         )
     lines += [*scaling_lines(run.config), ""]
     quality = quality_of(run.config)
-    add_trial = iterations.trial_shower(quality, lines.append)
-    for trial in run.config.get("tuning", []):
-        add_trial(trial)
-    lines += chosen_lines(run.config)
     lines += iteration_table.header(quality)
     lines += [iteration_table.line(row, quality) for row in rows]
     return lines
 
 
 def _status(row: dict[str, Any]) -> str:
-    """Write the status of a run, with its phase if it is running."""
+    """Write the status of a run in words."""
     from store.database.process import in_words
 
-    return with_phase(in_words(row["status"], row["host"]), row["phase"])
+    return in_words(row["status"], row["host"])
 
 
 def _best(row: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions
 from store.training.watcher import Watcher
 
-_OPTIONS_OF_RUNS = ("resume", "preset", "no_tune", "logs", "from_model")
+_OPTIONS_OF_RUNS = ("resume", "preset", "logs", "from_model")
 
 
 def checked_judge(ctx: click.Context) -> AskedJudge:
@@ -48,9 +48,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
     """Raise UsageError for options about stored runs, since other rankers store no run."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
-        raise click.UsageError(
-            "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"
-        )
+        raise click.UsageError("--resume, --from, --preset and --log are for --ranker sortnet only")
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise click.UsageError(f"{values['ranker']} is fitted by one process: leave torchrun out")
 
@@ -109,7 +107,6 @@ def run_options(
         columns=named_columns(values),
         cache=values["cache"],
         threads=values["threads"],
-        trials=not values["no_tune"],
         judge=judge,
         watcher=watcher,
         command=command_line(ctx),

@@ -12,7 +12,6 @@ from cli.printing.results import Result, Step, print_result
 from cli.training.command_options import parse_typed_settings
 from cli.training.data_and_origin import say_data
 from sortnet.core import Progress
-from sortnet.core.shard import Group
 from sortnet.rankers.registry import name_of, settings_for
 from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
@@ -36,9 +35,7 @@ class PrintedKind(Watcher):
     def progress(self, text: str) -> None:
         self._progress(text)
 
-    def starting(
-        self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
-    ) -> None:
+    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
         say_data(job, err=self._as_json)
 
 

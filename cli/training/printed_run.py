@@ -13,13 +13,11 @@ from cli.printing.results import Result, Step, print_result
 from cli.training.data_and_origin import say_data, say_origin
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
-from sortnet.core.shard import Group
 from sortnet.learning.iterations import Callback, Iteration
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
 from sortnet.messages import count
 from sortnet.metrics import can_choose
-from sortnet.rankers.choose_inputs import Trial
 from store.database.engine import without_passwords
 from store.report.conventions import conventions_of
 from store.report.kept_models import kept_model
@@ -54,7 +52,6 @@ class PrintedRun(Watcher):
         self._raise_if_signalled = raise_if_signalled
         self._logs = logs
         self._as_json = as_json
-        self._show_trial: Callable[[Trial], None]  # set by `starting`
         self._show_iteration: Callable[[Iteration], None]  # set by `callbacks`
 
     def progress(self, text: str) -> None:
@@ -63,44 +60,30 @@ class PrintedRun(Watcher):
     def note(self, text: str) -> None:
         say(text)
 
-    def starting(
-        self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
-    ) -> None:
-        """Print the data of a new run, and a message if other processes wait for this process."""
+    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
+        """Print the data of a new run."""
         if is_new:
             say_data(job, err=self._as_json)
             if origin is not None:
                 say_origin(origin, job.vali, err=self._as_json)
             for line in _lines_about_choice(job):
                 self._put(line)
-        if chooses and group.size > 1:
-            waiting = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
-            say(f"the other {waiting} until the settings are chosen")
-        self._show_trial = iterations.trial_shower(job.metrics[0].name, self._put)
 
-    def trial_ended(self, trial: Trial) -> None:
-        self._show_trial(trial)
-        self._raise_if_signalled()
-
-    def begun(self, training: TrainingRun, *, chose: bool) -> None:
+    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
         """Print what is known before the first iteration.
 
-        If the run has finished, a message on stderr says so. If the settings were chosen just now,
-        they are printed, and how one training is divided among the iterations.
+        If the run has finished, a message on stderr says so. Of a new run the inputs are printed,
+        and how one training is divided among the iterations.
         """
         if training.finished:
             say(f"the run in {training.folder} has finished already")
-        if not chose:
-            return  # the lines below were printed when the settings were chosen
-        lines = []
-        trials = training.run.config.get("tuning")
-        if trials:
-            lines.append(iterations.chosen(training.config.flat(), trials))
-        if training.config.divides_one_training and not training.finished:
+        if not is_new:
+            return
+        lines = [f"inputs: {training.config.scaling}"]
+        if training.config.divides_one_training:
             lines.append(_budget_line(training.job, training.config))
-        if lines:
-            lines.append("")  # an empty line before the iterations
-            self._put("\n".join(lines))
+        lines.append("")  # an empty line before the iterations
+        self._put("\n".join(lines))
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return what is called after each iteration: the check for signals, and the trackers."""
@@ -160,7 +143,6 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         "store": trained.store,
         "out": str(training.folder),
         "config": training.config.to_json(),
-        "tuning": training.run.config.get("tuning"),
         "best_iteration": trained.best["iteration"],
         "quality": {training.job.metrics[0].name: trained.best["quality"]},
         "measures": trained.measures,

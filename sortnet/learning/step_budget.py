@@ -18,16 +18,16 @@ from sortnet.core.shard import offsets_of_all
 from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
 
-STEPS = 16  # least number of steps of an epoch, if the settings name no batch size
+STEPS = 32  # least number of steps of an epoch, if the settings name no batch size
 LARGEST_BATCH = 8192  # largest default batch size, in pairs
 SMALLEST_BATCH = 32  # smallest default batch size, in pairs
 # By default, a run has enough epochs to make at least `_ALL_STEPS` steps and to embed at least
 # `_VISITS` documents, each document once an epoch. It has at least `_FEWEST_EPOCHS` epochs.
-_VISITS = 300_000
+_VISITS = 200_000
 _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3
 MOST_PAIRS = 1 << 21  # largest number of pairs of an epoch, about the size of TP for large data
-MOST_OF_RUN = 30  # largest default number of epochs of all iterations of a run together
+MOST_OF_RUN = 20  # largest default number of epochs of all iterations of a run together
 # The one cycle of the learning rate: it rises in the share `_RISING` of the steps from the highest
 # rate / `_FIRST_RATE`, and ends at the first rate / `_LAST_RATE`.
 _RISING = 0.3
@@ -162,7 +162,7 @@ def batch_size(epoch_pairs: int, settings: Training) -> int:
 
 
 def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
-    """Compute the number of steps of an epoch: whole passes over its pairs, about 16 steps or more.
+    """Compute the number of steps of an epoch: whole passes over its pairs, about 32 steps or more.
 
     An epoch of few pairs passes over them several times, since a single pass would make too few
     steps to learn from. If the settings name a batch size, an epoch is a single pass.

@@ -14,12 +14,11 @@ from sortnet.core.memory import return_freed
 from sortnet.core.shard import Alone, Group, sharded
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
-from sortnet.learning.distributed import broadcast
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.complete_settings import complete_settings
 from sortnet.rankers.fit_ranker import check_same_features
 from sortnet.rankers.from_model import checked_settings, first_comparator, with_epochs
 from sortnet.rankers.model import Model, as_model
@@ -52,8 +51,8 @@ def fit(
     Args:
         train: labelled queries; the scaling and the comparator are learned from them.
         vali: labelled queries with the same features.
-        config: settings; settings that are None are chosen first, see `choose_quality` and
-            `choose_inputs`.
+        config: settings; settings that are None get values first, see `choose_quality` and
+            `complete_settings`.
         make_for: makes a custom comparator: function (settings, number of columns of the scaling)
             -> function that makes the comparator from a seed.
         sink: store of mis-compared pairs; None: the pairs are kept in memory.
@@ -96,7 +95,7 @@ def fit(
     config = Config() if config is None else config
     if not are_checked:
         config = checked_config(train, vali, config)
-    config = _choose_settings(train, vali, config, make_for, group, progress)
+    config = complete_settings(config, train)
 
     if from_model is None:
         scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
@@ -156,25 +155,6 @@ def _save_if_better(
     """
     if record.best:
         save(best_model(state))
-
-
-def _choose_settings(
-    train: Queries,
-    vali: Queries,
-    config: Config,
-    make_for: MakeFor | None,
-    group: Group,
-    progress: Progress,
-) -> Config:
-    """Choose the settings that are None; see `fit` for the arguments.
-
-    Only the first process of the group runs trials, and it sends the settings to the others.
-    """
-    if group.rank == 0:
-        config, _ = choose(train, vali, config, make_for=make_for, progress=progress)
-    if group.size > 1:
-        config = Config.from_json(broadcast(group, config.to_json()))
-    return config
 
 
 def _return_freed_memory(record: Iteration, state: State) -> None:

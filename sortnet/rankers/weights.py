@@ -95,24 +95,24 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     path = Path(path)
     raw = read_bytes(path) if raw is None else raw
     tensors = parse_tensors(raw, path)
-    saved_values = _saved_values(raw, path)
+    saved = saved_values(raw, path)
     refuse_few(tensors, least, path)
     asked = np.empty(0, np.int64)
     if "asked" in tensors:
         n_asked = tensors["asked"].size  # any number of pairs is allowed
         asked = take(tensors, "asked", np.int64, [n_asked], path)
     current = take_comparator(make, "current", tensors, path)
-    values = {name: saved_values[name] for name in _VALUE_TYPES}
+    values = {name: saved[name] for name in _VALUE_TYPES}
     best = None
-    if saved_values["has_best"]:
+    if saved["has_best"]:
         best = take_comparator(make, "best", tensors, path)
-        values["best_quality"] = saved_values["best_quality"]
-    optimiser = _take_optimiser_state(current, saved_values["steps"], tensors, path)
+        values["best_quality"] = saved["best_quality"]
+    optimiser = _take_optimiser_state(current, saved["steps"], tensors, path)
     refuse_rest(tensors, path)
     return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **values)
 
 
-def _saved_values(raw: bytes, path: Path) -> dict[str, Any]:
+def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
     """Read the values of a state that are no arrays, from the header of the safetensors file."""
     # The file begins with the length of the header in 8 bytes, and continues with the header, in
     # which `__metadata__` has the texts that were saved with the arrays.

@@ -24,7 +24,7 @@ def run_facts(run: Run) -> dict[str, Any]:
     judge.
     """
     with run.database.one_state():
-        facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
+        facts: dict[str, Any] = {"id": run.id, "status": run.status}
         for name in _FACTS:
             facts[name] = getattr(run, name)
         facts["collection"] = None if run.judge is None else run.collection

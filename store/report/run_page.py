@@ -26,7 +26,7 @@ from store.report.origins import from_which
 from store.report.run_plots import LABELLING_PLOTS, PLOTS, draw_plots
 from store.report.sources import PARTS, Sources, find_sources
 from store.runs.remembered_data import find_data
-from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
+from store.runs.unfinished import again, is_before_the_end_of_training
 
 
 def write_run_page(
@@ -72,9 +72,8 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     """Describe the conventions of the run's measures on each part whose data was found."""
     if not sources.data:  # a run without data may have no settings of a training
         return []
-    # Besides settings, `config` has the trials (`tuning`) and the model that the run began with
-    # (`from`).
-    settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
+    # Besides settings, `config` has the model that the run began with.
+    settings = {name: run.config[name] for name in run.config if name != "from"}
     config = Config.from_json(settings)
     metrics = metrics_of(config)
     return [
@@ -280,8 +279,7 @@ def refuse_without_iterations(run: Run) -> None:
         step = f"follow it: sortnet show {run.id} --follow"
     else:
         step = f"resume it: {again(run) or run.command}"
-    status = with_phase(run.status, run.phase)
-    raise SortNetError(f"run {run.id} ({status}) has no iteration yet; {step}")
+    raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
 
 
 def _settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -289,7 +287,5 @@ def _settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from _settings(value, f"{prefix}{name}.")
-        elif name == "tuning":
-            yield f"{prefix}{name}", count(len(value), "trial")
         else:
             yield f"{prefix}{name}", "not set" if value is None else str(value)

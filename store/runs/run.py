@@ -50,8 +50,8 @@ class Run:
         database: the database.
         id: twelve hexadecimal digits.
         number: the run's key in the tables.
-        command, seed, versions, data, out, created: the facts that were stored at its start.
-        config: its settings, which `settle` changes.
+        command, config, seed, versions, data, out, created: the facts that were stored at its
+            start.
     """
 
     def __init__(self, database: Database, number: int) -> None:
@@ -91,21 +91,6 @@ class Run:
         """The status in words, with the host of a run on another machine: `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
-
-    @property
-    def phase(self) -> str | None:
-        """The phase of a training: `choosing` (its settings), `training` or `done`; else None."""
-        return phase_of(self.status, self.config)
-
-    def settle(self, config: Mapping[str, Any]) -> None:
-        """Store the settings, after trials have chosen the settings that were left open."""
-        self.config = plain(config)
-        change = update(RunRow).where(RunRow.number == self.number).values(config=self.config)
-        self.database.retrying(lambda db: db.execute(change), write=True)
-
-    def refresh(self) -> None:
-        """Read the settings again, because another process that trains the run may change them."""
-        self.config = self._row().config
 
     def add(
         self,
@@ -478,28 +463,6 @@ def _check_columns(iteration: Mapping[str, object]) -> None:
     else:
         return
     raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
-
-
-def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
-    """Return the phase of a run of `sortnet train`: choosing, training or done; else None.
-
-    A run is `choosing` while its settings leave the scaling or the weight decay open.
-
-    >>> phase_of("running", {"scaling": None, "training": {"weight_decay": 0.01}})
-    'choosing'
-    >>> phase_of("killed", {"scaling": "normal", "training": {"weight_decay": 0.01}})
-    'training'
-    """
-    if "training" not in config:
-        return None
-    if status == "done":
-        return "done"
-    settings = {**config, **config["training"]}
-    # A setting is None while it is left open. Settings of some versions lack one of the names.
-    open_settings = [
-        name for name in ("scaling", "weight_decay") if name in settings and settings[name] is None
-    ]
-    return "choosing" if open_settings else "training"
 
 
 class _QueryTable:

@@ -1,4 +1,4 @@
-"""Describe a run that is not done: its phase, and the command that resumes it.
+"""Describe a run that is not done, and the command that resumes it.
 
 `store.training.train_or_resume` resumes the run.
 """
@@ -12,8 +12,6 @@ from sortnet.config import Config
 
 if TYPE_CHECKING:
     from store.runs.run import Run
-
-_NOT_SETTINGS = ("tuning", "from")  # keys of a run's stored settings that are no settings
 
 
 def resume_command(out: str) -> str:
@@ -44,16 +42,7 @@ def is_before_the_end_of_training(run: Run) -> bool:
 
     A run that divides one training among its iterations lowers the rate only towards its end.
     """
-    if run.phase != "training":
+    if "training" not in run.config or run.status == "done":
         return False
-    settings = {name: value for name, value in run.config.items() if name not in _NOT_SETTINGS}
+    settings = {name: value for name, value in run.config.items() if name != "from"}
     return Config.from_json(settings).divides_one_training
-
-
-def with_phase(status: str, phase: str | None) -> str:
-    """Return a run's status, with its phase if the run is choosing its settings.
-
-    >>> with_phase("running", "choosing"), with_phase("killed", "training")
-    ('running, choosing', 'killed')
-    """
-    return f"{status}, {phase}" if phase == "choosing" else status

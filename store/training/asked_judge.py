@@ -30,7 +30,7 @@ from store.runs.unfinished import resume_call, resume_command
 from store.service.run_answers import AskedDocuments
 from store.training.documents import asked_documents, refuse_without_content
 from store.training.job import TrainingJob
-from store.training.run_folder import DONE, JUDGED_BY, Folder
+from store.training.run_folder import JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
 LEAST = 2  # the fewest answers of a judge: the training and the validation part need one each
@@ -91,7 +91,7 @@ class AskedJudge:
             return bool(self.judges)
         return record.get("judged_by") is not None
 
-    def check_resumed(self, record: Mapping[str, Any], folder: Path) -> None:
+    def check_resumed(self, record: Mapping[str, Any], folder: Folder) -> None:
         """Check that a run can be resumed with the passed arguments.
 
         Args:
@@ -107,9 +107,9 @@ class AskedJudge:
         if judged_by is None and passed_names:
             raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
         is_function = judged_by == JUDGED_BY["function"]
-        if is_function and not self.judges and record["phase"] != DONE:
+        if is_function and not self.judges and not folder.is_finished:
             # A function is not stored, and the rest of the run must ask it.
-            raise _must_be_passed_again("a function", folder)
+            raise _must_be_passed_again("a function", folder.path)
 
     def _changed_arguments(self) -> list[str]:
         """List the arguments of judges that are changed."""

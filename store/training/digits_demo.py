@@ -139,7 +139,6 @@ def run_demo(
             record=None,
             command=command,
             recorded_url=recorded_url,
-            progress=watcher.progress,
             again=command,
         )
         watcher.demo_begun(training, fold)
@@ -156,7 +155,7 @@ def run_demo(
 
 def _demo_job(fold: Fold, seed: int, max_iter: int) -> TrainingJob:
     """Make the settings and data of the demo's training."""
-    # All pixels have one scale, so no trials are needed to choose the scaling. Spearman's
+    # All pixels have one scale, so quantiles over all documents are enough. Spearman's
     # correlation measures the whole order, while other measures depend on its top alone.
     config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
     fingerprint = f"scikit-learn's digits, seed {seed}"

@@ -12,7 +12,6 @@ from sortnet.core import Queries
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store.report.conventions import conventions_of, metrics_of
 from store.training.job import TrainingJob, read_job
@@ -104,7 +103,7 @@ def fit_kind(
         store=url,
     )
     settings = settings.changed(quality=job.config.quality)
-    watcher.starting(job, None, ALONE, is_new=True, chooses=False)
+    watcher.starting(job, None, is_new=True)
     with folder.held():
         ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
         folder.clear()

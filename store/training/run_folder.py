@@ -18,24 +18,21 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.model_folder import read_bytes
+from sortnet.rankers.weights import saved_values
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _RUN = "sortnet-run"
-Phase = Literal["choosing", "training", "done"]
 _RUN_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("run", "store", "command", "settings_sha256"), str),
     "threads": int,
     **dict.fromkeys(("asked", "config", "data"), dict),
-    "phase": Phase,
-    "trials": list,
 }
-CHOOSING, TRAINING, DONE = get_args(Phase)
 # {kind of judge: value of `judged_by` in run.json}. The values of programs and models are the names
 # of their options in version 0.4.
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
@@ -58,6 +55,13 @@ class Folder:
     def has_model(self) -> bool:
         """Whether the folder has a model, or the state of a run that will write a model."""
         return (self.path / "model.json").exists() or self.state.exists()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run in the folder has done its last iteration."""
+        if not self.state.exists():
+            return False
+        return bool(saved_values(read_bytes(self.state), self.state)["finished"])
 
     def refuse_if_taken(self) -> None:
         """Raise a SortNetError if the folder has a model, which a new run would replace."""
@@ -97,12 +101,6 @@ class Folder:
         text = json.dumps(document, indent=2) + "\n"
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
-    def finish(self) -> None:
-        """Record that the training is done."""
-        record = self.run()
-        if record is not None and record["phase"] == TRAINING:
-            self.write_run({**record, "phase": DONE})
-
     @contextmanager
     def held(self) -> Iterator[None]:
         """Create and lock the folder in a `with` block; remove a new folder that stays empty."""
@@ -136,12 +134,12 @@ def _check_record(record: Mapping[str, Any], path: Path) -> None:
         check_fields(record["from"], _ORIGIN_FIELDS, path)
     # Damaged settings are refused here, before a comparator made by them takes much memory.
     if record["settings_sha256"] != _settings_sha256(record):
-        raise ModelError(f"{path}: its settings or trials were changed after it was written")
+        raise ModelError(f"{path}: its settings were changed after it was written")
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:
-    """Hash a record's requested and chosen settings, its trials, and the model to begin with."""
-    settings = [record[name] for name in ("asked", "config", "phase", "trials")]
+    """Hash a record's settings, as requested and to train with, and the model to begin with."""
+    settings = [record[name] for name in ("asked", "config")]
     if "from" in record:
         settings.append(record["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

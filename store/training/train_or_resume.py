@@ -28,7 +28,7 @@ from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
 from store.training.run_changes import refuse_changes
-from store.training.run_folder import CHOOSING, Folder
+from store.training.run_folder import Folder
 from store.training.run_processes import check_processes, join_run, share_run
 from store.training.trained_run import TrainedRun
 from store.training.training_run import TrainingRun, begin, store_url
@@ -47,8 +47,6 @@ class RunOptions:
         cache: the folder that keeps parsed files. If None, no parsed file is kept.
         threads: number of threads. If None, a resumed run has as many as before, and a new run one
             for each core.
-        trials: whether settings that are left open are chosen by trials; if not, they get their
-            defaults.
         judge: the judges that are asked in place of grades. An argument `judge` of `train` or
             `resume` replaces these judges.
         watcher: called at each step of the training.
@@ -61,7 +59,6 @@ class RunOptions:
     columns: NamedColumns = UNNAMED
     cache: Path | None = None
     threads: int | None = None
-    trials: bool = True
     judge: AskedJudge = NOBODY
     watcher: Watcher = field(default_factory=Watcher)
     command: str | None = None
@@ -275,13 +272,13 @@ def prepare(
 
     # The origin is the model that the run begins with; None if it begins with random weights.
     origin = find_origin(options.from_model, folder, record, progress)
-    config = _requested_config(settings, record, origin, has_trials=options.trials)
+    config = _requested_config(settings, record, origin)
     paths, columns = _paths_and_columns(data, options.columns, record, folder)
     url, recorded_url = store_url(options.store, record)
 
     # These faults are found before the data are read, which may take long.
     if record is not None:
-        judge.check_resumed(record, folder.path)
+        judge.check_resumed(record, folder)
     if will_ask_judge:
         judge.check_budget(config)
 
@@ -323,8 +320,6 @@ def _requested_config(
     settings: Mapping[str, Any],
     record: Mapping[str, Any] | None,
     origin: Origin | None,
-    *,
-    has_trials: bool,
 ) -> Config:
     """Make all settings of a run from the settings that the user has given.
 
@@ -335,8 +330,6 @@ def _requested_config(
         settings: {name: value} given by the user.
         record: the record of the run to resume; None for a new run.
         origin: the model that the run begins with; None if it begins with random weights.
-        has_trials: whether trials will choose the settings that are left open (None). If not, these
-            settings get their defaults.
     """
     if record is not None:
         config = Config.from_json(record["asked"]).changed(**settings)
@@ -344,7 +337,7 @@ def _requested_config(
         config = settings_from_model(origin.model.config, **settings)
     else:
         config = Config().changed(**settings)
-    return config if has_trials else config.with_defaults
+    return config
 
 
 def _run(
@@ -406,10 +399,7 @@ def _begin(
     record = prepared.record
     watcher = options.watcher
     is_new = record is None
-    chooses_settings = record is None or record["phase"] == CHOOSING
-    watcher.starting(
-        prepared.job, prepared.origin, options.group, is_new=is_new, chooses=chooses_settings
-    )
+    watcher.starting(prepared.job, prepared.origin, is_new=is_new)
     training = begin(
         prepared.job,
         prepared.folder,
@@ -417,15 +407,12 @@ def _begin(
         record=record,
         command=command,
         recorded_url=prepared.store,
-        progress=watcher.progress,
-        show_trial=watcher.trial_ended,
-        group=options.group,
         again=options.judge.again(prepared.folder.path),
         judge=options.judge.records(),
         origin=prepared.origin,
         clear=clear,
     )
-    watcher.begun(training, chose=chooses_settings)
+    watcher.begun(training, is_new=is_new)
     return training
 
 

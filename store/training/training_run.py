@@ -30,10 +30,10 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
-from sortnet.rankers.choose_inputs import Trial, choose
+from sortnet.rankers.complete_settings import complete_settings
 from sortnet.rankers.from_model import with_epochs
 from sortnet.rankers.model_folder import read_bytes
-from sortnet.rankers.sortnet import ALONE, fit
+from sortnet.rankers.sortnet import fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.threads import n_threads
 from store import Run, Store
@@ -44,7 +44,7 @@ from store.runs.unfinished import resume_command
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-from store.training.run_folder import CHOOSING, JUDGED_BY, TRAINING, Folder
+from store.training.run_folder import JUDGED_BY, Folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class TrainingRun:
 
     Attributes:
         job: the requested settings and the data.
-        config: the settings to train with, which trials may have chosen.
+        config: the settings to train with, in which none is left open.
         folder: the folder of the run.
         run: the run in the store.
         state: the state to resume from; None for a new run.
@@ -157,7 +157,6 @@ class TrainingRun:
         ranker = better_than_posterior(model, self.job.train, self.job.vali)
         if is_first:
             self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
-            self.folder.finish()
         return ranker
 
     def _parts_to_learn_from(self) -> tuple[Queries, Queries]:
@@ -205,19 +204,16 @@ def begin(
     record: Mapping[str, Any] | None,
     command: str,
     recorded_url: str,
-    progress: Progress,
-    show_trial: Callable[[Trial], None] = lambda trial: None,
     *,
-    group: Group = ALONE,
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
     origin: Origin | None = None,
     clear: bool = True,
 ) -> TrainingRun:
-    """Start a new run, or resume a recorded run, and choose its settings.
+    """Start a new run, or resume a recorded run from its last iteration.
 
-    The record of a new run, `run.json`, is written first, then the row in the store, then the
-    settings are chosen: a run that is killed in between is resumed by its folder alone.
+    The record of a new run, `run.json`, is written first, then the row in the store: a run that is
+    killed in between is resumed by its folder alone.
 
     Args:
         job: settings and data.
@@ -226,9 +222,6 @@ def begin(
         record: the record of the run in the folder; None for a new run.
         command: the command line.
         recorded_url: the store's URL to record.
-        progress: called with a line about each step.
-        show_trial: called with each trial that chooses settings, earlier trials included.
-        group: the processes of the run; this process is the first process.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
         judge: {name: record} of the judges that a new run asks; None without a judge.
@@ -238,42 +231,27 @@ def begin(
     """
     if record is None:
         # Settings that cannot be trained raise an error here, before an earlier run is removed.
-        Budget.of(job.train, job.config)
+        config = _settings_to_train_with(job, is_from_model=origin is not None)
+        budget = Budget.of(job.train, config)
         if clear:
             folder.clear()
         if origin is not None:
             origin.model.save(folder.origin)
-        record = _new_record(job, command, recorded_url, judge, origin)
+        record = _new_record(job, config, budget, command, recorded_url, judge, origin)
         folder.write_run(record)
     run = _stored_run(job, folder, store, record, judge)
-    if record["phase"] == CHOOSING:
-        command_to_resume = again or resume_command(str(folder))
-        with _store_status(run, command_to_resume, group):
-            config = _choose_settings(job, folder, run, record, progress, show_trial)
-        return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
-    return _with_saved_state(job, folder, run, record, again, origin)
-
-
-def _with_saved_state(
-    job: TrainingJob,
-    folder: Folder,
-    run: Run,
-    record: Mapping[str, Any],
-    again: str | None,
-    origin: Origin | None,
-) -> TrainingRun:
-    """Resume a run whose settings are chosen, from the state in its folder if there is one."""
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
         state_bytes = read_bytes(folder.state)
         state = parse_state(folder, job, config, state_bytes, origin)
-    training = TrainingRun(job, config, folder, run, state, again=again, origin=origin)
-    return training
+    return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
 
 
 def _new_record(
     job: TrainingJob,
+    config: Config,
+    budget: Budget,
     command: str,
     recorded_url: str,
     judge: Mapping[str, Any] | None,
@@ -282,27 +260,26 @@ def _new_record(
     """Make the record of a new run, for `run.json`.
 
     The record has the settings twice: `asked` are the settings that the user asked for, `config`
-    are the settings to train with. They are equal until trials choose the settings that the user
-    left open.
+    are the settings to train with, in which none is left open.
 
     Args:
         job: the requested settings and the data.
+        config: the settings to train with.
+        budget: the budget of the run.
         command: the command line.
         recorded_url: the store's URL to record.
         judge: {name: record} of the judges that the run asks; None without a judge.
         origin: the model that the run begins with. If None, the run begins with random weights.
     """
-    settings = job.config.to_json()
     record: dict[str, Any] = {
         "run": new_run_id(),
         "store": recorded_url,
         "command": command,
-        "phase": CHOOSING,
-        "config": settings,
+        "config": config.to_json(),
+        "budget": {"steps": budget.steps, "iterations": budget.iterations},
         "threads": n_threads(),
-        "asked": settings,
+        "asked": job.config.to_json(),
         "data": job.data,
-        "trials": [],
     }
     if judge is not None:
         kinds = [kind_of(of_judge) for of_judge in judge.values()]
@@ -324,10 +301,8 @@ def _stored_run(
 
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
-    # A run chooses its settings only after it was stored. If it has chosen them and the store does
-    # not have the run, `Store.run` raises an error.
-    has_chosen = record["phase"] != CHOOSING
-    if has_chosen or store.has_run(record["run"]):
+    # A run with a state was stored before. If the store does not have it, `Store.run` raises.
+    if folder.state.exists() or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
         "sortnet": __version__,
@@ -337,7 +312,7 @@ def _stored_run(
     }
     return store.start_run(
         command=record["command"],
-        config=_stored_config(record, record["config"], []),
+        config=_stored_config(record),
         seed=job.config.seed,
         versions=versions,
         train=job.train,
@@ -349,72 +324,14 @@ def _stored_run(
     )
 
 
-def _choose_settings(
-    job: TrainingJob,
-    folder: Folder,
-    run: Run,
-    record: Mapping[str, Any],
-    progress: Progress,
-    show_trial: Callable[[Trial], None],
-) -> Config:
-    """Choose the settings that the user left open, by trials; record each trial when it has ended.
-
-    The chosen settings are stored first, and then written to the folder, which ends the phase. A
-    run that is killed in between chooses the settings again from the recorded trials.
+def _settings_to_train_with(job: TrainingJob, *, is_from_model: bool) -> Config:
+    """Give a value to every setting, by the data, the judge and the model that the run begins with.
 
     Args:
         job: the requested settings and the data.
-        folder: the folder of the run.
-        run: the run in the store.
-        record: the record of the run, with the trials of an interrupted choice.
-        progress: called with a line about each step.
-        show_trial: called with each trial, earlier trials included.
-    """
-    trials = [*record["trials"]]
-    for trial in trials:
-        show_trial(_without_outcomes(trial))
-
-    def record_trial(trial: Trial) -> None:
-        trials.append(trial)
-        folder.write_run({**record, "trials": trials})
-        run.settle(_stored_config(record, record["config"], trials))
-        show_trial(_without_outcomes(trial))
-
-    config, _ = choose(
-        job.train,
-        job.vali,
-        job.config,
-        progress=progress,
-        ended=record["trials"],
-        on_trial=record_trial,
-    )
-    config = _settings_to_train_with(job, config, is_from_model="from" in record)
-    run.settle(_stored_config(record, config.to_json(), trials))
-    folder.write_run(_record_of_training(record, config, Budget.of(job.train, config)))
-    return config
-
-
-def _record_of_training(
-    record: Mapping[str, Any], config: Config, budget: Budget
-) -> dict[str, Any]:
-    """Make the record of a run whose settings are chosen, from its record so far."""
-    return {
-        **record,
-        "phase": TRAINING,
-        "config": config.to_json(),
-        "budget": {"steps": budget.steps, "iterations": budget.iterations},
-        "trials": [],  # are needed no longer: the store has them
-    }
-
-
-def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:
-    """Set what depends on the judge, or on the model that the run begins with.
-
-    Args:
-        job: the requested settings and the data.
-        config: the settings that trials have chosen.
         is_from_model: whether the run begins with the weights of a model.
     """
+    config = complete_settings(job.config, job.train)
     if job.is_asked:
         # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
         assert job.config.judgements is not None
@@ -425,21 +342,12 @@ def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: 
     return config
 
 
-def _stored_config(
-    record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
-) -> dict[str, Any]:
-    """Return the settings to store, with the trials, and facts about the run's first model."""
-    stored = dict(settings)
-    if trials:
-        stored["tuning"] = [_without_outcomes(trial) for trial in trials]
+def _stored_config(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings to store, with facts about the run's first model."""
+    stored = dict(record["config"])
     if "from" in record:
         stored["from"] = record["from"]
     return stored
-
-
-def _without_outcomes(trial: Trial) -> dict[str, Any]:
-    """Return the settings and the RankQuality of a trial, without its outcomes on each query."""
-    return {name: value for name, value in trial.items() if name != "outcomes"}
 
 
 def vali_pairs_of(job: TrainingJob) -> I64:

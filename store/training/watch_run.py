@@ -17,20 +17,18 @@ class RunChange:
 
     Attributes:
         status: one of `store.runs.run.STATUSES`, or `killed`.
-        trials: new trials of settings.
         rows: new iterations, each a dict with the columns of `Run.iterations_frame`.
     """
 
     status: str
-    trials: Sequence[Mapping[str, Any]]
     rows: Sequence[Mapping[str, Any]]
 
 
 def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
-    """Read a run again and again until it ends, and yield its new trials and iterations each time.
+    """Read a run again and again until it ends, and yield its new iterations each time.
 
     Args:
-        run: the run, as `Store.run` returns it; `watch` refreshes its settings.
+        run: the run, as `Store.run` returns it.
         interval: seconds between two readings.
 
     >>> import tempfile
@@ -48,16 +46,12 @@ def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
     [('done', 1)]
     >>> folder.cleanup()
     """
-    n_trials = 0
     n_rows = 0
     while True:
         status = run.status  # is read before the rows, so that an ended run has all of its rows
-        run.refresh()
-        trials = run.config.get("tuning", [])
         rows = rows_of(run.iterations_frame())
-        yield RunChange(status, trials[n_trials:], rows[n_rows:])
+        yield RunChange(status, rows[n_rows:])
         if status != "running":
             return
-        n_trials = len(trials)
         n_rows = len(rows)
         time.sleep(interval)

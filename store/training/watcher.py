@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sortnet.core.shard import Group
 from sortnet.learning.iterations import Callback, Iteration
 from sortnet.messages import note
-from sortnet.rankers.choose_inputs import Trial
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.trained_run import TrainedRun
@@ -24,29 +22,21 @@ class Watcher:
         """Receive a message, such as a failure of the judge; by default the message is logged."""
         note(text)
 
-    def starting(
-        self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
-    ) -> None:
+    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
         """Receive the checked settings and data, before the run is stored.
 
         Args:
             job: settings and data.
             origin: the model that the run begins with. If None, it begins with random weights.
-            group: the processes of the run.
             is_new: whether the run is new, not resumed.
-            chooses: whether settings are to be chosen by trials.
         """
 
-    def trial_ended(self, trial: Trial) -> None:
-        """Receive a finished trial: the settings it tried, and the RankQuality it reached."""
-
-    def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Receive the run after its settings are chosen, before it trains.
+    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
+        """Receive the run with its settings, before it trains.
 
         Args:
             training: the run.
-            chose: whether the settings were chosen just now. If not, they were chosen before the
-                run was interrupted.
+            is_new: whether the run is new, not resumed.
         """
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
