@@ -23,8 +23,12 @@ from torch import nn
 import sortnet.estimator.ranker
 from sortnet import DirectRanker, SortNetError, SortNetRanker, load_ranker
 from sortnet.config import Config
+from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
+from sortnet.estimator.evaluation import hold_out
 from sortnet.estimator.parameters import OWN
+from sortnet.rankers.from_model import with_share_of_epochs
+from sortnet.rankers.sortnet import fit
 
 SMALL = {"hidden": (6,), "committee": 1, "max_iter": 3, "epochs": 4, "scaling": "query"}
 SMALL |= {"batch_size": 64, "weight_decay": 0.01}
@@ -225,11 +229,29 @@ def test_columns_in_another_order_are_refused():
 
 
 def test_a_share_of_the_queries_is_held_out_whole(parts):
-    small(validation_fraction=0.25).fit(X, y, qid=qid)
+    small(validation_fraction=0.25, start="fresh").fit(X, y, qid=qid)
     train, vali, _ = parts
     assert (len(train), len(vali)) == (9, 3)
     assert sorted([*train.qids, *vali.qids]) == sorted(map(str, set(qid)))
     assert sorted([*train.rows, *vali.rows]) == list(range(len(X)))
+
+
+def test_without_a_validation_part_all_queries_are_learned_from_and_the_last_iteration_is_kept():
+    states = []
+    ranker = small(max_iter=4, random_state=1)
+    ranker.fit(X, y, qid=qid, callbacks=[lambda record, state: states.append(state)])
+    last = states[-1]
+    assert (ranker.best_iteration_, ranker.n_iter_) == (4, 5)
+    for name, weights in ranker.model_.comparator.members[0].arrays().items():
+        np.testing.assert_array_equal(weights, last.comparator.members[0].arrays()[name])
+    queries = Queries.from_arrays(X, y, qid=qid)
+    whole = fit(queries, queries, ranker.model_.config, keep_last=True)
+    np.testing.assert_array_equal(whole.scores(queries), ranker.model_.scores(queries))
+    # RankQuality is that of a shorter fit without the held-out queries, and no training figure.
+    rest, vali = hold_out(queries, 0.2, 1, ranker.model_.config.rank_quality)
+    shorter = with_share_of_epochs(small(max_iter=4, random_state=1)._settings(None), rest, 1 / 3)
+    expected = fit(rest, vali, shorter.changed(quality="ndcg@10")).info["quality"]
+    assert ranker.best_score_ == expected
 
 
 def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
@@ -494,7 +516,7 @@ def test_callbacks_see_every_iteration(fitted):
         X, y, qid=qid, callbacks=[lambda record, state: seen.append(record.iteration)]
     )
     assert seen == [record.iteration for record in ranker.history_] == list(range(len(seen)))
-    assert ranker.history_[ranker.best_iteration_].quality == ranker.best_score_
+    assert ranker.best_iteration_ == seen[-1]
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,17 @@ def test_the_first_eval_set_chooses_and_the_others_are_measured():
         assert found[name]["map"][ranker.best_iteration_] == pytest.approx(measured["map"])
 
 
-def test_what_was_held_out_is_measured_as_valid_0():
+def test_the_training_queries_are_measured_by_their_name_without_a_validation_part():
     ranker = small().fit(X, y, qid=qid, eval_metric="map")
+    expected = [record.measures["train"]["map"] for record in ranker.history_]
+    assert ranker.evals_result_.keys() == {"training"}
+    assert ranker.evals_result_["training"]["map"] == expected
+    named = small().fit(X, y, qid=qid, eval_names=["all"])
+    assert named.evals_result_.keys() == {"all"}
+
+
+def test_what_was_held_out_is_measured_as_valid_0():
+    ranker = small(start="fresh").fit(X, y, qid=qid, eval_metric="map")
     assert ranker.evals_result_["valid_0"]["ndcg@10"] == [r.quality for r in ranker.history_]
     assert list(ranker.evals_result_["valid_0"]) == ["ndcg@10", "map"]
 
@@ -163,7 +172,12 @@ def test_verbose_writes_a_line_an_iteration(capsys):
     assert said.out == "" and len(lines) == ranker.n_iter_
     first = ranker.history_[0]
     pairs = f"{first.new_train} new pairs of {first.tp}"
-    assert lines[0] == f"[0] valid_0 ndcg@10 {first.quality:.4f} (best), {pairs}"
+    of_training = first.measures["train"]["ndcg@10"]
+    assert lines[0] == f"[0] training ndcg@10 {of_training:.4f}, {pairs}"
+    ranker = small(verbose=1).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    first = ranker.history_[0]
+    line = capsys.readouterr().err.splitlines()[0]
+    assert line == f"[0] valid_0 ndcg@10 {first.quality:.4f} (best), {pairs}"
     small(verbose=-1, **QUICK).fit(X, y, qid=qid)
     assert capsys.readouterr().err == ""
 

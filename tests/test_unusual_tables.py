@@ -72,8 +72,7 @@ def test_a_text_that_is_no_date_is_named_with_its_line(tmp_path: Path, text: str
 
 def test_seconds_within_a_query_decide_beside_a_far_sentinel(tmp_path: Path) -> None:
     queries = from_frame(dates_of_sessions())
-    config = Config(scaling="query+rank", max_iter=2)
-    ranker = fit_ranker(queries, queries, config)
+    ranker = fit_ranker(queries, queries, Config(max_iter=2))
     ranker.save(tmp_path / "model")
     loaded = load_ranker(tmp_path / "model")
     frame = dates_of_sessions("0001-01-01").drop(columns="label")

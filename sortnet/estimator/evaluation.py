@@ -206,7 +206,8 @@ def printing_callback(parts: Sequence[EvalPart], metric: Metric) -> Callback:
         for part in parts:
             value = record.measures[part.key][metric.name]
             values.append(f"{part.name} {metric.name} {value:.4f}")
-        best = " (best)" if record.best else ""
+        # If all queries are learned from, the last iteration is kept, not the best.
+        best = " (best)" if record.best and parts[0].key != "train" else ""
         pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
         print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)
 

@@ -36,10 +36,15 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Empty, Gain, Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.from_model import with_share_of_epochs
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
+
+# Share of the epochs of the fit that tells RankQuality before all queries are learned from. A third
+# takes a third of the time, and tells nearly the RankQuality of all epochs, rather a lower one.
+_SHARE_OF_EPOCHS = 1 / 3
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -71,10 +76,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             that makes a custom comparator, such as a DirectRanker with any torch module as feature
             part. The scaling decides the number of columns.
         ranker: the kind of ranker; a kind other than `sortnet` uses only the settings that it has.
-        validation_fraction: share of the queries that are held out to choose epoch and iteration if
-            `fit` has no `eval_set`. If RankQuality differs between the rankings of fewer than two
-            queries, no query is held out: the estimator learns from all queries and chooses by
-            them, with a warning.
+        validation_fraction: share of the queries that are held out if `fit` has no `eval_set`: a
+            shorter fit without them tells RankQuality, `best_score_`, and then all queries are
+            learned from, and the last iteration is kept. Where an epoch or settings are chosen
+            (`tune`, `init_model`, `start="fresh"`, `max_iter=1`, pairs that are chosen once), the
+            held-out queries choose, and are not learned from. If RankQuality differs between the
+            rankings of fewer than two queries, no query is held out: the estimator learns from all
+            queries and chooses by them, with a warning.
         random_state: seed of all random numbers; None: another seed in each fit.
         query: the column of X with the query of a row; None: `qid`; `none`: all rows are one query.
         grade: the column of X with the grades, which `fit` and `score` use if they have no `y`;
@@ -95,13 +103,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model_: the fitted `Ranker`, a `Model` if the ranker is SortNet.
         history_: an `Iteration` for each iteration; empty for a ranker without iterations.
         best_iteration_: the iteration of the model; None for a ranker without iterations.
-        best_score_: RankQuality of the model on the queries that chose the model. It is too good to
-            be a test result. If no queries were held out, it is a training figure.
+        best_score_: RankQuality on the queries that chose the model, which is too good to be a test
+            result. In a fit without `eval_set` it is the RankQuality of a shorter fit on queries
+            that this fit has not seen, see `validation_fraction`. If no queries were held out, it
+            is a training figure.
         quality_: the name of RankQuality, such as `ndcg@10`.
         n_iter_: the number of iterations; None for a ranker without iterations.
         evals_result_: {name of a part: {measure: list with a value for each iteration}}. The parts
-            are the parts of `eval_set` (`valid_0`, ...) or the held-out queries, and the measures
-            are RankQuality and `eval_metric`.
+            are the parts of `eval_set` (`valid_0`, ...), without `eval_set` the `training` queries
+            or the held-out queries (`valid_0`), and the measures are RankQuality and `eval_metric`.
         feature_importances_: share of each column in the margins; the sum is 1.
         features_: the rule by which columns of a DataFrame become features, with a `sentence` that
             tells what was made of them; None for an array.
@@ -288,9 +298,21 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         if eval_set is None:
             config = choose_quality(train, train, config)
-            train, vali = evaluation.hold_out(
+            rest, vali = evaluation.hold_out(
                 train, self.validation_fraction, config.seed, config.rank_quality
             )
+            chooses_nothing = (
+                isinstance(config, Config)
+                and config.divides_one_training
+                and initial is None
+                and self.tune is False
+            )
+            if chooses_nothing and rest is not vali:
+                (name,) = evaluation.names_of_parts(eval_names or ["training"], 1)
+                part = evaluation.EvalPart(name, "train", train)
+                learner._fit_all(part, rest, vali, config, eval_metric, user_callbacks)
+                return self._become(learner)
+            train = rest
             eval_queries = [vali]
         else:
             eval_queries = []
@@ -494,6 +516,41 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
         self._note_near_features(vali, model)
         # `feature_importances_` computes the shares from the sample at its first use.
+        self._sample = some_queries(vali)
+        self._shares = None
+        self._set_fitted(model, history)
+
+    def _fit_all(
+        self,
+        part: evaluation.EvalPart,
+        rest: Queries,
+        vali: Queries,
+        config: Settings,
+        eval_metric: str | Sequence[str] | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        """Fit the ranker on all queries, after a shorter fit that tells its RankQuality.
+
+        The last iteration is kept. RankQuality is that of a training with a third of the epochs on
+        the rest of the queries, measured on the held-out queries.
+
+        Args:
+            part: all queries.
+            rest: the queries of the shorter fit.
+            vali: the queries that are held out from the shorter fit.
+            config, eval_metric, callbacks: see `_fit`.
+        """
+        metrics = evaluation.measures(config, eval_metric)
+        history = list[Iteration]()
+        custom = parameters.custom(self.comparator)
+        arguments = self._arguments_of_loop([part], metrics, callbacks, None, history)
+        with limit_threads(self.n_jobs):
+            shorter = with_share_of_epochs(cast("Config", config), rest, _SHARE_OF_EPOCHS)
+            preview = fit_ranker(rest, vali, shorter, **custom)
+            model = fit_ranker(part.queries, vali, config, keep_last=True, **custom, **arguments)
+            self.evals_result_ = evaluation.results(history, model, [part], metrics)
+        model = replace(model, info={**model.info, "quality": preview.info["quality"]})
+        self._note_near_features(vali, preview)
         self._sample = some_queries(vali)
         self._shares = None
         self._set_fitted(model, history)

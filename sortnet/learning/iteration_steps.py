@@ -55,6 +55,7 @@ class IterationSteps:
         kept_train, kept_vali: the shares of the compared pairs to keep, see `kept_share`.
         start_train, start_vali: the order of documents before T and V are sorted, see
             `arrangement`.
+        keep_last: whether the last comparator is kept, not the best.
     """
 
     make: Make
@@ -65,10 +66,18 @@ class IterationSteps:
     kept_vali: float
     start_train: I64
     start_vali: I64
+    keep_last: bool = False
 
     @classmethod
     def of(
-        cls, train: Queries, vali: Queries, make: Make, config: Config, metrics: Sequence[Metric]
+        cls,
+        train: Queries,
+        vali: Queries,
+        make: Make,
+        config: Config,
+        metrics: Sequence[Metric],
+        *,
+        keep_last: bool = False,
     ) -> IterationSteps:
         """Prepare the steps of a run on training and validation queries.
 
@@ -77,6 +86,7 @@ class IterationSteps:
             make: a function that makes a comparator with random weights from a seed.
             config: the settings, with defaults in place of None.
             metrics: measures of each sort besides RankQuality.
+            keep_last: whether the last comparator is kept, not the best.
         """
         budget = Budget.of(train, config)
         n_sorts = budget.iterations + 1
@@ -90,6 +100,7 @@ class IterationSteps:
             kept_vali=kept_share(config.strategy, vali, n_sorts),
             start_train=arrangement(train),
             start_vali=arrangement(vali),
+            keep_last=keep_last,
         )
 
     @property
@@ -159,7 +170,8 @@ class IterationSteps:
             ranking: the sort of V by the state's comparator.
         """
         quality = ranking.measures[self.config.rank_quality.name]
-        return state.scored(quality, share_right(ranking.observed))
+        right = share_right(ranking.observed)
+        return state.scored(quality, right, keep_last=self.keep_last)
 
     def record(
         self,

@@ -177,17 +177,18 @@ class State:
     optimiser: OptimiserState = field(default_factory=OptimiserState)
     is_trained: bool = False
 
-    def scored(self, quality: float, share_right: float) -> State:
+    def scored(self, quality: float, share_right: float, *, keep_last: bool = False) -> State:
         """Keep the comparator as the best if it is better than the best so far.
 
         Args:
             quality: RankQuality of the comparator on the validation queries.
             share_right: the share of right comparisons of validation pairs, which decides between
                 comparators of equal RankQuality.
+            keep_last: whether the comparator is kept in any case.
         """
         # A comparison with NaN is false, so a comparator with the quality NaN is never the best.
         is_better = (quality, share_right) > (self.best_quality, self.best_right)
-        if not is_better:
+        if not is_better and not keep_last:
             return self
         return replace(
             self,

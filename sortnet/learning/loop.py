@@ -48,6 +48,7 @@ def learn_to_sort(
     progress: Progress = lambda text: None,
     state: State | None = None,
     are_checked: bool = False,
+    keep_last: bool = False,
 ) -> State:
     """Run Algorithm 3.1 on scaled queries: sort, keep the compared pairs, train on them, repeat.
 
@@ -73,6 +74,8 @@ def learn_to_sort(
             state of iteration 0 begins with its comparator as C_0.
         are_checked: whether the caller has made the checks that raise DataError. Answers of a judge
             are checked when they arrive.
+        keep_last: whether C* is the last comparator, not the best: for validation queries that are
+            training queries, too.
 
     Returns:
         The state after the last iteration; its `best` is C*.
@@ -88,7 +91,7 @@ def learn_to_sort(
     if state is None:
         state = State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
-    steps = IterationSteps.of(T, V, make, config, metrics)
+    steps = IterationSteps.of(T, V, make, config, metrics, keep_last=keep_last)
     if sink is None:
         sink = MemoryPairs()
     sink = own_pairs(sink, T, V)

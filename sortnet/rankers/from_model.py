@@ -104,6 +104,16 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
     return config.changed(scaling=model_settings["scaling"])
 
 
+def with_share_of_epochs(config: Config, train: Queries, share: float) -> Config:
+    """Set the number of epochs to a share of what a run from random weights would have."""
+    epochs = config.training.epochs
+    if epochs is None:
+        most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
+        steps_of_epoch = Budget.of(train, config).epoch
+        epochs = default_epochs(train.n_docs, steps_of_epoch, most)
+    return config.changed(epochs=math.ceil(epochs * share))
+
+
 def with_epochs(train: Queries, config: Config) -> Config:
     """Set the number of epochs, if it is None, to half of the default of a run from random weights.
 
@@ -111,10 +121,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
     """
     if config.training.epochs is not None:
         return config
-    most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
-    steps_of_epoch = Budget.of(train, config).epoch
-    epochs = default_epochs(train.n_docs, steps_of_epoch, most)
-    return config.changed(epochs=math.ceil(epochs / 2))
+    return with_share_of_epochs(config, train, 0.5)
 
 
 def first_comparator(trained: TrainableComparator, config: Config) -> TrainableComparator:

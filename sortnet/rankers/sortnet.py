@@ -45,6 +45,7 @@ def fit(
     group: Group = ALONE,
     from_model: Model | None = None,
     are_checked: bool = False,
+    keep_last: bool = False,
 ) -> Model:
     """Learn to sort the queries of `train`; the best epoch and iteration are chosen by `vali`.
 
@@ -71,6 +72,8 @@ def fit(
             which is kept if no later iteration is better on `vali`. The settings must fit the
             model: `settings_from_model` gives such settings.
         are_checked: whether `checked_config` has already checked these parts and settings.
+        keep_last: whether the last iteration is kept, not the best on `vali`: for validation
+            queries that are among the training queries.
 
     Raises:
         DataError: if the parts have different features, if there is nothing to learn, if
@@ -136,6 +139,7 @@ def fit(
         progress=progress,
         state=state,
         are_checked=True,
+        keep_last=keep_last,
     )
     return best_model(state)
 
