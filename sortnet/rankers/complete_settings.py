@@ -14,7 +14,7 @@ _WEIGHT_DECAY_OF_JUDGED = 0.1
 _MOST_DOCS = 100_000  # documents that are looked at
 _FEWEST_QUERIES = 5  # fewer queries may have the same statistics by chance
 _FEWEST_VALUES = 10  # a feature of fewer values may have the same extremes in all queries
-_TOLERANCE = 1e-3  # of the deviation of a feature, as numbers in files are rounded
+_TOLERANCE = 1e-3  # as numbers in files are rounded
 _MOST = 0.9  # share of the features
 
 
@@ -68,7 +68,8 @@ def are_scaled_within_queries(queries: Queries) -> bool:
     mean = np.add.reduceat(X, starts) / n_docs
     variance = np.add.reduceat((X - mean.repeat(some.sizes, axis=0)) ** 2, starts) / n_docs
     varies = greatest > least  # False if a value is missing
-    tolerance = _TOLERANCE * X.std(axis=0)
+    # Scaled features are not much larger than 1, but a far sentinel makes the deviation large.
+    tolerance = _TOLERANCE * np.minimum(X.std(axis=0), 1)
     same_range = _are_same(least, varies, tolerance) & _are_same(greatest, varies, tolerance)
     deviation = np.sqrt(variance)
     same_deviation = _are_same(mean, varies, tolerance) & _are_same(deviation, varies, tolerance)
