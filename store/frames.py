@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
 from sortnet.errors import DataError
+from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
 from store.database.schema import Base, CollectionRow, IterationRow, JudgementRow, RunRow
@@ -142,6 +143,19 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
     frame = typed(rows, ITERATION_COLUMNS)
     measures = [_measures(row) for row in rows]
     return frame.join(pd.DataFrame(measures, index=frame.index, dtype="float64"))
+
+
+def iteration_rows(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """List the rows of `iterations_frame` as JSON values by column, without pandas."""
+    measures = [_measures(row) for row in rows]
+    names = dict.fromkeys(name for of_row in measures for name in of_row)
+    return [
+        {
+            **{name: plain(getattr(row, name)) for name in ITERATION_COLUMNS},
+            **{name: plain(of_row.get(name)) for name in names},
+        }
+        for row, of_row in zip(rows, measures, strict=True)
+    ]
 
 
 def _measures(row: Any) -> dict[str, float]:

@@ -29,7 +29,7 @@ def run_facts(run: Run) -> dict[str, Any]:
             facts[name] = getattr(run, name)
         facts["collection"] = None if run.judge is None else run.collection
         facts["created"] = run.created.isoformat()
-        facts["iterations"] = rows_of(run.iterations_frame())
+        facts["iterations"] = run.iteration_rows()
     return facts
 
 

@@ -261,18 +261,19 @@ class Run:
         `conventions` of the measures, and as `pairs` the strategy that chose the pairs, a name of
         `sortnet.config.PAIRS`.
         """
-        columns = [
-            column
-            for column in IterationRow.__table__.columns
-            if column.name not in ("run", "observed")
-        ]
         frame = self.database.retrying(
-            lambda _: self._with_attributes(frames.iterations_frame(self._iterations(*columns)))
+            lambda _: self._with_attributes(
+                frames.iterations_frame(self._iterations(*_columns_of_iterations()))
+            )
         )
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
         frame.attrs["pairs"] = self._strategy
         return frame
+
+    def iteration_rows(self) -> list[dict[str, Any]]:
+        """List the rows of `iterations_frame` as dicts of JSON values."""
+        return frames.iteration_rows(self._iterations(*_columns_of_iterations()))
 
     def margins_frame(self) -> pd.DataFrame:
         """Make a frame with one row per iteration, split, outcome and bin of |margin|.
@@ -463,6 +464,12 @@ def _check_columns(iteration: Mapping[str, object]) -> None:
     else:
         return
     raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
+
+
+def _columns_of_iterations() -> list[Any]:
+    """List the columns of an iteration's row that a frame shows."""
+    columns = IterationRow.__table__.columns
+    return [column for column in columns if column.name not in ("run", "observed")]
 
 
 class _QueryTable:

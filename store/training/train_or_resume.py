@@ -15,7 +15,7 @@ from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
-from sortnet.files import refuse_folder, rows_of
+from sortnet.files import refuse_folder
 from sortnet.judges.any_judge import OneJudge, described, named_judges
 from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.messages import note
@@ -386,7 +386,7 @@ def _run_first_process(
         with asking as training:
             callbacks = watcher.callbacks(training)
             ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
-            rows = rows_of(training.run.iterations_frame())
+            rows = training.run.iteration_rows()
             trained = TrainedRun(training, ranker, rows, prepared.store)
             watcher.ended(trained)
             return trained

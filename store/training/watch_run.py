@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sortnet.files import rows_of
 from store.runs.run import Run
 
 
@@ -49,7 +48,7 @@ def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
     n_rows = 0
     while True:
         status = run.status  # is read before the rows, so that an ended run has all of its rows
-        rows = rows_of(run.iterations_frame())
+        rows = run.iteration_rows()
         yield RunChange(status, rows[n_rows:])
         if status != "running":
             return
