@@ -18,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 
@@ -29,13 +28,14 @@ from sortnet.core.large_arrays import allocate
 from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judged_by_data
 from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
+from sortnet.threads import set_threads
 from store import open_store
+from store.training.run_processes import joined
 
 SIZE, FEATURES = 120, 136
 Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
@@ -188,7 +188,7 @@ def whole_fit(rank: int, size: int, port: int, n_queries: int) -> Seconds:
 
 def be_one_of(rank: int, size: int, port: int) -> None:
     torch.set_num_threads(1)
-    numba.set_num_threads(1)
+    set_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
 

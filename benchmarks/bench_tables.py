@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from made_tables import TABLES, friedman, parts, rows, table
@@ -22,6 +21,7 @@ from sortnet.core import Queries
 from sortnet.data import Fold
 from sortnet.lab.simulated_annotators import spearman
 from sortnet.metrics import evaluate
+from sortnet.threads import set_threads
 
 DRAWS = 5
 AHEAD = {"a tree of depth 4": -0.005}  # of LightGBM's, at least; of the other tables:
@@ -36,7 +36,7 @@ Measure = Callable[[Queries, np.ndarray], float]
 def run(quick: bool) -> list[dict[str, Any]]:
     """A row for each table: means over the draws."""
     torch.set_num_threads(1)
-    numba.set_num_threads(1)
+    set_threads(1)
     with threadpool_limits(1):
         both(smaller(table("counts", 0)), ndcg, 0)  # compiled and imported before it counts
         draws = range(1 if quick else DRAWS)

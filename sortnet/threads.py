@@ -14,24 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache
 from numbers import Integral
 from pathlib import Path
-from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from sortnet.errors import DataError
 from sortnet.messages import python_values
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
-_LOADING_PROCESS = os.getpid()  # the process that loaded this module
-_ONE_AT_A_TIME = threading.Lock()
-_FEW_NUMBERS = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
 _TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
+_KERNEL_THREADS: list[int] = []  # the same for compiled functions
 
 
 class _ThisThread(threading.local):
@@ -47,6 +43,7 @@ class _ThisThread(threading.local):
 _THIS_THREAD = _ThisThread()
 _LIMITS_LOCK = threading.Lock()
 _LIBRARIES: dict[str, _Library] = {}  # {path of a library of products: the library}
+_KERNEL_LIMITS: dict[object, int] = {}  # {context of `limit_threads`: its number}
 _OUTSIDE: dict[object, int] = {}  # {context that limits torch: its number outside all limits}
 
 
@@ -89,12 +86,22 @@ def set_threads(threads: int | None) -> None:
     """
     if threads is None:
         return
-    import numba
-
-    numba_limit: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(threads, cores())
     _set_torch_threads(threads)
-    numba.set_num_threads(min(threads, numba_limit))
+    _KERNEL_THREADS[:] = [threads]
+
+
+def kernel_threads() -> int:
+    """Return the number of threads in which compiled functions may run.
+
+    It is the limit of the innermost `limit_threads`, the number of `set_threads`, or the variable
+    NUMBA_NUM_THREADS of the environment, by default the number of cores.
+    """
+    for numbers in ([*_KERNEL_LIMITS.values()], _KERNEL_THREADS):
+        if numbers:
+            return numbers[-1]
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else cores()
 
 
 def n_threads() -> int:
@@ -144,25 +151,29 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
         raise DataError(
             f"n_jobs must be None, a number of threads or -1, got {python_values(n_jobs)!r}"
         )
-    import numba
-
     threads = int(n_jobs)
     if threads < 0:
         threads = max(1, cores() + 1 + threads)
     threads = min(threads, cores())
-    numba_limit: int = numba.config.NUMBA_NUM_THREADS
-    numba_threads_before = numba.get_num_threads()
     found = ThreadpoolController()
+    context = object()
+    set_before = [*_TORCH_THREADS]
+    n_before = n_threads()
+    has_torch = "torch" in sys.modules
     with (
-        _torch_limited(threads, set_aside=threads),
+        _torch_limited(threads, set_aside=threads) if has_torch else nullcontext(),
         found.limit(limits=threads, user_api="openmp"),  # OpenMP has a number for each thread
         _limited(_libraries_of(found), threads),
     ):
         try:
-            numba.set_num_threads(min(threads, numba_limit))
+            _KERNEL_LIMITS[context] = threads
+            _TORCH_THREADS[:] = [threads]  # if torch is loaded in this context
             yield
         finally:
-            numba.set_num_threads(numba_threads_before)
+            del _KERNEL_LIMITS[context]
+            if not has_torch and "torch" in sys.modules:
+                _set_torch_threads(n_before)
+            _TORCH_THREADS[:] = set_before
 
 
 @contextmanager
@@ -326,10 +337,8 @@ def threads_set_aside() -> Iterator[None]:
 
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
-    """Call the function `work` with each item, in as many threads as numba's kernels use."""
-    import numba
-
-    threads = min(len(items), numba.get_num_threads())
+    """Call the function `work` with each item, in as many threads as `kernel_threads` says."""
+    threads = min(len(items), kernel_threads())
     if threads < 2:
         for item in items:
             work(item)
@@ -338,62 +347,6 @@ def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
         # The results are awaited, because an exception of `work` is raised with its result.
         for _ in pool.map(work, items):
             pass
-
-
-def in_threads(function: _F) -> _F:
-    """Compile a kernel, a function whose loop over `prange` is divided among numba's threads.
-
-    With small arrays the kernel runs in one thread, with the same results, because waiting for
-    other threads takes longer, on a busy machine a hundred times as long. In a process that was
-    forked after this module was loaded, the kernel also runs in one thread: a forked process has no
-    threads of its parent, and numba would abort it.
-    """
-    from sortnet.compiled import compiled
-
-    run_in_several = compiled(parallel=True)(function)
-    run_in_one = compiled()(_renamed(cast(FunctionType, function)))
-
-    @wraps(function)
-    def run(*arguments: Any) -> Any:
-        """Run the kernel in several threads, or in one thread if the arrays are small."""
-        sizes_of_arrays = (getattr(argument, "size", 0) for argument in arguments)
-        n_numbers = sum(sizes_of_arrays)
-        is_forked = os.getpid() != _LOADING_PROCESS
-        if n_numbers < _FEW_NUMBERS or is_forked:
-            return run_in_one(*arguments)
-        torch = sys.modules.get("torch")
-        torch_threads = torch.get_num_threads() if torch else 0
-        with _lock_of_kernels():
-            result = run_in_several(*arguments)
-        # The first kernel changes the number of OpenMP's threads, which torch also uses.
-        if torch and torch.get_num_threads() != torch_threads:
-            torch.set_num_threads(torch_threads)
-        return result
-
-    return cast(_F, run)
-
-
-def _renamed(function: FunctionType) -> FunctionType:
-    """Copy a function under another name, because numba's cache finds functions by their names."""
-    name = f"{function.__name__}_alone"
-    renamed = FunctionType(function.__code__, function.__globals__, name)
-    renamed.__qualname__ = name
-    renamed.__module__ = function.__module__
-    return renamed
-
-
-def _lock_of_kernels() -> AbstractContextManager[Any]:
-    """Return a lock for running a kernel; a lock that does nothing if kernels may run together.
-
-    With numba's own threading layer, the workqueue, two kernels at once abort the process.
-    """
-    import numba
-
-    try:
-        may_run_together = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
-    except ValueError:  # no kernel has started the threads yet
-        may_run_together = False
-    return nullcontext() if may_run_together else _ONE_AT_A_TIME
 
 
 def _use_one_thread() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import get_args, get_type_hints
 
-import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,7 +22,7 @@ from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import DEFAULT_PARAMETERS, OWN
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
-from sortnet.threads import limit_threads
+from sortnet.threads import kernel_threads, limit_threads
 
 QUICK = {"max_iter": 2, "epochs": 2}
 
@@ -217,13 +216,13 @@ def test_a_parameter_of_another_library_is_named_as_it_is_here(name, here):
 
 
 def test_threads_are_as_asked_and_then_as_before(fitted_threads):
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = torch.get_num_threads(), kernel_threads()
     with limit_threads(2):
         assert torch.get_num_threads() == 2
         with limit_threads(1):
-            assert (torch.get_num_threads(), numba.get_num_threads()) == (1, 1)
+            assert (torch.get_num_threads(), kernel_threads()) == (1, 1)
         assert torch.get_num_threads() == 2
-    assert (torch.get_num_threads(), numba.get_num_threads()) == before
+    assert (torch.get_num_threads(), kernel_threads()) == before
     assert fitted_threads == [2]
 
 

@@ -5,17 +5,15 @@ In processes of their own: what goes wrong here ends the process.
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 import torch
 
-from sortnet.threads import cores, set_threads, side_by_side
+from sortnet.threads import cores, kernel_threads, limit_threads, set_threads, side_by_side
 
 SCRIPT = """
 import multiprocessing, sys, threading
@@ -66,60 +64,22 @@ def test_sorts_side_by_side_are_those_of_one_thread(layer):
     assert (done.returncode, done.stdout.split()) == (0, ways), done.stderr
 
 
-def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
-    threads = importlib.import_module("sortnet.threads")
-
-    @threads.in_threads
-    def doubled(x):
-        for k in numba.prange(len(x)):
-            x[k] *= 2
-
-    used = []
-    monkeypatch.setattr(threads, "_lock_of_kernels", lambda: used.append(1))
-    many, few = torch.ones(1 << 16).numpy(), torch.arange(3).numpy()
-    doubled(few)
-    assert few.tolist() == [0, 2, 4] and not used  # too little work for several
-    monkeypatch.setattr(threads, "_LOADING_PROCESS", os.getpid() + 1)
-    doubled(many)
-    assert (many == 2).all() and not used
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_part_is_worked_on_and_an_error_is_raised(threads):
-    before, results = numba.get_num_threads(), set()
+    results = set()
 
     def work(part):
         if part == 7:
             raise ValueError("seven")
         results.add(part)
 
-    try:
-        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    with limit_threads(threads):
         side_by_side(work, range(7))
         assert results == set(range(7))
         with pytest.raises(ValueError, match="seven"):
             side_by_side(work, [7])
         with pytest.raises(ValueError, match="seven"):
             side_by_side(work, range(6, 9))
-    finally:
-        numba.set_num_threads(before)
-
-
-def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
-    threads = importlib.import_module("sortnet.threads")
-    monkeypatch.setattr(numba, "njit", lambda **how: lambda function: function)
-
-    @threads.in_threads
-    def as_numbas_first_kernel_does(numbers):
-        torch.set_num_threads(7)
-
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3)
-        as_numbas_first_kernel_does(torch.ones(1 << 16).numpy())
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 FIRST_SORT = """
@@ -166,10 +126,9 @@ def test_the_first_sort_of_a_later_process_compiles_nothing():
 
 
 def test_there_are_no_more_threads_than_cores():
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = torch.get_num_threads()
     try:
         set_threads(100_000)
-        assert torch.get_num_threads() == cores() >= numba.get_num_threads()
+        assert torch.get_num_threads() == cores() == kernel_threads()
     finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
+        set_threads(before)

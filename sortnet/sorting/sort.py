@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from sortnet.comparators.forms import DualUnits, Form, OnDevice, Score
+from sortnet.compiled import compiled
 from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
-from sortnet.core.large_arrays import runs_of_queries
+from sortnet.core.large_arrays import joined_ranges, runs_of_queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
-from sortnet.threads import in_threads
+from sortnet.threads import side_by_side
 
 # The largest numbers of documents that are sorted together, which bound memory. The prepared
 # documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
@@ -24,6 +25,7 @@ _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
 _VALUES = 1 << 26  # largest number of feature values in a chunk
 _READ_AT_ONCE = 1 << 23  # largest number of feature values in a chunk for compiled code
+_OF_A_THREAD = 1 << 12  # documents that a thread sorts together; fewer are faster in one thread
 _LEAST_SPREAD = 1e-6  # added to the spread of votes, so that no certainty is infinite
 _LINEAR = 1024.0  # `project` takes the logarithm of larger values
 _MISSING = 2048.0  # the value that `project` uses for a missing value
@@ -139,9 +141,9 @@ def _sorted_run(
         order = _arrange_run(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    compiled = None if form is None else _prepare_compiled(form, X)
-    if compiled is not None:
-        values, weights = compiled
+    numbers = None if form is None else _prepare_compiled(form, X)
+    if numbers is not None:
+        values, weights = numbers
         # `order` is sorted in place.
         i, j, margin = _sort_compiled(values, weights, order, offsets, shift=docs.start)
         if isinstance(form, Score):  # the compiled code returns differences of scores
@@ -211,9 +213,15 @@ def _arrange_run(X: F32, offsets: I64) -> I64:
     """
     direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
     key = np.empty(len(X))
-    order = np.empty(len(X), np.int64)
-    project(X, direction, key)
-    arrange(key, offsets, order)
+
+    def fill(rows: slice) -> None:
+        """Compute the keys of some documents."""
+        project(X[rows], direction, key[rows])
+
+    starts = range(0, len(X), _OF_A_THREAD)
+    side_by_side(fill, [slice(start, start + _OF_A_THREAD) for start in starts])
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order: I64 = np.lexsort((key, query))  # equal keys stay in the order of the rows
     return order
 
 
@@ -313,17 +321,24 @@ def _sort_compiled(
     n_docs = np.diff(offsets)
     most_comparisons = n_docs * np.ceil(np.log2(np.maximum(n_docs, 1))).astype(np.int64)
     first_rows = np.concatenate(([0], np.cumsum(most_comparisons)))
-    i, j, margin = _empty_columns(int(first_rows[-1]))
-    n_comparisons = merge_sort(values, weights, order, offsets, first_rows, i, j, margin)
-    packed_offsets = np.concatenate(([0], np.cumsum(n_comparisons)))
-    packed = _empty_columns(int(packed_offsets[-1]))
-    pack(first_rows, packed_offsets, shift, i, j, margin, *packed)
-    return packed
+    n_rows = int(first_rows[-1])
+    i, j = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    margin = np.empty(n_rows, np.float32)
+    n_comparisons = np.empty_like(n_docs)
 
+    def sort_run(run: tuple[int, int]) -> None:
+        """Sort the documents of some of the queries."""
+        first, last = run
+        bounds = slice(first, last + 1)
+        n_comparisons[first:last] = merge_sort(
+            values, weights, order, offsets[bounds], first_rows[bounds], i, j, margin
+        )
 
-def _empty_columns(m: int) -> tuple[I32, I32, F32]:
-    """Allocate the columns i, j and margin of m comparisons."""
-    return np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.float32)
+    side_by_side(sort_run, list(runs_of_queries(offsets, _OF_A_THREAD)))
+    # A query has mostly fewer comparisons than rows.
+    rows = joined_ranges(first_rows[:-1], n_comparisons)
+    shift_of_type = np.int32(shift)
+    return i[rows] + shift_of_type, j[rows] + shift_of_type, margin[rows]
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
@@ -419,7 +434,7 @@ def _merge_runs(
     return row
 
 
-@in_threads
+@compiled()
 def merge_sort(
     values: F64,
     weights: F64,
@@ -447,7 +462,7 @@ def merge_sort(
     """
     n_queries = offsets.shape[0] - 1
     n_comparisons = np.zeros(n_queries, np.int64)
-    for query in prange(n_queries):
+    for query in range(n_queries):
         begin, end = offsets[query], offsets[query + 1]
         source = order[begin:end].copy()
         target = np.empty_like(source)
@@ -469,7 +484,7 @@ def merge_sort(
     return n_comparisons
 
 
-@in_threads
+@compiled()
 def project(X: F32, direction: F64, out: F64) -> None:
     """Compute the product of every row with a direction, so that equal rows get equal products.
 
@@ -482,7 +497,7 @@ def project(X: F32, direction: F64, out: F64) -> None:
         direction: (d,) factors of the columns.
         out: (n,) array that is filled with the products.
     """
-    for row in prange(X.shape[0]):
+    for row in range(X.shape[0]):
         total = 0.0
         for column in range(X.shape[1]):
             x = float(X[row, column])
@@ -492,47 +507,3 @@ def project(X: F32, direction: F64, out: F64) -> None:
                 x = math.copysign(_LINEAR + math.log(abs(x) / _LINEAR), x)
             total += x * direction[column]
         out[row] = total
-
-
-@in_threads
-def arrange(key: F64, offsets: I64, order: I64) -> None:
-    """Order the documents of every query by their keys; equal keys stay in the order of the rows.
-
-    Args:
-        key: (n,) a key for each document.
-        offsets: (n_queries + 1,) the first document of each query, and n.
-        order: (n,) array that is filled with document numbers, query by query.
-    """
-    for query in prange(offsets.shape[0] - 1):
-        begin, end = offsets[query], offsets[query + 1]
-        order[begin:end] = begin + np.argsort(key[begin:end], kind="mergesort")
-
-
-@in_threads
-def pack(
-    first_rows: I64,
-    packed_offsets: I64,
-    shift: int,
-    i: I32,
-    j: I32,
-    margin: F32,
-    packed_i: I32,
-    packed_j: I32,
-    packed_margin: F32,
-) -> None:
-    """Copy the comparisons of all queries to columns without gaps between the queries.
-
-    Args:
-        first_rows: (n_queries + 1,) the first row of each query in the given columns.
-        packed_offsets: (n_queries + 1,) the first row of each query in the packed columns.
-        shift: the number to add to all document numbers.
-        i, j, margin: the given columns.
-        packed_i, packed_j, packed_margin: the packed columns, which are filled.
-    """
-    for query in prange(packed_offsets.shape[0] - 1):
-        row = first_rows[query]
-        out = packed_offsets[query]
-        for k in range(packed_offsets[query + 1] - out):
-            packed_i[out + k] = i[row + k] + shift
-            packed_j[out + k] = j[row + k] + shift
-            packed_margin[out + k] = margin[row + k]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sortnet import __version__
 from sortnet.core import Progress
 from sortnet.errors import SortNetError
-from sortnet.threads import cores
+from sortnet.threads import cores, kernel_threads
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -109,10 +109,8 @@ def _auto_device() -> str:
 def _n_threads() -> dict[str, int]:
     """Count the cores of the machine, and the threads that each library uses."""
     import torch
-    from numba import config
 
-    n_numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    return {"cores": cores(), "torch": torch.get_num_threads(), "numba": n_numba}
+    return {"cores": cores(), "torch": torch.get_num_threads(), "numba": kernel_threads()}
 
 
 def _extras() -> list[dict[str, Any]]:
