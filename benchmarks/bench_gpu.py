@@ -54,7 +54,7 @@ def compared(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     rows = [sorting(name, made(*shape), device) for shape in shapes for name in NETS]
     queries = graded(20 if quick else 2000)
     part = SortedPart(queries, CmpNN(FEATURES), None, np.random.default_rng(0))
-    pairs = answered_pairs(queries, select_pairs("even", part)[0])
+    pairs = answered_pairs(queries, select_pairs("random", part)[0])
     return rows + [
         training(name, queries, pairs, device, precision)
         for name in TRAINED

@@ -30,6 +30,7 @@ from sortnet.lab.cells import work_out
 from sortnet.lab.pair_efficiency import (
     FIRST,
     REACHED,
+    REFERENCE,
     STRATEGIES,
     budgets_of,
     cell_of,
@@ -124,7 +125,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
 
 
 def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list[Point]]:
-    """{strategy: a point for each budget} on one draw with one seed; `all` has one point."""
+    """{strategy: a point for each budget} on one draw with one seed; `grades` has one point."""
     torch.set_num_threads(1)
     split = Drawn(study, draw, quick)
     kept = KEPT / f"{study.name}-{draw}-{seed}.json".replace(" ", "-")
@@ -132,7 +133,7 @@ def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list
         found: dict[str, list[Point]] = json.loads(kept.read_text())
         return found
     budgets = [FIRST] if quick else budgets_of(split.load().train, STEP)
-    points = {"all": [point(split, seed, "all", None)]}
+    points = {REFERENCE: [point(split, seed, "compared", None)]}
     for strategy in STRATEGIES:
         points[strategy] = [point(split, seed, strategy, budget) for budget in budgets]
     if not quick:
@@ -161,14 +162,14 @@ def rows_of(study: Study, curves: list[dict[str, list[Point]]]) -> Iterator[dict
     # Seeds of one draw share its data: the unit of an error or an interval is the draw.
     found = {
         name: np.array([each[name] for each in curves]).reshape(draws, seeds, -1, 3).mean(1)
-        for name in ("all", *STRATEGIES)
+        for name in (REFERENCE, *STRATEGIES)
     }  # (draws, budgets, 3)
     runs = f"{draws} draws" + (f" x {seeds} seeds" if seeds > 1 else "")
-    reference = found["all"][:, 0, 2]
+    reference = found[REFERENCE][:, 0, 2]
     yield {
-        "what": f"pairs, {study.name}: {study.measure} of all pairs", "ours": reference.mean(),
+        "what": f"pairs, {study.name}: {study.measure} of all grades", "ours": reference.mean(),
         "note": f"± {error(reference):.4f} SE, {runs}",
-        "curve": curve_of(study, "all", found["all"]),
+        "curve": curve_of(study, REFERENCE, found[REFERENCE]),
     }  # fmt: skip
     for strategy in STRATEGIES:
         yield row_of(study, strategy, found[strategy], reference, runs)

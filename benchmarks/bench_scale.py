@@ -110,7 +110,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     part = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
     taken = phase(
         "choose pairs",
-        lambda: answered_pairs(scaled, select_pairs("even", part)[0]),
+        lambda: answered_pairs(scaled, select_pairs("random", part)[0]),
     )
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sortnet.lab.pair_efficiency import REACHED, STRATEGIES
+from sortnet.lab.pair_efficiency import REACHED, REFERENCE, STRATEGIES
 from store.plots.drawing import FAINT, INK, new_figure
 
 FOLDER = Path(__file__).resolve().parent
@@ -46,7 +46,7 @@ def draw(curves: list[dict[str, Any]]) -> Any:
     figure, panels = new_figure(4.4 * max(beside, 1.5), 3.1 * down + 0.6, down, beside, title)
     for axes, name in zip(panels, names, strict=False):
         own = {curve["strategy"]: curve for curve in curves if curve["set"] == name}
-        best = own.pop("all")["points"][0]["quality"]
+        best = own.pop(REFERENCE)["points"][0]["quality"]
         for strategy, curve in own.items():
             colour, marker, line = LOOKS[strategy]
             columns = [[p[c] for p in curve["points"]] for c in ("answers", "quality", "error")]

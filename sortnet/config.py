@@ -49,7 +49,8 @@ from sortnet.setting import settings_of as settings_of
 S = TypeVar("S", bound="Settings")
 
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # scalings that depend on the whole query
-PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all", "top")
+PAIRS = ("compared", "wrong", "top", "uncertain", "random")
+_PAIRS_OF_0_4 = ("even", "all", "neighbours")  # strategies that are gone
 LEARNING = ("wrong", "compared", "uncertain", "top")  # choose pairs by the trained comparator
 STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # the largest seed that torch takes
@@ -319,7 +320,7 @@ class Config(Settings):
     takes_judged: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = (
-        {"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]},
+        {"comparator": ["cmpnn", "directranker"], "pairs": ["wrong", "compared"]},
     )
     # fmt: off
     comparator: str | None = setting(
@@ -350,11 +351,10 @@ class Config(Settings):
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
     pairs: str | None = setting(
         None,
-        "Pairs to learn from: pairs that the comparator got wrong, all that the sort compared, "
-        "pairs that the comparator is uncertain about, random pairs, neighbours in grade, equally "
-        "many pairs of each query (even), all pairs, or uncertain pairs near the top. Default: "
-        "compared; with limited judgements top, or uncertain if RankQuality is accuracy; even for "
-        "nets.",
+        "Pairs to learn from: all that the sort compared, those that the comparator got wrong, "
+        "uncertain pairs near the top, pairs that the comparator is uncertain about, or random "
+        "pairs. Default: compared; with limited judgements top, or uncertain if RankQuality is "
+        "accuracy.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
         None, "Largest number of answers of the judge in all; if the judge is asked about the "
@@ -386,6 +386,13 @@ class Config(Settings):
             for name, value in _TRAINING_OF_TREES.items():
                 if getattr(self.training, name) != value:
                     raise ComparatorError(f"comparator trees has {name} {value}: leave it out")
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read the settings that `to_json` wrote; a strategy that only 0.4 had becomes None."""
+        if values.get("pairs") in _PAIRS_OF_0_4:
+            values = {**values, "pairs": None}
+        return super().from_json(values)
 
     @property
     def strategy(self) -> str:
@@ -456,14 +463,11 @@ class Config(Settings):
 
     def _situations(self, comparator: str) -> Iterator[str]:
         """Yield the keys of `DEFAULTS` that apply to these settings with a comparator."""
-        if comparator != "trees":
-            yield "nets"
-            return
-        yield "trees"
+        yield "trees" if comparator == "trees" else "nets"
         if self.judgements is not None:
-            yield "trees of few answers"
+            yield "few answers"
             if self.quality is not None and self.rank_quality.row.of_pairs:
-                yield "trees of few answers, by accuracy"
+                yield "few answers, by accuracy"
 
 
 # Values of the settings that neither the user nor a trial chooses, for each situation of a run. If
@@ -471,16 +475,16 @@ class Config(Settings):
 DEFAULTS: dict[str, dict[str, Any]] = {
     "nets": {
         "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
-        "weight_decay": 0.03, "pairs": "even", "pair_weight": "none",
+        "weight_decay": 0.03, "pairs": "compared", "pair_weight": "none",
     },
     "trees": {
         "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
         "pair_weight": "quality",
     },
     # A judge gives no grades. Without grades, a pair's change of RankQuality cannot be computed.
-    "trees of few answers": {"pairs": "top", "pair_weight": "none"},
+    "few answers": {"pairs": "top", "pair_weight": "none"},
     # The accuracy of judged pairs counts the top of a ranking as much as the rest.
-    "trees of few answers, by accuracy": {"pairs": "uncertain"},
+    "few answers, by accuracy": {"pairs": "uncertain"},
 }  # fmt: skip
 _MISSING_SETTINGS = {  # settings that a comparator does not have
     "trees": ("hidden", "units", "tau", "dropout"),

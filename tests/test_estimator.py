@@ -43,7 +43,7 @@ def settled(ranker: SortNetRanker) -> dict[str, object]:
     given = ranker.get_params()
     fixed = {
         "comparator": "cmpnn", "units": "tanh", "dropout": 0.0, "weight_decay": 0.03,
-        "pairs": "even", "pair_weight": "none",
+        "pairs": "compared", "pair_weight": "none",
     }  # fmt: skip
     if given["comparator"] == "directranker":
         fixed["tau"] = "tanh"

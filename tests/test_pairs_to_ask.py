@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, LoopTraining
 from sortnet.core import ComparedPairs, Queries
-from sortnet.core.pairs import moved, packed, unpacked
+from sortnet.core.pairs import moved, packed, unordered, unpacked
 from sortnet.core.shard import Alone, sharded
-from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pairs_to_ask import (
     STRATEGIES,
@@ -86,8 +85,6 @@ def test_every_choice_of_pairs_is_a_strategy_and_the_other_way_round():
 def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget(
     strategy, queries, wanted, n_asked
 ):
-    if strategy == "neighbours" and len(np.unique(queries.grades)) < 2:
-        return
     before = first_keys(queries, n_asked)
     key, asked = select_pairs(strategy, shown(queries, wanted, before))
     pairs = as_set(key)
@@ -99,36 +96,11 @@ def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget
 
 
 @given(parts)
-def test_neighbours_are_the_pairs_of_adjacent_grades_of_their_query(queries):
-    expected = set()
-    for i, j in all_pairs(queries):
-        low, high = sorted((queries.grades[i], queries.grades[j]))
-        query = queries.query_of_docs()[i]
-        own = queries.grades[queries.offsets[query] : queries.offsets[query + 1]]
-        if low < high and not any(low < grade < high for grade in own):
-            expected.add((i, j))
-    assert as_set(STRATEGIES["neighbours"](shown(queries))) == expected
-
-
-@given(parts)
-def test_all_are_all_and_compared_what_the_sort_compared(queries):
+def test_compared_are_what_the_sort_compared(queries):
     seen = shown(queries)
-    key = STRATEGIES["all"](seen)
-    assert as_set(key) == all_pairs(queries)
-    assert len(key) == len(all_pairs(queries))
     compared = zip(seen.compared.i.tolist(), seen.compared.j.tolist(), strict=True)
     expected = {(min(pair), max(pair)) for pair in compared}
     assert as_set(STRATEGIES["compared"](seen)) == expected
-
-
-def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():
-    queries = made([5, 100, 200, 400], 3, 1)
-    i, j = unpacked(STRATEGIES["even"](shown(queries, 4000)))
-    found = np.bincount(queries.query_of_docs()[i])
-    assert found[0] == 10  # all pairs of 5 documents
-    # 1,000 each: three times the standard deviation of a draw is 80
-    assert np.all(np.abs(found[1:] - 1000) < 120)
-    assert np.array_equal(queries.query_of_docs()[i], queries.query_of_docs()[j])
 
 
 def test_random_takes_pairs_by_their_number():
@@ -149,7 +121,7 @@ def test_uncertain_takes_new_pairs_of_smaller_margins_than_random_ones():
     def margins(key):
         return np.abs(NET.prefer(NET.prepare(queries.features), *unpacked(key)))
 
-    every = margins(STRATEGIES["all"](seen))
+    every = margins(np.array([unordered(i, j) for i, j in all_pairs(queries)]))
     assert np.median(margins(key)) < np.quantile(every, 0.1)
 
 
@@ -234,12 +206,10 @@ def test_at_the_end_of_a_run_top_asks_nearer_to_the_top_than_at_its_beginning():
     assert mean_place(1.0) < mean_place(0.5) < mean_place(0.0)
 
 
-@pytest.mark.parametrize("strategy", [name for name in PAIRS if name != "neighbours"])
+@pytest.mark.parametrize("strategy", PAIRS)
 @settings(max_examples=20)
 @given(parts, budgets, st.integers(0, 60))
-def test_no_strategy_but_neighbours_looks_at_grades_before_it_asks(
-    strategy, queries, wanted, n_asked
-):
+def test_no_strategy_looks_at_grades_before_it_asks(strategy, queries, wanted, n_asked):
     before = first_keys(queries, n_asked)
     other_grades = replace(queries, grades=queries.grades.max() - queries.grades)
     keys = [select_pairs(strategy, shown(q, wanted, before))[0] for q in (queries, other_grades)]
@@ -296,10 +266,10 @@ def test_where_answers_are_limited_the_default_is_top_and_grades_weigh_nothing()
     assert (limited.pairs, limited.training.pair_weight) == ("top", "none")
     unlimited = Config().with_defaults
     assert (unlimited.pairs, unlimited.training.pair_weight) == ("compared", "quality")
-    given = Config(judgements=40, pairs="even").changed(pair_weight="quality").with_defaults
-    assert (given.pairs, given.training.pair_weight) == ("even", "quality")
+    given = Config(judgements=40, pairs="random").changed(pair_weight="quality").with_defaults
+    assert (given.pairs, given.training.pair_weight) == ("random", "quality")
     net = Config(judgements=40, comparator="cmpnn").with_defaults
-    assert (net.pairs, net.training.pair_weight) == ("even", "none")
+    assert (net.pairs, net.training.pair_weight) == ("top", "none")
 
 
 def test_where_accuracy_of_judged_pairs_chooses_the_default_is_uncertain_wherever_pairs_stand():
@@ -309,7 +279,7 @@ def test_where_accuracy_of_judged_pairs_chooses_the_default_is_uncertain_whereve
     assert Config(judgements=40, quality="ndcg@10").strategy == "top"
     assert Config(quality="accuracy").strategy == "compared"
     assert Config(judgements=40, quality="accuracy", pairs="top").strategy == "top"
-    assert Config(judgements=40, quality="accuracy", comparator="cmpnn").strategy == "even"
+    assert Config(judgements=40, quality="accuracy", comparator="cmpnn").strategy == "uncertain"
 
 
 def test_a_run_whose_judge_is_asked_about_both_parts_asks_uncertain_pairs_unless_told_otherwise():
@@ -334,17 +304,10 @@ def test_a_budget_is_spent_over_three_fifths_of_the_trainings_where_what_was_lea
     assert 11 <= asked[0] <= 13 and asked[1:] == [26, 40, 40, 40, 40]
 
 
-@pytest.mark.parametrize("pairs", ["random", "neighbours", "even", "all"])
-def test_a_strategy_that_does_not_look_at_what_was_learned_spends_its_budget_at_once(pairs):
-    asked = answers_within_40(pairs)
+def test_a_strategy_that_does_not_look_at_what_was_learned_spends_its_budget_at_once():
+    asked = answers_within_40("random")
     # Of pairs drawn at random some are the same: the next iteration asks what is left.
     assert 30 <= asked[0] <= asked[1] <= 40 and set(asked[2:]) <= {40}
-
-
-def test_neighbours_need_two_grades():
-    queries = Queries.from_arrays(np.zeros((3, 2), np.float32), [1, 1, 1], group=[3])
-    with pytest.raises(DataError, match="no grades"):
-        select_pairs("neighbours", shown(queries))
 
 
 def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
@@ -353,7 +316,7 @@ def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
     many = Queries.from_arrays(np.zeros((1 << 20, 1)), group=[1 << 10] * (1 << 10))
     share = kept_share("compared", many, 11)  # of 3 sorts of 10 comparisons a document
     assert share == pytest.approx((1 << 21) / (3 * 10 * (1 << 20)))
-    assert kept_share("wrong", many, 11) == kept_share("even", many, 11) == 1
+    assert kept_share("wrong", many, 11) == kept_share("random", many, 11) == 1
     rng = np.random.default_rng(0)
     i, j = rng.choice(1 << 20, (2, 100_000)).astype(np.int32)
     i, j = i[i != j], j[i != j]

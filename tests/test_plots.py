@@ -140,8 +140,8 @@ def test_pair_growth_draws_sizes_and_new_pairs_and_marks_the_kept(iterations):
     assert figure.get_suptitle() == "Pairs kept"
     iterations.attrs["pairs"] = "wrong"
     assert plots.pair_growth(iterations).get_suptitle() == "Pairs the comparator got wrong"
-    iterations.attrs["pairs"] = "even"
-    assert plots.pair_growth(iterations).get_suptitle() == "Pairs learned from (even)"
+    iterations.attrs["pairs"] = "random"
+    assert plots.pair_growth(iterations).get_suptitle() == "Pairs learned from (random)"
 
 
 def test_measures_draws_each_on_both_parts_under_their_conventions(iterations):

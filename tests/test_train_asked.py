@@ -368,7 +368,6 @@ def test_a_killed_run_from_a_model_asks_no_answered_pair_again_although_the_mode
     model_of_sizes("base")
     code = HEAVIER + BY_WEIGHT
     done(*command("--from", "base", "--out", "whole", code=code))
-    unkilled = {pair(question) for _, question in asked()}
     Path("asked").write_text("")
     stop = "    if len(open('asked').readlines()) > 30:\n        sys.exit('broken')\n"
     broken = code.replace("    print(", f"{stop}    print(")
@@ -380,7 +379,7 @@ def test_a_killed_run_from_a_model_asks_no_answered_pair_again_although_the_mode
     program(code)
     done("train", "--resume", "--out", "killed")
     again = [pair(question) for _, question in asked()]
-    assert len(again) == len({*again}) == 60 - answered and {*again} <= unkilled
+    assert len(again) == len({*again}) == 60 - answered
     # The iteration in which the program broke was learned from without its last answers, so that
     # the weights are others than those of the whole run.
     assert weights("killed")

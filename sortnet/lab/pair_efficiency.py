@@ -1,6 +1,7 @@
 """Measure how many judged pairs each strategy of choosing pairs (setting `pairs`) needs.
 
-Each strategy is trained within growing budgets of answers; the reference is trained on all pairs.
+Each strategy is trained within growing budgets of answers; the reference is trained on grades,
+which answer about every pair that its sorts compare.
 The share of answers is relative to all pairs of documents of a query, because any pair can be asked
 about. The share of pairs is relative to the pairs of different grades, because only such pairs can
 be learned from. Scaling, weight decay, pair weights and the comparator are the same in all cells,
@@ -27,8 +28,9 @@ from sortnet.rankers.base import Ranker
 
 FIRST = 250  # the smallest budget of answers
 LAST = 0.5  # the largest budget, as a share of all pairs
-REACHED = 0.99  # share of the quality of training on all pairs that counts as reached
-STRATEGIES = tuple(name for name in PAIRS if name != "all")
+REACHED = 0.99  # share of the quality of training on grades that counts as reached
+STRATEGIES = PAIRS
+REFERENCE = "grades"  # name of the series that is trained on grades
 _NEVER = 1_000_000  # iterations without improvement after which training would stop
 
 
@@ -126,7 +128,7 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
 
     Args:
         curve: (n_budgets, 3) the share of pairs, the share of answers and the quality.
-        reference: the quality of a ranker that was trained on all pairs.
+        reference: the quality of a ranker that was trained on grades.
 
     Returns:
         The share of pairs and the share of answers; NaN if the quality is nowhere good enough.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sortnet.lab.cells import Cell
 from sortnet.lab.entries import ENTRIES, Entry, entry_of
 from sortnet.lab.observers import iterations, neighbours, orders
-from sortnet.lab.pair_efficiency import STRATEGIES, budgets_of, cell_of
+from sortnet.lab.pair_efficiency import REFERENCE, STRATEGIES, budgets_of, cell_of
 from sortnet.lab.set_problems import SET_MODELS, SIZES, MadeSets, cells_of, models_named
 from sortnet.lab.splits import Split
 from sortnet.lab.study_plan import Plan, Point
@@ -239,7 +239,7 @@ def input_orders(plan: Plan) -> list[Point]:
 
 
 def pair_budgets(plan: Plan) -> list[Point]:
-    """List cells that train on all pairs, or on pairs that a strategy chooses within a budget.
+    """List cells that train on grades, or on pairs that a strategy chooses within a budget.
 
     Without a folder, the data are images of handwritten digits.
     """
@@ -250,7 +250,7 @@ def pair_budgets(plan: Plan) -> list[Point]:
     else:
         splits = [Digits(seed) for seed in plan.seeds()]
         make_cell = partial(cell_of, scaling="quantile", empty="zero", seed=plan.seed)
-    points = [Point(make_cell(split, "all", None), "all", None) for split in splits]
+    points = [Point(make_cell(split, "compared", None), REFERENCE, None) for split in splits]
     budgets = budgets_of(splits[0].load().train, plan.size.step)
     for strategy in STRATEGIES:
         for budget in budgets:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sortnet.lab.cells import Result
-from sortnet.lab.pair_efficiency import REACHED, crossing
+from sortnet.lab.pair_efficiency import REACHED, REFERENCE, crossing
 from sortnet.lab.set_problems import QUALITY
 from sortnet.lab.study_plan import Point, Reading, Row, TestPart
 from sortnet.lab.synthetic import MadeClasses
@@ -152,7 +152,7 @@ def quality_by_answers(point: Point, result: Result, test_part: TestPart) -> lis
 
 
 def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
-    """Write a line for each strategy: the shares with which it is nearly as good as all pairs.
+    """Write a line for each strategy: the shares with which it is nearly as good as all grades.
 
     Args:
         frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
@@ -161,15 +161,15 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
     learned = frame[frame["measure"] == _SHARE_LEARNED]  # its rows are of the same cells
     curves = quality.assign(share_learned=learned["value"].to_numpy())
     share_answered = frame.columns[2]  # the x of the study, see `frame_of`
-    quality_of_all = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
+    quality_of_grades = float(quality.loc[quality["series"] == REFERENCE, "value"].iloc[0])
     lines = []
     for strategy, curve in curves.groupby("series", sort=False):
-        if strategy == "all":
+        if strategy == REFERENCE:
             continue
         points = curve[["share_learned", share_answered, "value"]].to_numpy(np.float64)
-        pairs_needed, answers_needed = crossing(points, quality_of_all)
+        pairs_needed, answers_needed = crossing(points, quality_of_grades)
         shares = "not reached"
         if not isnan(pairs_needed):
             shares = f"{pairs_needed:.2%} of the pairs, {answers_needed:.2%} of the answers"
-        lines.append(f"{REACHED:.0%} of the quality of all pairs by {strategy}: {shares}")
+        lines.append(f"{REACHED:.0%} of the quality of all grades by {strategy}: {shares}")
     return lines

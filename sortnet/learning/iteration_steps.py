@@ -416,7 +416,7 @@ def answered_vali(
         return vali, config
     n_answers = answers_about_vali(config.judgements)
     rng = np.random.default_rng(config.seed)
-    vali, _ = sort_and_ask("even", SortedPart(vali, comparator, n_answers, rng))
+    vali, _ = sort_and_ask("random", SortedPart(vali, comparator, n_answers, rng))
     if config.judgements is None or n_answers is None:  # the answers are not limited
         return vali, config
     return vali, replace(config, judgements=config.judgements - n_answers)

@@ -36,11 +36,9 @@ _CANDIDATES = 20
 _AT_ONCE = 1 << 20  # number of pairs processed at a time, which bounds memory
 _TOP = 0.5  # weight of the rank in `top` at the end of a run, where certainty has weight 1
 _ASKING = 0.6  # share of a run's trainings during which the judge is asked
-# `even` selects at least this number of pairs from a query, or all pairs of a smaller query.
-_LEAST_OF_QUERY = 1000
 _SHARE_OF_VALI = 5  # one of 5 answers is about validation queries
 _DIFFERENT_SORTS = 3  # all sorts of a run together compare as many different pairs as 3 sorts
-_IN_ALL = MOST_PAIRS  # largest number of pairs that `even` selects, or that `compared` learns from
+_IN_ALL = MOST_PAIRS  # largest number of pairs that `compared` learns from
 
 
 @dataclass(frozen=True)
@@ -88,82 +86,11 @@ def compared(part: SortedPart) -> I64:
     return part.compared.unordered_key
 
 
-def every(part: SortedPart) -> I64:
-    """Select all n (n - 1) / 2 pairs of the n documents of each query."""
-    return unordered(*all_pairs(part.queries.offsets))
-
-
-def neighbours(part: SortedPart) -> I64:
-    """Select all pairs of adjacent grades, from which the order of all other pairs follows.
-
-    Two grades of a query are adjacent if no document of the query has a grade between them.
-    """
-    queries = part.queries
-    i, j = all_pairs(queries.offsets)
-    # Number the combinations of query and grade in ascending order: the numbers of adjacent grades
-    # of a query differ by 1.
-    query_and_grade = packed(queries.query_of_docs(), queries.grades)
-    number = np.searchsorted(np.unique(query_and_grade), query_and_grade)
-    is_adjacent = np.abs(number[i] - number[j]) == 1
-    return unordered(i[is_adjacent], j[is_adjacent])
-
-
 def random(part: SortedPart) -> I64:
     """Draw pairs uniformly from the pairs of all queries; most pairs come from long queries."""
     sizes = np.diff(offsets_of_all(part.queries))
     n_pairs = sizes * (sizes - 1) / 2
     return _draw(part, n_pairs, part.number)
-
-
-def even(part: SortedPart) -> I64:
-    """Draw equally many pairs from each query; a query with fewer pairs gives all its pairs.
-
-    If `part.wanted` is None, a query of n documents gives 1,000 pairs, or n log2 n pairs if that is
-    more, about as many as a sort compares. If that makes more than 2 million pairs in all, every
-    query gives proportionally fewer.
-    """
-    sizes = np.diff(offsets_of_all(part.queries))
-    n_pairs = sizes * (sizes - 1) // 2
-    if part.wanted is None:
-        n_of_query = _even_numbers(sizes, n_pairs)
-    else:
-        n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
-    # Queries that are too small for random draws give all their pairs, which are added at the end.
-    gives_all = n_pairs <= n_of_query
-    n_random = int(n_of_query[~gives_all].sum())
-    weight_of_query = np.where(gives_all, 0, n_of_query)
-    random_keys = _draw(part, weight_of_query, n_random)
-    first_query = 0 if part.queries.shard is None else part.queries.shard.first
-    own_gives_all = gives_all[first_query : first_query + len(part.queries)]
-    return np.append(_all_keys_of(part.queries, own_gives_all), random_keys)
-
-
-def _even_numbers(sizes: I64, n_pairs: I64) -> F64:
-    """Compute how many pairs of each query `even` selects if no number of pairs is wanted.
-
-    They are 1,000 pairs, or n log2 n pairs of n documents if that is more; or proportionally fewer,
-    if these would be more than about 2 million pairs in all.
-
-    Args:
-        sizes: (n_queries,) the number of documents of each query.
-        n_pairs: (n_queries,) the number of all pairs of each query.
-
-    Returns:
-        (n_queries,) numbers. A query with fewer pairs gives all its pairs.
-    """
-    n_of_query = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
-    total = np.minimum(n_of_query, n_pairs).sum()
-    if total > _IN_ALL:
-        n_of_query = np.ceil(n_of_query * (_IN_ALL / total))
-    return n_of_query
-
-
-def _all_keys_of(queries: Queries, is_chosen: Bool) -> I64:
-    """Return the keys of all pairs of some queries, chosen by a mask (n_queries,)."""
-    docs = np.flatnonzero(np.repeat(is_chosen, queries.sizes))
-    chosen_sizes = np.where(is_chosen, queries.sizes, 0)
-    i, j = all_pairs(np.append(0, np.cumsum(chosen_sizes)))
-    return unordered(docs[i], docs[j])
 
 
 def uncertain(part: SortedPart) -> I64:
@@ -215,9 +142,6 @@ STRATEGIES: dict[str, Strategy] = {
     "compared": compared,
     "uncertain": uncertain,
     "random": random,
-    "neighbours": neighbours,
-    "even": even,
-    "all": every,
     "top": top,
 }
 _NEED_COMPARISONS = (compared, top)  # strategies that select from the pairs that a sort compared
@@ -304,7 +228,7 @@ def n_answers_to_ask(
     100
     >>> n_answers_to_ask("uncertain", 600, n_asked=600, iteration=6, trainings=10)
     0
-    >>> n_answers_to_ask("even", 800, n_asked=0, iteration=0, trainings=1)
+    >>> n_answers_to_ask("random", 800, n_asked=0, iteration=0, trainings=1)
     800
     """
     if judgements is None:
@@ -339,13 +263,7 @@ def select_pairs(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     Returns:
         (m,) keys of the selected pairs, and (k,) keys of all pairs asked about so far; both
         ascending, without duplicates.
-
-    Raises:
-        DataError: if the strategy is `neighbours` and all documents have the same grade.
     """
-    grades = gather_rows(part.queries, np.unique(part.queries.grades))
-    if strategy == "neighbours" and len(np.unique(grades)) < 2:
-        raise DataError(f"{part.queries.source}: no grades to choose pairs of adjacent ones by")
     # The data have the answers about all judged pairs, so no strategy has to select.
     select = compared if part.queries.judged is not None else STRATEGIES[strategy]
     key = unique(select(part))
@@ -442,7 +360,7 @@ def sort_and_ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
         both are unchanged.
 
     Raises:
-        DataError: see `select_pairs` and `ask_judge`.
+        DataError: see `ask_judge`.
 
     Cost: a sort, and one call of the judge.
     """

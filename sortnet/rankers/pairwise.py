@@ -24,10 +24,15 @@ from torch import nn
 from sortnet.comparators import DirectRanker, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, setting
-from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
-from sortnet.core.pairs import unordered
+from sortnet.core import F32, I64, Bool, ComparedPairs, Progress, Queries
+from sortnet.core.pairs import packed, unordered
 from sortnet.learning.judges import can_be_learned
-from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
+from sortnet.learning.pairs_to_ask import (
+    SortedPart,
+    answered_pairs,
+    pairs_of_grades,
+    select_pairs,
+)
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Saved
@@ -205,9 +210,23 @@ def chosen_pairs(
     if part.judged is not None:
         pair_keys = np.sort(unordered(part.judged.winner, part.judged.loser))
         return answered_pairs(part, pair_keys)
-    n_pairs = None
     if strategy == "random":
         n = part.sizes[part.sizes > 1]
         n_pairs = int((n * np.ceil(np.log2(n))).sum())
-    pair_keys, _ = select_pairs(strategy, SortedPart(part, net, n_pairs, rng))
-    return answered_pairs(part, pair_keys)
+        pair_keys, _ = select_pairs("random", SortedPart(part, net, n_pairs, rng))
+        return answered_pairs(part, pair_keys)
+    pairs = pairs_of_grades(part)
+    return pairs.where(_are_adjacent(part, pairs)) if strategy == "neighbours" else pairs
+
+
+def _are_adjacent(queries: Queries, pairs: ComparedPairs) -> Bool:
+    """Find the pairs of adjacent grades, from which the order of all other pairs follows, (m,).
+
+    Two grades of a query are adjacent if no document of the query has a grade between them.
+    """
+    # Number the combinations of query and grade in ascending order: the numbers of adjacent grades
+    # of a query differ by 1.
+    query_and_grade = packed(queries.query_of_docs(), queries.grades)
+    number = np.searchsorted(np.unique(query_and_grade), query_and_grade)
+    are_adjacent: Bool = number[pairs.i] - number[pairs.j] == 1
+    return are_adjacent

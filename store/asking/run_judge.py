@@ -37,8 +37,7 @@ _PART_NAMES: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
     """Draw the pairs of the validation part that a judge is asked about.
 
-    Each query gets about the same number of pairs. The rest of the budget is left to the training
-    part.
+    They are random pairs of all queries. The rest of the budget is left to the training part.
 
     Args:
         vali: the validation part.
@@ -54,7 +53,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
     # index, so these draws are independent of the others.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
-    selected_keys, _ = select_pairs("even", part)
+    selected_keys, _ = select_pairs("random", part)
     return selected_keys
 
 
