@@ -17,7 +17,7 @@ import click
 
 from sortnet.core import Progress
 from sortnet.files import write_file
-from sortnet.messages import cut, printable, printable_lines
+from sortnet.messages import WHEN_COMPILING, cut, printable, printable_lines
 
 BAR = 20  # length of a table's longest bar, in characters
 LEAST_BAR = 8  # length of the longest bar if the line is too short for a longer bar
@@ -146,7 +146,16 @@ def progress() -> Iterator[Progress]:
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("")
-        yield lambda text: bar.update(task, description=printable(text))
+
+        def show(text: str) -> None:
+            """Show a text beside the spinner."""
+            bar.update(task, description=printable(text))
+
+        WHEN_COMPILING.append(show)
+        try:
+            yield show
+        finally:
+            WHEN_COMPILING.remove(show)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:

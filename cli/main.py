@@ -39,7 +39,6 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
-_THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "tbb", "omp", "workqueue")
 # If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
 # reports it. Without this handler, the log would print a traceback. No error is lost, because
 # SQLAlchemy also raises all other errors that it logs.
@@ -175,18 +174,14 @@ def _check_current_folder() -> None:
 
 
 def _check_variables_of_numba() -> None:
-    """Refuse variables of the environment for which numba would raise an error of its own.
+    """Refuse a number of threads for which numba would raise an error of its own.
 
     Raises:
-        SortNetError: if numba cannot use a variable.
+        SortNetError: if numba cannot use the variable.
     """
     threads = os.environ.get("NUMBA_NUM_THREADS", "")
     if threads and not (threads.isascii() and threads.isdecimal() and int(threads)):
         raise SortNetError(f"NUMBA_NUM_THREADS={threads}: set a whole number from 1, or unset it")
-    layer = os.environ.get("NUMBA_THREADING_LAYER", "")
-    if layer and layer not in _THREADING_LAYERS:
-        known = ", ".join(_THREADING_LAYERS)
-        raise SortNetError(f"NUMBA_THREADING_LAYER={layer}: set one of {known}, or unset it")
 
 
 def _message_of(error: BaseException) -> str:

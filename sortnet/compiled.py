@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.caching import FunctionCache
 
+from sortnet.messages import WHEN_COMPILING
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -41,12 +43,16 @@ class _HarmlessCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the code for a signature; None if it is not cached or cannot be loaded."""
+        code = None
         try:
-            return super().load_overload(sig, target_context)
+            code = super().load_overload(sig, target_context)
         except Exception:
             with suppress(Exception):
                 self.flush()  # a damaged index would never be replaced
-            return None
+        if code is None:
+            for tell in WHEN_COMPILING:
+                tell("compiling, once on this machine")
+        return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the code for a signature if that is possible."""

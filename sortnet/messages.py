@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,9 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _LONGEST_ARRAY = 1000  # values of a list or an array that are converted
+
+# Called with a text when a function is about to be compiled, which takes seconds.
+WHEN_COMPILING: list[Callable[[str], None]] = []
 
 ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 
