@@ -151,9 +151,10 @@ class SoftTrees:
 
         The probability of going right at a split is σ(logit) = (1 + tanh(logit / 2)) / 2.
         """
-        scale: F32 = np.exp(self.weights["log_steepness"])
-        scale /= 2
-        shift: F32 = -self.weights["thresholds"] * scale
+        with np.errstate(over="ignore", invalid="ignore"):  # a training that diverges is told
+            scale: F32 = np.exp(self.weights["log_steepness"])
+            scale /= 2
+            shift: F32 = -self.weights["thresholds"] * scale
         return scale, shift
 
     def feature_shares(self) -> F64:
