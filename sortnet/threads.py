@@ -100,8 +100,8 @@ def kernel_threads() -> int:
     for numbers in ([*_KERNEL_LIMITS.values()], _KERNEL_THREADS):
         if numbers:
             return numbers[-1]
-    given = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) else cores()
+    limit = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(limit) if limit.isdigit() and int(limit) else cores()
 
 
 def n_threads() -> int:

@@ -253,9 +253,9 @@ class SoftTrees:
             values = leaves[None]
             steps = []  # for each level, by how much the right half is better than the left half
             for level in range(self.depth):
-                left, right = np.split(values, 2, axis=2)
-                steps.append(right - left)
-                values = left + p[:, :, level, None] * steps[level]
+                left_half, right_half = np.split(values, 2, axis=2)
+                steps.append(right_half - left_half)
+                values = left_half + p[:, :, level, None] * steps[level]
             scores: F64 = values[:, :, 0].sum(axis=1) / self.committee
             # Back-propagate from the last level to the first.
             d_values = np.full((len(X), p.shape[1], 1), 1 / self.committee)

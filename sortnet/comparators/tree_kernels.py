@@ -491,10 +491,10 @@ def update_weights(
     f = np.float32
     rate_of_mean = rate / f(1 - 0.9**step)
     root_of_bias = f(np.sqrt(1 - 0.999**step))
-    kept = f(1) - rate * weight_decay
+    decay = f(1) - rate * weight_decay
     for k in range(len(weights)):
         g = gradient[k]
         mean[k] += f(0.1) * (g - mean[k])
         square[k] = f(0.999) * square[k] + f(0.001) * g * g
         spread = np.sqrt(square[k]) / root_of_bias + f(1e-8)
-        weights[k] = kept * weights[k] - rate_of_mean * mean[k] / spread
+        weights[k] = decay * weights[k] - rate_of_mean * mean[k] / spread

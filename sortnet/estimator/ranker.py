@@ -298,7 +298,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         if eval_set is None:
             config = choose_quality(train, train, config)
-            rest, vali = evaluation.hold_out(
+            remaining, vali = evaluation.hold_out(
                 train, self.validation_fraction, config.seed, config.rank_quality
             )
             chooses_nothing = (
@@ -307,12 +307,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 and initial is None
                 and self.tune is False
             )
-            if chooses_nothing and rest is not vali:
+            if chooses_nothing and remaining is not vali:
                 (name,) = evaluation.names_of_parts(eval_names or ["training"], 1)
                 part = evaluation.EvalPart(name, "train", train)
-                learner._fit_all(part, rest, vali, config, eval_metric, user_callbacks)
+                learner._fit_all(part, remaining, vali, config, eval_metric, user_callbacks)
                 return self._become(learner)
-            train = rest
+            train = remaining
             eval_queries = [vali]
         else:
             eval_queries = []
@@ -523,7 +523,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _fit_all(
         self,
         part: evaluation.EvalPart,
-        rest: Queries,
+        remaining: Queries,
         vali: Queries,
         config: Settings,
         eval_metric: str | Sequence[str] | None,
@@ -532,11 +532,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Fit the ranker on all queries, after a shorter fit that tells its RankQuality.
 
         The last iteration is kept. RankQuality is that of a training with a third of the epochs on
-        the rest of the queries, measured on the held-out queries.
+        the remaining queries, measured on the held-out queries.
 
         Args:
             part: all queries.
-            rest: the queries of the shorter fit.
+            remaining: the queries of the shorter fit.
             vali: the queries that are held out from the shorter fit.
             config, eval_metric, callbacks: see `_fit`.
         """
@@ -545,8 +545,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         custom = parameters.custom(self.comparator)
         arguments = self._arguments_of_loop([part], metrics, callbacks, None, history)
         with limit_threads(self.n_jobs):
-            shorter = with_share_of_epochs(cast("Config", config), rest, _SHARE_OF_EPOCHS)
-            preview = fit_ranker(rest, vali, shorter, **custom)
+            shorter = with_share_of_epochs(cast("Config", config), remaining, _SHARE_OF_EPOCHS)
+            preview = fit_ranker(remaining, vali, shorter, **custom)
             model = fit_ranker(part.queries, vali, config, keep_last=True, **custom, **arguments)
             self.evals_result_ = evaluation.results(history, model, [part], metrics)
         model = replace(model, info={**model.info, "quality": preview.info["quality"]})

@@ -170,8 +170,8 @@ class IterationSteps:
             ranking: the sort of V by the state's comparator.
         """
         quality = ranking.measures[self.config.rank_quality.name]
-        right = share_right(ranking.observed)
-        return state.scored(quality, right, keep_last=self.keep_last)
+        share = share_right(ranking.observed)
+        return state.scored(quality, share, keep_last=self.keep_last)
 
     def record(
         self,

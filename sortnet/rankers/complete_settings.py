@@ -11,7 +11,7 @@ from sortnet.data.scaling import any_missing
 _WITHIN_QUERY = "query+rank"
 _EVERYTHING = "query+rank+normal"
 _WEIGHT_DECAY_OF_JUDGED = 0.1
-_MOST_DOCS = 100_000  # documents that are looked at
+_MOST_VALUES = 1 << 22  # values of features that are looked at, which bounds memory
 _FEWEST_QUERIES = 5  # fewer queries may have the same statistics by chance
 _FEWEST_VALUES = 10  # a feature of fewer values may have the same extremes in all queries
 _TOLERANCE = 1e-3  # as numbers in files are rounded
@@ -38,7 +38,7 @@ def complete_settings(config: Config, train: Queries) -> Config:
     >>> complete_settings(Config(), by_row).scaling
     'query+rank+normal'
 
-    Cost: a pass over the features of at most 100,000 documents.
+    Cost: a pass over at most four million values of features.
     """
     changes: dict[str, object] = {}
     if config.scaling is None:
@@ -56,17 +56,18 @@ def are_scaled_within_queries(queries: Queries) -> bool:
     vary, or the same mean and standard deviation. Such data are the collections of LETOR. Only
     features with many values count.
     """
-    n_queries = int(np.searchsorted(queries.offsets, _MOST_DOCS))
-    some = queries.take(np.flatnonzero(queries.sizes[:n_queries] > 1))
-    if len(some) < _FEWEST_QUERIES:
+    n_docs_to_see = _MOST_VALUES // max(queries.n_features, 1)
+    n_queries = int(np.searchsorted(queries.offsets, n_docs_to_see))
+    sample = queries.take(np.flatnonzero(queries.sizes[:n_queries] > 1))
+    if len(sample) < _FEWEST_QUERIES:
         return False
-    X = some.features.astype(np.float64)
-    starts = some.offsets[:-1]
-    n_docs = some.sizes[:, None]
+    X = sample.features.astype(np.float64)
+    starts = sample.offsets[:-1]
+    n_docs = sample.sizes[:, None]
     least = np.minimum.reduceat(X, starts)
     greatest = np.maximum.reduceat(X, starts)
     mean = np.add.reduceat(X, starts) / n_docs
-    variance = np.add.reduceat((X - mean.repeat(some.sizes, axis=0)) ** 2, starts) / n_docs
+    variance = np.add.reduceat((X - mean.repeat(sample.sizes, axis=0)) ** 2, starts) / n_docs
     varies = greatest > least  # False if a value is missing
     # Scaled features are not much larger than 1, but a far sentinel makes the deviation large.
     tolerance = _TOLERANCE * np.minimum(X.std(axis=0), 1)

@@ -171,11 +171,13 @@ class Model(Ranker):
 
         def summed(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Add up the members' margins of documents x over y, and the gradients."""
-            margin, d_x, d_y = margins[0](x, y)
-            for of_member in margins[1:]:
-                other, other_d_x, other_d_y = of_member(x, y)
-                margin, d_x, d_y = margin + other, d_x + other_d_x, d_y + other_d_y
-            return margin, d_x, d_y
+            results = [margin(x, y) for margin in margins]
+            margins_of_members, gradients_in_x, gradients_in_y = zip(*results, strict=True)
+            return (
+                np.sum(margins_of_members, axis=0),
+                np.sum(gradients_in_x, axis=0),
+                np.sum(gradients_in_y, axis=0),
+            )
 
         return summed
 

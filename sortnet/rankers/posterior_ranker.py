@@ -93,11 +93,11 @@ class PosteriorRanker(Ranker):
         def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Compute E[s_x - s_y] / √(Var[s_x - s_y]) for documents with features x and y."""
             difference = x - y
-            drawn = difference @ centred.T
-            exact = (drawn**2).mean(axis=1) + 2 * scores.residual
+            deviations = difference @ centred.T
+            exact = (deviations**2).mean(axis=1) + 2 * scores.residual
             variance = np.maximum(exact, _LEAST_VARIANCE)[:, None]
             expected = difference @ scores.mean
-            d_variance = 2 * drawn @ centred / len(centred)
+            d_variance = 2 * deviations @ centred / len(centred)
             d_variance[exact < _LEAST_VARIANCE] = 0  # where the limit holds
             gradient = (scores.mean - expected[:, None] * d_variance / (2 * variance)) / np.sqrt(
                 variance
