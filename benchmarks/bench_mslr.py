@@ -43,7 +43,7 @@ def one_iteration(n_queries: int) -> dict[str, float]:
 
 
 def whole_run(n_queries: int) -> dict[str, float]:
-    """With the defaults, choosing the inputs included."""
+    """With the defaults."""
     train, vali, test = parts(n_queries)
     start, cpu = time.perf_counter(), time.process_time()
     model = fit(train, vali, Config(quality="ndcg@10"))
