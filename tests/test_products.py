@@ -30,10 +30,13 @@ NETS = {
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
+    """Threads of torch and of compiled functions, also more than the machine has cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sortnet.threads.kernel_threads", lambda: number)
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -252,6 +252,26 @@ def test_the_loss_of_no_number_is_none_and_of_a_huge_margin_finite():
     assert math.isnan(TreeLearner(trees, 0.0, {}).step(batch, 0.1, 0.0))
 
 
+@pytest.mark.parametrize("n", [0, 1, 64, 511, 512, 513, 1300])
+def test_a_mini_batch_in_ranges_has_the_loss_and_the_gradients_of_the_plain_formula(n):
+    rng = np.random.default_rng(n)
+    queries = Queries.from_arrays(rng.normal(size=(1300, 3)), group=[1300])
+    trees = SoftTrees(3, committee=2, trees=2, depth=3, seed=1)
+    m = 4 * n
+    winner, loser = rng.integers(0, max(n, 1), (2, m))
+    batch = MiniBatch(queries, np.arange(n), winner, loser, rng.random(m).astype(np.float32))
+    loss, gradients = TreeLearner(trees, 0.0, {})._gradients(batch)
+    peer = TorchTrees(trees)
+    scores = peer(torch.from_numpy(batch.x), 1.0)
+    margins = scores[torch.from_numpy(winner)] - scores[torch.from_numpy(loser)]
+    expected = torch.from_numpy(batch.weight) @ torch.nn.functional.softplus(-margins).mean(1)
+    assert loss == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+    expected.backward()
+    for name, weight in peer.named_parameters():
+        scale = max(1, float(weight.grad.abs().max()))
+        np.testing.assert_allclose(gradients[name], weight.grad.numpy(), atol=1e-4 * scale)
+
+
 def test_inputs_are_products_of_features_and_shares():
     X, chosen = np.random.default_rng(0).normal(size=(2, 70, 70)).astype(np.float32)
     np.testing.assert_allclose(inputs_of(X, chosen), X @ chosen, rtol=1e-4, atol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from sortnet.comparators.tree_kernels import (
 from sortnet.core import F32, Queries
 from sortnet.core.shard import sum_over_processes
 from sortnet.learning.mini_batches import MiniBatch
+from sortnet.threads import side_by_side
 
+_OF_A_THREAD = 8 * LANES  # documents of a mini-batch that a thread computes together
 _LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
 
 
@@ -101,41 +104,88 @@ class TreeLearner:
         g in the softmax s = softmax(k c) becomes k s (g - Σ s g) in the choices c.
         """
         trees = self._trees
-        weights = trees.weights
-        X = batch.x
-        n = len(X)
+        leaves = trees.weights["leaves"]
         chosen = trees.chosen()
         scale, shift = trees.half_logits()
-        leaves = weights["leaves"]
-        inputs = inputs_of(X, chosen)
-        n_blocks = blocks_of(n)
+        X = batch.x
+        ranges = [
+            slice(start, min(start + _OF_A_THREAD, len(X)))
+            for start in range(0, max(len(X), 1), _OF_A_THREAD)
+        ]
+        n_blocks = blocks_of(len(X))
         if n_blocks > len(self._sides):  # the array is used again, since a new one costs time
             self._sides = np.empty((n_blocks, *self._sides.shape[1:]), np.float32)
-        sides = self._sides[:n_blocks]
-        scores = np.empty((n, trees.committee), np.float32)
-        fill_scores(inputs, scale, shift, leaves, sides, scores)
+        inputs = np.empty((len(X), chosen.shape[1]), np.float32)
+        scores = np.empty((len(X), trees.committee), np.float32)
 
+        def score(docs: slice) -> None:
+            """Compute the scores of a range of documents."""
+            inputs[docs] = inputs_of(X[docs], chosen)
+            sides = self._sides_of(docs)
+            fill_scores(inputs[docs], scale, shift, leaves, sides, scores[docs])
+
+        side_by_side(score, ranges)
         exp_scores = _exp_scores(scores)
         d_exact_scores = np.zeros_like(exp_scores)
         loss = _add_losses(exp_scores, batch, d_exact_scores)
-
         d_scores = d_exact_scores.astype(np.float32)
-        d_inputs = np.empty_like(inputs)
-        d_leaves = np.zeros_like(leaves)
-        d_scale = np.zeros_like(scale)
-        d_shift = np.zeros_like(scale)
-        fill_gradients(inputs, scale, leaves, sides, d_scores, d_inputs, d_scale, d_shift, d_leaves)
-        d_thresholds = -scale * d_shift
-        d_chosen = X.T @ d_inputs
-        d_choices = d_chosen - (chosen * d_chosen).sum(axis=0)
+        gradients = [_Gradients.zeros(chosen, scale, leaves) for _ in ranges]
+
+        def backpropagate(number: int) -> None:
+            """Compute the gradients of a range of documents."""
+            docs = ranges[number]
+            of_range = gradients[number]
+            d_inputs = np.empty_like(inputs[docs])
+            fill_gradients(
+                inputs[docs], scale, leaves, self._sides_of(docs), d_scores[docs],
+                d_inputs, of_range.scale, of_range.shift, of_range.leaves,
+            )  # fmt: skip
+            np.matmul(X[docs].T, d_inputs, out=of_range.chosen)
+
+        side_by_side(backpropagate, range(len(ranges)))
+        total = gradients[0]
+        for of_range in gradients[1:]:  # in the same order with any number of threads
+            total.add(of_range)
+        d_thresholds = -scale * total.shift
+        d_choices = total.chosen - (chosen * total.chosen).sum(axis=0)
         d_choices *= chosen
         d_choices *= np.float32(trees.sharpness)
         return loss, {
             "choices": d_choices,
             "thresholds": d_thresholds,
-            "log_steepness": scale * d_scale + weights["thresholds"] * d_thresholds,
-            "leaves": d_leaves,
+            "log_steepness": scale * total.scale + trees.weights["thresholds"] * d_thresholds,
+            "leaves": total.leaves,
         }
+
+    def _sides_of(self, docs: slice) -> F32:
+        """Return the blocks of `sides` of a range of documents, which begins with a block."""
+        return self._sides[docs.start // LANES : blocks_of(docs.stop)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Gradients:
+    """Gradients in the shares of features, in scale and shift of half a logit, and in the leaves.
+
+    The attributes are arrays with the shapes of what they are the gradients of.
+    """
+
+    chosen: F32
+    scale: F32
+    shift: F32
+    leaves: F32
+
+    @classmethod
+    def zeros(cls, chosen: F32, scale: F32, leaves: F32) -> _Gradients:
+        """Allocate gradients; that in the shares is not set to zero, since it is filled whole."""
+        zeros = np.zeros_like
+        return cls(np.empty_like(chosen), zeros(scale), zeros(scale), zeros(leaves))
+
+    def add(self, gradients: _Gradients) -> None:
+        """Add the gradients of other documents, in place."""
+        self.chosen[:] += gradients.chosen
+        self.scale[:] += gradients.scale
+        self.shift[:] += gradients.shift
+        self.leaves[:] += gradients.leaves
 
 
 def _exp_scores(scores: F32) -> NDArray[np.float64]:
