@@ -168,7 +168,7 @@ def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
     assert value_of(done("show", "last", "--json"))["status"] == "killed"
     done("report", "last", "--output", "r.html")
     page = (here / "r.html").read_text()
-    assert "The run is unfinished: it was killed after 1 iteration." in page
+    assert "it was killed after 1 iteration, before its learning rate came down." in page
     assert "sortnet train --resume --out &#39;the model&#39;" in page
 
 
