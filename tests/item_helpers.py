@@ -17,7 +17,7 @@ FAST = {
     "committee": 1,
     "hidden": (3,),
     "max_iter": 2,
-    "pairs": "all",
+    "pairs": "compared",
     "training": LoopTraining(epochs=20, weight_decay=0.01, batch_size=64),
     "scaling": "standard",
 }
