@@ -1,8 +1,8 @@
 """One training, or the loop: which pairs are learned from, and what a pair weighs.
 
-Every way has the same inputs, `query+rank` for MQ2008 and `normal` for made data, so that no trial
-differs. Test NDCG@10 with gain 2^grade - 1, queries without a relevant document left out; the best
-iteration, or look, is chosen on the validation part.
+Every way has the same inputs, `query+rank` for MQ2008 and `normal` for made data. Test NDCG@10 with
+gain 2^grade - 1, queries without a relevant document left out; the best iteration, or look, is
+chosen on the validation part.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ A setting is a field with a description. The options of `sortnet train`, the par
 
 The default of a setting is in its field. If the value is None, the value to use is in `DEFAULTS`,
 or is chosen by `choose_quality` for RankQuality. Values that depend on the data are chosen
-elsewhere: the scaling and the weight decay by trials in `sortnet.rankers.choose_inputs`, the epochs
-and the batch size in `sortnet.learning.step_budget`, and the settings of a run that begins with a
-model in `sortnet.rankers.from_model`. The settings of
-the other rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
+elsewhere: the scaling and the weight decay in `sortnet.rankers.complete_settings`, the epochs and
+the batch size in `sortnet.learning.step_budget`, and the settings of a run that begins with a model
+in `sortnet.rankers.from_model`. The settings of the other rankers, in `sortnet.rankers`, have a
+property `fixed` with their own defaults.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Settings:
 
     @property
     def fixed(self) -> Mapping[str, Any]:
-        """Default values for settings that are None and that no trial chooses."""
+        """Default values for settings that are None."""
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
@@ -470,7 +470,7 @@ class Config(Settings):
                 yield "few answers, by accuracy"
 
 
-# Values of the settings that neither the user nor a trial chooses, for each situation of a run. If
+# Values of the settings that the user leaves open, for each situation of a run. If
 # several situations apply to a run, a value of the last situation has priority.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "nets": {

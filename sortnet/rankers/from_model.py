@@ -1,8 +1,8 @@
 """Train a model further: make the settings and the first comparator of a run from a model.
 
 The weights of a model fit only its inputs and its architecture, so the run has the model's scaling,
-comparator and features, and no trials choose them. The run also has the model's seed and weight
-decay, unless the caller sets others.
+comparator and features. The run also has the model's seed and weight decay, unless the caller sets
+others.
 """
 
 from __future__ import annotations

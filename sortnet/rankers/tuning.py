@@ -1,7 +1,7 @@
 """Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
 
-The scaling, and with judged pairs the weight decay, are also chosen without tuning, by short trials
-in `sortnet.rankers.choose_inputs`.
+Without tuning the scaling, and with judged pairs the weight decay, follow from the training data,
+see `sortnet.rankers.complete_settings`.
 """
 
 from __future__ import annotations
