@@ -167,11 +167,9 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
 
     The weights minimise |y - Xw - b|² + ridge |w|²; the intercept b is not penalised.
     """
-    centred = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
-    # The weights solve (Z'Z + ridge I) w = Z'(y - mean of y), where Z is the centred X. The columns
-    # of Z may depend on each other, so the equations are solved by least squares.
-    matrix = centred.T @ centred + ridge * np.eye(centred.shape[1])
-    w: F64 = np.linalg.lstsq(matrix, centred.T @ (y - y.mean()), rcond=None)[0]
+    from sklearn.linear_model import Ridge  # imported where it is used: it takes .3 s
+
+    w: F64 = Ridge(alpha=ridge).fit(X.astype(np.float64), y).coef_
     return w
 
 
