@@ -338,7 +338,8 @@ def threads_set_aside() -> Iterator[None]:
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
     """Call the function `work` with each item, in as many threads as `kernel_threads` says."""
-    threads = min(len(items), kernel_threads())
+    # The number of threads takes a third of a millisecond to find, which a small mini-batch lacks.
+    threads = min(len(items), kernel_threads()) if len(items) > 1 else 1
     if threads < 2:
         for item in items:
             work(item)

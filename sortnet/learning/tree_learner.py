@@ -107,19 +107,21 @@ class TreeLearner:
         leaves = trees.weights["leaves"]
         chosen = trees.chosen()
         scale, shift = trees.half_logits()
-        X = batch.x
+        n_docs = len(batch.docs)
         ranges = [
-            slice(start, min(start + _OF_A_THREAD, len(X)))
-            for start in range(0, max(len(X), 1), _OF_A_THREAD)
+            slice(start, min(start + _OF_A_THREAD, n_docs))
+            for start in range(0, max(n_docs, 1), _OF_A_THREAD)
         ]
-        n_blocks = blocks_of(len(X))
+        n_blocks = blocks_of(n_docs)
         if n_blocks > len(self._sides):  # the array is used again, since a new one costs time
             self._sides = np.empty((n_blocks, *self._sides.shape[1:]), np.float32)
-        inputs = np.empty((len(X), chosen.shape[1]), np.float32)
-        scores = np.empty((len(X), trees.committee), np.float32)
+        X = np.empty((n_docs, len(chosen)), np.float32)
+        inputs = np.empty((n_docs, chosen.shape[1]), np.float32)
+        scores = np.empty((n_docs, trees.committee), np.float32)
 
         def score(docs: slice) -> None:
-            """Compute the scores of a range of documents."""
+            """Read the features of a range of documents, and compute their scores."""
+            X[docs] = batch.queries.features_of(batch.docs[docs])
             inputs[docs] = inputs_of(X[docs], chosen)
             sides = self._sides_of(docs)
             fill_scores(inputs[docs], scale, shift, leaves, sides, scores[docs])
