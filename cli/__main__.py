@@ -30,12 +30,25 @@ def main() -> None:
     """Run the command, and report in one line if a library does not fit into memory."""
     try:
         _load_and_run()
-    except (ImportError, MemoryError) as error:
+    except (ImportError, MemoryError, SyntaxError) as error:
         if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
+            raise
+        # Without memory Python's parser may find a fault in a faultless module.
+        if isinstance(error, SyntaxError) and not _has_limit_of_memory():
             raise
         last_line = str(error).strip().rpartition("\n")[2] or "a library cannot be loaded"
         print(f"sortnet: out of memory: {last_line} (ulimit -v shows a limit)", file=sys.stderr)
         sys.exit(_FAILED)
+
+
+def _has_limit_of_memory() -> bool:
+    """Whether this process may have only so many bytes of addresses, as after `ulimit -v`."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return False
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return soft_limit != resource.RLIM_INFINITY
 
 
 def _load_and_run() -> None:

@@ -203,6 +203,19 @@ def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
     assert done.stderr.startswith("sortnet: out of memory: ")
 
 
+@pytest.mark.parametrize(("limit", "code"), [("ulimit -v 50000000; ", 2), ("", 1)])
+def test_a_fault_of_syntax_under_a_limit_of_memory_is_a_lack_of_memory(tmp_path, limit, code):
+    """Python's parser reports faults in faultless modules when it gets no memory."""
+    (tmp_path / "fault.py").write_text(
+        "import cli.__main__ as command\n"
+        "command._load_and_run = lambda: compile('def', 'module.py', 'exec')\n"
+        "command.main()\n"
+    )
+    done = run(f"{limit}{shlex.quote(sys.executable)} fault.py", cwd=tmp_path)
+    assert done.returncode == code
+    assert done.stderr.startswith("sortnet: out of memory: ") == bool(limit)
+
+
 def test_a_home_whose_name_is_no_text_is_shown_escaped(tmp_path):
     home = os.fsencode(tmp_path) + b"/h\xffme"
     done = run("sortnet doctor", cwd=tmp_path, HOME=home, XDG_DATA_HOME=home)
