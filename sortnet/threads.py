@@ -338,9 +338,9 @@ def threads_set_aside() -> Iterator[None]:
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
     """Call the function `work` with each item, in as many threads as `kernel_threads` says."""
-    # The number of threads takes a third of a millisecond to find, which a small mini-batch lacks.
-    threads = min(len(items), kernel_threads()) if len(items) > 1 else 1
-    if threads < 2:
+    # To find the number of threads takes a third of a millisecond, which a single item is spared.
+    threads = 1 if len(items) < 2 else min(len(items), kernel_threads())
+    if threads == 1:
         for item in items:
             work(item)
         return
