@@ -42,6 +42,11 @@ from sqlalchemy import create_engine, make_url, text
 from store import Store, open_store
 from store.database.schema import Base
 
+# Judges that tests write are started as `python judge.py`, and Debian has only a `python3`.
+os.environ["PATH"] = (
+    f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+)
+
 SECONDS_TO_START = 600
 # What a test leaves connected to its database may hold locks.
 END_OTHERS = (
