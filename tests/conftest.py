@@ -13,8 +13,7 @@ gc.disable()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-# numba's kernels have as many threads as there are cores all the same: they sleep where they would
-# wait for each other in a circle, which cost a test that sorts on a busy machine 2 to 6 times.
+# Threads of OpenMP sleep where they would wait for each other in a circle.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import shutil
