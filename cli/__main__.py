@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _has_limit_of_memory() -> bool:
-    """Whether this process may have only so many bytes of addresses, as after `ulimit -v`."""
+    """Check whether the memory of this process is limited, as after `ulimit -v`."""
     try:
         import resource
     except ImportError:  # Windows has no such limits
