@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("llm", "moocore", "parquet", "postgresql", "tensorboard", "web")
+EXTRAS = ("cma", "llm", "moocore", "parquet", "postgresql", "tensorboard", "web")
 # What tests need and no user does has no lowest version.
 TOOLS = (
     *(

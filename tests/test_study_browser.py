@@ -54,6 +54,7 @@ def answer_all(page: Page) -> int:
         page.press("1" if better else "2")
         n += 1
         page.until(lambda n=n: page.answered == n)
+        page.until(page.has_sent)  # until then the page may show no question although one follows
         page.until(lambda: page.ready() or not page.find("#pair").is_displayed())
     return n
 
@@ -78,6 +79,7 @@ def study_of(driver, site: Served, who: str) -> int:
     page.until(lambda: page.find("#manual").is_displayed())
     assert "Read both." in page.text("#instructions")
     page.find("#manual .close").click()
+    page.until(lambda: page.driver.execute_script("return localStorage['sortnet read']"))
     answered = answer_all(page)
     page.until(lambda: page.text("#question") == "replies")  # no question is asked any more
     assert page.complaints() == []

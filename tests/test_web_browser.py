@@ -99,8 +99,12 @@ class Page:
         before = self.pair
         self.press(key)
         self.until(lambda: self.pair != before)
-        self.until(lambda: self.driver.execute_script("return !sending && outbox.length === 0"))
+        self.until(self.has_sent)
         return before
+
+    def has_sent(self) -> bool:
+        """Tell whether the server has every answer, and the page its reply."""
+        return bool(self.driver.execute_script("return !sending && outbox.length === 0"))
 
     def complaints(self) -> list[str]:
         """Messages in the browser's console, without those about servers of earlier tests.

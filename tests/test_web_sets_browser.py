@@ -18,7 +18,6 @@ pytestmark = pytest.mark.browser
 
 SIZES = {"phone": ("light", 360), "desktop": ("dark", 1200)}
 MOST_FETCHED = 10  # questions that a page has fetched before their size changes
-IDLE = "return !sending && outbox.length === 0"
 AGAIN = "return shown && performance.now() > Math.max(shownAt, chosenAt) + DOUBLE_PRESS"
 
 
@@ -50,7 +49,7 @@ class SetPage(Page):
     def sent(self, n: int) -> None:
         """Wait until n answers are counted, and nothing is to be sent."""
         self.until(lambda: self.answered == n)
-        self.until(lambda: self.driver.execute_script(IDLE))
+        self.until(self.has_sent)
 
 
 @pytest.fixture
@@ -110,7 +109,7 @@ def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, sto
             before = page.items
             page.press(key)
             page.until(lambda before=before: page.items != before)
-            page.until(lambda: driver.execute_script(IDLE))
+            page.until(page.has_sent)
         words = ["same", "skip", "cant-say", "same", "same", "skip"]
         given = [("best", 2, 0), ("undo", None, None), ("best", 3, 1)]
         assert answers_of(site) == given + [(word, None, None) for word in words]
@@ -193,7 +192,7 @@ def test_a_server_that_ends_between_best_and_worst_costs_nothing(driver, store, 
         with served(store.collection("sets"), port=port) as site:
             page.until(lambda: len(collection.judgements()) == 3)
             page.until(lambda: not page.find("#notice").is_displayed())
-            page.until(lambda: driver.execute_script(IDLE))
+            page.until(page.has_sent)
             assert page.text("#asked") == "4 is the best. Which is the worst?"
             page.choose(1)
             page.sent(4)
@@ -241,7 +240,7 @@ def answer_fetched(page, kind, key):
         if not page.find(kind).is_displayed():
             return
         page.press(key)
-        page.until(lambda: page.driver.execute_script(IDLE))
+        page.until(page.has_sent)
         page.until(page.ready)
 
 
