@@ -46,6 +46,7 @@ logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 FIRST_STEPS = """
 First steps:
   sortnet demo                       train on handwritten digits
+  sortnet demo --examples examples   lay out files to try each command with
   sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
   sortnet evaluate model TEST.txt    measure what it learned
   sortnet importance model TEST.txt  show which features decide

@@ -11,6 +11,8 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -151,6 +153,18 @@ def at_home(folder: Path) -> Iterator[None]:
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextmanager
+def model_server() -> Iterator[str]:
+    """Start the example `model_server.py` of the working directory, and yield its URL."""
+    command = [sys.executable, "model_server.py", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[0]
+        finally:
+            process.terminate()
 
 
 def prepare(folder: Path) -> None:
