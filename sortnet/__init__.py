@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
+    from sortnet.explain.permutation import permutation_importance as importance
     from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
     from sortnet.tables.letor import read_letor
     from sortnet.tables.letor_writer import write_letor
     from store.asking.sort import estimate, sort
+    from store.report.subject_page import report
+    from store.store import open_store
+    from store.training.train_or_resume import resume, train
 
 __version__ = "0.4.0"
 
@@ -41,37 +45,55 @@ __all__ = [
     "__version__",
     "estimate",
     "from_frame",
+    "importance",
     "load_ranker",
+    "open_store",
     "read_fold",
     "read_letor",
     "read_queries",
+    "report",
+    "resume",
     "sort",
+    "train",
     "write_letor",
 ]
 
-_NAMES_OF_MODULE = {
-    "sortnet.comparators": ("CmpNN", "Committee", "DirectRanker"),
-    "sortnet.data": ("read_fold", "read_queries"),
-    "sortnet.data.read_tables": ("from_frame",),
-    "sortnet.errors": ("SortNetError",),
-    "sortnet.estimator": ("SortNetRanker",),
-    "sortnet.judges": ("Function", "LanguageModel", "Program"),
-    "sortnet.rankers.load_ranker": ("load_ranker",),
-    "sortnet.rankers.model": ("Model",),
-    "sortnet.tables.letor": ("read_letor",),
-    "sortnet.tables.letor_writer": ("write_letor",),
-    "sortnet.core": ("Pairs", "Queries"),
-    "store.asking.sort": ("estimate", "sort"),
+# {public name: the name of its module and its name there}
+_SOURCES = {
+    "CmpNN": ("sortnet.comparators", "CmpNN"),
+    "Committee": ("sortnet.comparators", "Committee"),
+    "DirectRanker": ("sortnet.comparators", "DirectRanker"),
+    "Function": ("sortnet.judges", "Function"),
+    "LanguageModel": ("sortnet.judges", "LanguageModel"),
+    "Model": ("sortnet.rankers.model", "Model"),
+    "Pairs": ("sortnet.core", "Pairs"),
+    "Program": ("sortnet.judges", "Program"),
+    "Queries": ("sortnet.core", "Queries"),
+    "SortNetError": ("sortnet.errors", "SortNetError"),
+    "SortNetRanker": ("sortnet.estimator", "SortNetRanker"),
+    "estimate": ("store.asking.sort", "estimate"),
+    "from_frame": ("sortnet.data.read_tables", "from_frame"),
+    "importance": ("sortnet.explain.permutation", "permutation_importance"),
+    "load_ranker": ("sortnet.rankers.load_ranker", "load_ranker"),
+    "open_store": ("store.store", "open_store"),
+    "read_fold": ("sortnet.data", "read_fold"),
+    "read_letor": ("sortnet.tables.letor", "read_letor"),
+    "read_queries": ("sortnet.data", "read_queries"),
+    "report": ("store.report.subject_page", "report"),
+    "resume": ("store.training.train_or_resume", "resume"),
+    "sort": ("store.asking.sort", "sort"),
+    "train": ("store.training.train_or_resume", "train"),
+    "write_letor": ("sortnet.tables.letor_writer", "write_letor"),
 }
-_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
 
     def __getattr__(name):
         """Import a public name when it is first used, and keep its value in this module."""
-        if name not in _MODULE_OF_NAME:
+        if name not in _SOURCES:
             raise AttributeError(f"module 'sortnet' has no attribute {name!r}")
-        value = getattr(import_module(_MODULE_OF_NAME[name]), name)
+        module, name_there = _SOURCES[name]
+        value = getattr(import_module(module), name_there)
         globals()[name] = value
         return value
 

@@ -63,20 +63,31 @@ def test_the_changelog_speaks_of_this_version_right_below_the_unreleased_changes
     assert headings[:2] == ["Unreleased", sortnet.__version__]
 
 
-def test_every_public_name_is_there():
-    for name in sortnet.__all__:
-        assert getattr(sortnet, name) is not None
+@pytest.mark.parametrize("name", sortnet.__all__)
+def test_every_public_name_is_there_and_tells_what_it_is(name):
+    assert getattr(sortnet, name).__doc__
+
+
+EVERYDAY = ("estimate", "importance", "open_store", "report", "resume", "sort", "train")
+
+
+def test_the_everyday_calls_need_no_import_from_inside():
+    assert set(EVERYDAY) <= set(sortnet.__all__)
 
 
 def test_the_table_of_lazy_names_and_the_public_list_agree():
-    assert sorted(sortnet.__all__) == sorted([*sortnet._MODULE_OF_NAME, "__version__"])
+    assert sorted(sortnet.__all__) == sorted([*sortnet._SOURCES, "__version__"])
 
 
 def test_type_checkers_are_shown_the_modules_that_names_are_loaded_from():
     source = (ROOT / "sortnet/__init__.py").read_text()
     imports = re.findall(r"^    from (\S+) import (.+)$", source, re.MULTILINE)
-    shown = {module: tuple(names.split(", ")) for module, names in imports}
-    assert shown == sortnet._NAMES_OF_MODULE
+    shown = {}
+    for module, names in imports:
+        for name in names.split(", "):
+            name_there, _, public_name = name.partition(" as ")
+            shown[public_name or name_there] = (module, name_there)
+    assert shown == sortnet._SOURCES
 
 
 def test_a_misspelt_public_name_is_an_attribute_error():

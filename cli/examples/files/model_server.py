@@ -25,7 +25,7 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
     """Answer a request: the letter of the longer text, or the best and the worst of several."""
     content = request["messages"][0]["content"]
     prompt = content if isinstance(content, str) else content[0]["text"]
-    lengths = {letter: len(text) for letter, text in ITEM.findall(prompt)}
+    lengths = {letter: length(text) for letter, text in ITEM.findall(prompt)}
     if len(lengths) > 2:
         choice = choice_of_set(lengths)
     elif len(lengths) == 2:
@@ -34,6 +34,15 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("the prompt has no items <A> and <B>")
     usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 1}
     return {"object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def length(text: str) -> int:
+    """Return the number of characters; of a number its value, as `sortnet doctor` asks about two.
+
+    >>> length("a word"), length("12")
+    (6, 12)
+    """
+    return int(text) if text.isdecimal() else len(text)
 
 
 def choice_of_pair(difference: int) -> dict[str, Any]:
