@@ -1,4 +1,4 @@
-"""MQ2008, five folds, every ranker: the table of docs/how-to/experiments.md.
+"""MQ2008, five folds, every ranker: the table of docs/benchmarks-papers.md.
 
 Two calls of `sortnet experiment folds MQ2008 --rankers all --jobs 2`, seed 0: the first trains, the
 second takes the same rankings under the convention of the DirectRanker papers. Both conventions are

@@ -1,4 +1,4 @@
-"""The studies of the papers: the figures of docs/how-to/studies.md.
+"""The studies of the papers: the figures of docs/benchmarks-papers.md.
 
 Each study is that of `sortnet experiment study NAME` with the size `small`, and of a folder that of
 `sortnet experiment study NAME MQ2008/Fold1`. Cells that were worked out are kept in

@@ -74,7 +74,6 @@ SHOWN_ELSEWHERE = (
     "people_scale",
     "scale",
     "studies",
-    "tour",
 )  # benchmarks that have a page of their own
 
 
@@ -98,15 +97,6 @@ def benchmarks() -> str:
     """A section for each benchmark that no other page shows: a table, and notes below it."""
     names = dict.fromkeys(row["benchmark"] for row in benchmark_rows())
     return "\n" + "\n".join(_benchmark(name) for name in names if name not in SHOWN_ELSEWHERE)
-
-
-def tour() -> str:
-    """README's tour of labels, with the outputs that `make bench ARGS=tour` stored."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from bench_tour import shown_lines
-
-    lines = [line for row in benchmark_rows("tour") for line in shown_lines(row)]
-    return "\n" + _fenced("\n".join(lines)) + "\n"
 
 
 def estimator_init() -> str:

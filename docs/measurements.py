@@ -241,14 +241,18 @@ def question_time() -> str:
 
 
 def against_trees() -> str:
-    """README's sentences on where SortNet loses to LightGBM, and on the source of its table."""
+    """README's sentences on where SortNet loses to LightGBM, and of which version figures are."""
     seconds = row_of("3,000 rows x 25: CPU seconds with defaults / LightGBM's")
     tables = [row for row in rows_of("tables") if ": NDCG@10 / " in row["what"]]
     lost = [row["what"].split(":")[0] for row in tables if row["ours"] < row["peer"]]
+    measured = [*rows_of("mq2008"), *rows_of("tables")]
+    versions = sorted({row["version"] for row in measured})
+    last_day = max(row["date"] for row in measured)
     return paragraph(
         f"Of {len(tables)} kinds of made tables it loses on {', '.join(lost) or 'none'}, and it "
-        f"takes {seconds['ratio']:.0f} times the CPU seconds on small tables. "
-        f"{_sentence([*rows_of('mq2008'), *rows_of('tables')])}"
+        f"takes {seconds['ratio']:.0f} times the CPU seconds on small tables. The figures are "
+        f"those of the code after version {' and '.join(versions)}, as of {last_day} (`make bench "
+        "ARGS='mq2008 tables'`)."
     )
 
 

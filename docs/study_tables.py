@@ -1,4 +1,4 @@
-"""Tables of docs/how-to/studies.md, of the rows that `make bench ARGS=studies` stored."""
+"""Tables of docs/benchmarks-papers.md, of the rows that `make bench ARGS=studies` stored."""
 
 from __future__ import annotations
 

@@ -84,22 +84,9 @@ def test_only_what_was_named_is_run_and_unknown_names_are_refused(folder):
     assert "no benchmark sorting; there are a, sort" in done.stderr
 
 
-def test_readme_shows_what_its_commands_printed():
-    """README's tour is a choice of the lines that `make bench ARGS=tour` stored, in their order."""
-    root = RUNNER.parent.parent
-    rows = json.loads((root / "benchmarks/results.json").read_text())["rows"]
-    outputs = {row["what"]: row["output"] for row in rows if row["benchmark"] == "tour"}
-    tour = (root / "README.md").read_text().split("```text\n")[1].split("```")[0]
-    typed = [block.splitlines() for block in tour.split("$ ")[1:]]
-    assert [lines[0] for lines in typed] == list(outputs)
-    for command, *lines in typed:
-        places = [outputs[command].index(line) for line in lines if line != "..."]
-        assert places == sorted(places)
-
-
 def test_the_table_of_rankers_names_its_command_seed_and_convention():
     root = RUNNER.parent.parent
-    page = (root / "docs/how-to/experiments.md").read_text()
+    page = (root / "docs/benchmarks-papers.md").read_text()
     table = page.split("cog.out(generate.folds())")[1].split("[[[end]]]")[0]
     rows = json.loads((root / "benchmarks/results.json").read_text())["rows"]
     folds = [row for row in rows if row["benchmark"] == "folds"]

@@ -105,3 +105,20 @@ def test_the_server_answers_by_log_probabilities_and_by_places(folder: Path) -> 
         assert best == "Best: B\nWorst: A"
         refused = httpx.post(f"{url}/v1/chat/completions", json={}, trust_env=False)
         assert refused.status_code == 400
+
+
+def test_the_votes_tell_who_answers_at_random(folder: Path) -> None:
+    store = ("--store", folder / "s.db")
+    done("items", "add", "essays", "essays.csv", *store)
+    done("judgements", "import", "essays", "votes.csv", *store)
+    listed = value_of(done("annotators", "list", "essays", "--json", *store), "annotators")
+    verdicts = {annotator["name"]: annotator["verdict"] for annotator in listed}
+    assert verdicts["eve"] == "answers at random"
+    assert verdicts["ana"] == verdicts["ben"] == ""
+
+
+def test_orders_of_the_shop_give_the_grade_away(folder: Path, quick_training) -> None:
+    columns = ("--query", "search", "--grade", "stars", "--id", "product")
+    said = invoke("train", "shop.csv", *columns, "--epochs", "1", "--store", folder / "s.db")
+    assert said.exit_code == 0
+    assert "warning: orders is nearly the grade" in said.stdout + said.stderr

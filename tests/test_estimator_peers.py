@@ -489,7 +489,7 @@ def test_a_kind_that_is_none_is_refused():
 
 
 def test_the_page_for_who_comes_from_elsewhere_names_what_is_there():
-    page = (ROOT / "docs/how-to/use-in-python.md").read_text()
+    page = (ROOT / "docs/how-to/python.md").read_text()
     rows = re.findall(r"^\| .+? \| (.+?) \|", page, re.M)
     told = {name for cell in rows for name in re.findall(r"`(\w+)[=`]", cell)}
     parameters = DEFAULT_PARAMETERS.keys() | {"eval_metric"}  # of `fit`

@@ -36,7 +36,7 @@ from sortnet.sorting.diagnostics import rank_changes
 from store.plots import curves
 
 NAMES = tuple(STUDIES)
-PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "studies.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-papers.md"
 TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=1_000, sets=40)
 LISTS = MadeClasses(classes=3, features=8, n_train=400, n_test=200, lists=4)
 
