@@ -47,7 +47,6 @@ SIMULATED = (
     "04-preferences",
     "06-answers",
     "08-models",
-    "09-sort-anything",
 )  # annotators, by a function
 OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 

@@ -34,23 +34,10 @@ ARGUMENTS = (
 )
 OPINIONS = ("I like it.", "Everybody knows that.", "It is just so.", "Think of it.")
 
-TASKS = (
-    "clean a bicycle chain",
-    "repair a flat tyre",
-    "choose a helmet",
-    "adjust a brake",
-    "carry a heavy box",
-    "lock a bicycle",
-    "ride in snow",
-    "set the height of a saddle",
-    "pack for a week",
-    "find a quiet route",
-    "replace a light",
-    "teach a child to ride",
-    "oil a hub",
-    "true a wheel",
-    "wrap a handlebar",
-)
+THINGS = ("bicycle chain", "helmet", "brake", "lamp", "saddle", "wheel", "tent", "kettle", "lock")
+VERBS = ("clean", "repair", "choose")
+TASKS = tuple(f"{verb} a {thing}" for verb in VERBS for thing in THINGS)
+N_KNOWN_PROMPTS = 24
 STEPS = (
     "Lay out the tools before you begin.",
     "Look for damage first.",
@@ -195,8 +182,8 @@ def answer_files(rng: np.random.Generator) -> dict[str, bytes]:
             text = " ".join([f"To {task}:", *(STEPS[step] for step in chosen)])
             name = f"{model}-{number + 1}-{n_steps + 1}"
             rows.append((name, f"prompt-{number + 1}", f"How do I {task}?", model, text))
-    n_known = 12 * 4
-    pairs = [(f"small-{k}-1", f"large-{k}-1") for k in range(1, 13)]
+    n_known = N_KNOWN_PROMPTS * 2 * len(N_STEPS)
+    pairs = [(f"small-{k}-1", f"large-{k}-1") for k in range(1, N_KNOWN_PROMPTS + 1)]
     battles = [
         {"model_a": "small", "model_b": "large", "winner": winner, "judge": f"user_{k}"}
         for k, winner in enumerate(rng.choice(["model_a", "model_b", "tie"], 20, p=[0.2, 0.7, 0.1]))
