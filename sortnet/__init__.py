@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
-    from sortnet.explain.permutation import permutation_importance as importance
+    from sortnet.explanation.attribution import explain_pair as explain
+    from sortnet.explanation.permutation import permutation_importance as importance
     from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
@@ -44,6 +45,7 @@ __all__ = [
     "SortNetRanker",
     "__version__",
     "estimate",
+    "explain",
     "from_frame",
     "importance",
     "load_ranker",
@@ -72,8 +74,9 @@ _SOURCES = {
     "SortNetError": ("sortnet.errors", "SortNetError"),
     "SortNetRanker": ("sortnet.estimator", "SortNetRanker"),
     "estimate": ("store.asking.sort", "estimate"),
+    "explain": ("sortnet.explanation.attribution", "explain_pair"),
     "from_frame": ("sortnet.data.read_tables", "from_frame"),
-    "importance": ("sortnet.explain.permutation", "permutation_importance"),
+    "importance": ("sortnet.explanation.permutation", "permutation_importance"),
     "load_ranker": ("sortnet.rankers.load_ranker", "load_ranker"),
     "open_store": ("store.store", "open_store"),
     "read_fold": ("sortnet.data", "read_fold"),

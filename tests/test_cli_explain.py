@@ -14,8 +14,8 @@ from cli_helpers import FAST, done, fault
 from result_helpers import value_of
 
 from sortnet.data import read_queries
-from sortnet.explain.attribution import explain_pair
-from sortnet.explain.permutation import permutation_importance
+from sortnet.explanation.attribution import explain_pair
+from sortnet.explanation.permutation import permutation_importance
 from sortnet.rankers.sortnet import Model
 
 TEST = "fold/test.txt"

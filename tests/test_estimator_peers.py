@@ -20,7 +20,7 @@ from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import DEFAULT_PARAMETERS, OWN
-from sortnet.explain.attribution import explain_pair, feature_shares
+from sortnet.explanation.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
 from sortnet.threads import kernel_threads, limit_threads
 

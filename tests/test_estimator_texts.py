@@ -18,7 +18,7 @@ from test_tables import goods
 from sortnet import SortNetRanker
 from sortnet.errors import DataError
 from sortnet.estimator.arrays import Features
-from sortnet.explain.columns import feature_names
+from sortnet.explanation.columns import feature_names
 from sortnet.rankers.load_ranker import load_ranker
 
 SETTINGS = {"max_iter": 2, "epochs": 2, "committee": 1, "comparator": "directranker"}

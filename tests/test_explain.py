@@ -16,8 +16,8 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.explain.attribution import TOLERANCE, explain_pair
-from sortnet.explain.permutation import permutation_importance
+from sortnet.explanation.attribution import TOLERANCE, explain_pair
+from sortnet.explanation.permutation import permutation_importance
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model
 
@@ -112,7 +112,7 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
     steep = queries.with_features(queries.features * np.float32(size))
     model = model_of(KINDS[kind](seed), steep)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sortnet.explain.attribution.TOLERANCE", tolerance)
+        patch.setattr("sortnet.explanation.attribution.TOLERANCE", tolerance)
         explained = explain_pair(model, steep, 2, 4)
     # What is allowed is relative to both documents' values apart, no less than a margin each.
     one = model.differentiable()

@@ -13,9 +13,9 @@ from result_helpers import value_of
 
 from sortnet.config import Config
 from sortnet.data import read_queries
-from sortnet.explain.attribution import explain_pair
-from sortnet.explain.columns import Column, columns_of
-from sortnet.explain.permutation import permutation_importance
+from sortnet.explanation.attribution import explain_pair
+from sortnet.explanation.columns import Column, columns_of
+from sortnet.explanation.permutation import permutation_importance
 from sortnet.items import Describer, readable_names
 from sortnet.items.texts import SURFACE
 from sortnet.metrics import evaluate

@@ -68,7 +68,7 @@ def test_every_public_name_is_there_and_tells_what_it_is(name):
     assert getattr(sortnet, name).__doc__
 
 
-EVERYDAY = ("estimate", "importance", "open_store", "report", "resume", "sort", "train")
+EVERYDAY = ("estimate", "explain", "importance", "open_store", "report", "resume", "sort", "train")
 
 
 def test_the_everyday_calls_need_no_import_from_inside():

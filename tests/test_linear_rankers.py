@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.explain.attribution import explain_pair
+from sortnet.explanation.attribution import explain_pair
 from sortnet.rankers import linear
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.linear import (

@@ -10,7 +10,7 @@ import pytest
 from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.explain.attribution import explain_pair
+from sortnet.explanation.attribution import explain_pair
 from sortnet.preference.answers import choices_of_two
 from sortnet.preference.model import Annotators, Columns, Prior, fit
 from sortnet.rankers.fit_ranker import fit_ranker

@@ -21,7 +21,7 @@ from sortnet.comparators.tree_kernels import LANES, blocks_of, fill_gradients, f
 from sortnet.config import Config, Training
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.explain.permutation import permutation_importance
+from sortnet.explanation.permutation import permutation_importance
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.learning.step_budget import Share, learning_rate
 from sortnet.learning.tree_learner import TreeLearner

@@ -45,7 +45,7 @@ def explain(
       sortnet explain model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet explain model test.csv row:12 row:15 --top 5
     """
-    from sortnet.explain.compared_documents import compare_documents
+    from sortnet.explanation.compared_documents import compare_documents
 
     with progress() as status:
         ranker = load_model(model, status)

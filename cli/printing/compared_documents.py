@@ -9,8 +9,8 @@ from cli.printing.results import Column, Result, Table
 from sortnet.messages import count, printable
 
 if TYPE_CHECKING:
-    from sortnet.explain.attribution import ColumnValue, Explanation
-    from sortnet.explain.compared_documents import ComparedDocuments, RankedDocument
+    from sortnet.explanation.attribution import ColumnValue, Explanation
+    from sortnet.explanation.compared_documents import ComparedDocuments, RankedDocument
 
 MOST_PARTS = 5  # parts of a column, such as words, that the text shows
 

@@ -30,7 +30,7 @@ from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import settings_from
-from sortnet.explain.attribution import feature_shares, some_queries
+from sortnet.explanation.attribution import feature_shares, some_queries
 from sortnet.files import note, shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Empty, Gain, Metric, evaluate
@@ -618,8 +618,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Share (n_features_in_,) of each column in the margins between validation documents.
 
         The shares are integrated gradients of 1,000 random pairs of validation documents, see
-        `sortnet.explain.attribution.feature_shares`; the indicators of a categorical column are
-        added up. `sortnet.explain.permutation.permutation_importance` answers another question:
+        `sortnet.explanation.attribution.feature_shares`; the indicators of a categorical column are
+        added up. `sortnet.explanation.permutation.permutation_importance` answers another question:
         how much a measure falls without a feature.
 
         Raises:

@@ -12,8 +12,8 @@ from store.service.model_data import DataFile
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
-    from sortnet.explain.columns import Column
-    from sortnet.explain.permutation import Importance
+    from sortnet.explanation.columns import Column
+    from sortnet.explanation.permutation import Importance
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def measure_importance(
     Raises:
         SortNetError: if the model, the data or the measure cannot be used.
     """
-    from sortnet.explain.permutation import permutation_importance
+    from sortnet.explanation.permutation import permutation_importance
 
     ranker = load_model(model, progress, threads)
     config = ranker.config

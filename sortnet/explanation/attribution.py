@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sortnet.core import F32, F64, I64, Bool, Margin, Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.explain.columns import Column, columns_of, feature_names
+from sortnet.explanation.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
 
 TOLERANCE = 1e-4  # error of the values of a pair, relative to the sum of their absolute values

@@ -9,7 +9,7 @@ import numpy as np
 
 from sortnet.core import F64, I64, Progress, Queries
 from sortnet.errors import SortNetError
-from sortnet.explain.columns import Column, columns_of
+from sortnet.explanation.columns import Column, columns_of
 from sortnet.metrics import Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
 

@@ -10,7 +10,7 @@ import numpy as np
 from sortnet.core import Progress, Queries
 from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.explain.attribution import Explanation, explain_pair
+from sortnet.explanation.attribution import Explanation, explain_pair
 from sortnet.rankers.base import Ranker
 
 
