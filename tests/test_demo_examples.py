@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from cli_helpers import done, fault, invoke
-from docs_helpers import model_server
+from docs_helpers import at_home, model_server, type_line
 from result_helpers import value_of
 
 from cli.examples.lay_out import EXAMPLES, lay_out_examples
@@ -122,3 +122,12 @@ def test_orders_of_the_shop_give_the_grade_away(folder: Path, quick_training) ->
     said = invoke("train", "shop.csv", *columns, "--epochs", "1", "--store", folder / "s.db")
     assert said.exit_code == 0
     assert "warning: orders is nearly the grade" in said.stdout + said.stderr
+
+
+@pytest.mark.slow
+def test_the_first_command_of_each_example_can_be_typed(tmp_path: Path, quick_training) -> None:
+    lay_out_examples(str(tmp_path))
+    with at_home(tmp_path):
+        for example in EXAMPLES:
+            if example.command != "python model_server.py":  # it serves until Ctrl-C
+                type_line(example.command)
