@@ -107,6 +107,7 @@ def _of_fours(store: Store, driver: webdriver.Chrome, to: Path) -> None:
         link = f"{url}/a/{people.tokens['ana']}"
         fours: dict[str, Any] = {"ready": "#place-0 .item > *", "keys": "2"}
         show(driver, link, to / "label-four.png", size=(1200, 640), **fours)
+        show(driver, link, to / "label-four-phone.png", size=(390, 780), dark=True, **fours)
 
 
 def _of_photos(store: Store, driver: webdriver.Chrome, to: Path, folder: Path) -> None:
