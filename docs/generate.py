@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
-PAIR_FIGURE = "pair-efficiency.png"
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
@@ -289,39 +288,15 @@ def source(path: str, first: str, last: str) -> str:
     return "\n" + _fenced(inspect.cleandoc("\n" + "\n".join(lines[start : end + 1])), "python")
 
 
-def settings() -> str:
-    """A table of the settings of a run and their defaults."""
-    from cli.main import main
-    from cli.options import RARE
-    from sortnet.config import Config, settings_of
-
-    options = {option.name: option.opts[0] for option in main.commands["train"].params}
-    rows = [
-        f"| `{f'--set {name}' if name in RARE else options[name]}` "
-        f"| {'' if each.default is None else each.default} | {each.help} |"
-        for name, each in settings_of(Config).items()
-    ]
-    return "\n| setting | default | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
-
-
-def folders() -> str:
-    """The picture of the folders, as CONTRIBUTING.md has it."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    picture = re.search(r"\n((?:    .*\n|\n)+)Imports run", text)
-    if picture is None:
-        raise ValueError("CONTRIBUTING.md: no picture of the folders")
-    return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
-
-
-def measured(benchmark: str, figure: str = "") -> str:
-    """The table of one benchmark, below its figure, as far as they have been made."""
+def measured(benchmark: str) -> str:
+    """The table of one benchmark, or how it is measured."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
     rows = benchmark_rows(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
-    return f"\n{figure}{markdown(rows)}\n\nBy {provenance(rows)}.\n\n"
+    return f"\n{markdown(rows)}\n\nBy {provenance(rows)}.\n\n"
 
 
 def durations() -> str:
@@ -349,12 +324,6 @@ def questions() -> str:
             *("", f"By {provenance(rows)}.", "", ""),
         ]
     )
-
-
-def pair_study() -> str:
-    """The figure and the table of the study of pairs."""
-    figure = f"![Quality by share of pairs asked about, for each strategy](../{PAIR_FIGURE})\n\n"
-    return measured("pairs", figure * (ROOT / "docs" / PAIR_FIGURE).exists())
 
 
 def _below(package: str) -> list[str]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from textwrap import wrap
 from typing import Any
 
 from generate import benchmark_rows, cell, provenance
-
-from sortnet.preference import Judgement
-from sortnet.preference.judgement_table import Judgements
 
 Row = Mapping[str, Any]
 WIDTH = 110
@@ -161,21 +157,6 @@ def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
     return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
 
 
-def hold_out_costs() -> str:
-    """Cost of the questions kept for the hold-out, in ρ."""
-    costs = [
-        row_of(f"{start}, without hold-out")["ours"] - row_of(f"{start}, with hold-out")["ours"]
-        for start in (
-            SESSION_BARS["20 items, no features, 190 questions: ρ"],
-            SESSION_BARS["a fifth of the variance outside the features, 100 questions: ρ"],
-        )
-    ]
-    return paragraph(
-        f"The hold-out costs {figure(costs[0])} of ρ with 20 items, and {figure(costs[1])} at 100 "
-        "questions with a fifth of the variance outside; it makes the stopping rule reliable."
-    )
-
-
 def top_calls() -> str:
     """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
     name = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
@@ -211,33 +192,6 @@ def listed(benchmark: str, starts: tuple[str, ...]) -> str:
     ]
     text = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
     return f"\n{text}\n{_sentence(rows)}\n\n"
-
-
-def arguments_left_out() -> str:
-    """Share of the pairs of a topic left out that are predicted."""
-    by_session = row_of("ukpconvarg1, a topic left out, strict pairs right")
-    by_folder = row_of("ukpconvarg1, a topic left out, by a saved model folder: strict pairs right")
-    note = re.match(r"(\d+) pairs, (\d+) topics; worst ([\d.]+), best ([\d.]+)", by_session["note"])
-    if note is None:
-        raise ValueError(f"no figures by topic in {by_session['note']!r}")
-    pairs, topics, worst, best = note.groups()
-    return paragraph(
-        f"In `ukpconvarg1`, {int(pairs):,} strict pairs of {topics} topics, each topic left out in "
-        f"turn: {figure(by_session['ours'])} of its pairs are predicted by a session fitted to the "
-        f"others' pairs (from {figure(float(worst), 2)} to {figure(float(best), 2)} of a topic; "
-        f"the bar is .80), {figure(by_session['peer'])} by the length of the text alone, and "
-        f"{figure(by_folder['ours'])} by a model folder of `sortnet train` and `rank`, topics as "
-        f"groups. {_sentence([by_session, by_folder])}"
-    )
-
-
-def question_time() -> str:
-    """Time of a question of a large session."""
-    row = row_of("a question at 10,000 items and 100,000 answers, p95 in ms")
-    return paragraph(
-        f"A question at 10,000 items and 100,000 answers took {row['ours']:.1f} ms (95th "
-        f"percentile; the bar is 20 ms). {_sentence([row])}"
-    )
 
 
 def against_trees() -> str:
@@ -321,18 +275,6 @@ def interval_cover() -> str:
     return f"\n{table(header, lines)}{paragraph(note)}"
 
 
-def judgement_bytes() -> str:
-    """Paragraph on the memory of a judgement in a table of judgements."""
-    judgements = Judgements([Judgement.of("ana", (0, 1), "left")])
-    names = [field.name for field in fields(Judgement)]
-    derived = ["question", "is_holdout", "undone_by"]
-    width = sum(getattr(judgements, name).nbytes for name in [*names, *derived])
-    return paragraph(
-        f"A judgement without texts is a row of columns of {width} bytes, in a session as in what "
-        "`collection.judgements()` returns; objects are made of single ones only."
-    )
-
-
 def loop_ways() -> str:
     """Ways to learn, one training or the loop, on each kind of data; or how they are measured."""
     name = re.compile(r"loop, ([^,]+), (.+): ndcg@10")
@@ -365,23 +307,39 @@ def _way(row: Row) -> str:
     return f"{text}; {seconds[1]} s; answers {figure(float(answers[1]), 2)}"
 
 
-def asked_strategies() -> str:
-    """Pairs in the right order by strategy where training and validation part are asked."""
-    name = re.compile(r"asked, (.+), (\w+): validation pairs right by 2 % / 5 % of answers")
-    rows = [row for row in rows_of("asked") if name.fullmatch(row["what"])]
+def fours_at_equal_cost() -> str:
+    """NDCG@10 of pairs and of fours that cost as much, and the cost of a four at equal quality."""
+    name = re.compile(r"dl19, (.+), NDCG@10 (?:for|in) the (.+) of (\d+) pairs, (.+)")
+    equal = re.compile(r"dl19, (.+), as good as (\d+) pairs: .+")
+    rows = _named(name)
     if not rows:
-        return paragraph("Not measured on this version yet: `make bench ARGS=asked`.")
-    by_strategy: dict[str, list[str]] = {}
-    data: dict[str, None] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            data[match[1]] = None
-            less = re.match(r"less \w+ ([+-][\d.]+ ± [\d.]+) / ([+-][\d.]+ ± [\d.]+);", row["note"])
-            text = f"{figure(row['ours'])}, {figure(row['peer'])}"
-            if less:
-                gains = [re.sub(r"\b0\.", ".", gain) for gain in less.groups()]
-                text += f" ({', '.join(gains)})"
-            by_strategy.setdefault(match[2], []).append(text)
-    lines = [[f"`{strategy}`", *cells] for strategy, cells in by_strategy.items()]
-    header = ("validation pairs right by 2 %, 5 %", *data)
-    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"
+        return paragraph("Not measured on this version yet: `make bench ARGS=sets`.")
+    pairs: dict[tuple[str, str], str] = {}
+    fours: dict[tuple[str, str], dict[str, str]] = {}
+    for match, row in rows:
+        judge, cost, n_pairs, way = match.groups()
+        factor = way.removeprefix("a four takes ")
+        column = "prompt tokens" if cost == "prompt tokens" else f"{factor} the time"
+        pairs[judge, n_pairs] = figure(row["peer"])
+        fours.setdefault((judge, n_pairs), {})[column] = figure(row["ours"])
+    break_even = {match.groups(): figure(row["ours"], 1) for match, row in _named(equal)}
+    columns = list(next(iter(fours.values())))
+    lines = [
+        [*key, value, *(fours[key].get(column, "") for column in columns), break_even.get(key, "")]
+        for key, value in pairs.items()
+    ]
+    header = (
+        "judge",
+        "pairs for the same cost",
+        "pairs",
+        *(f"fours, {column}" for column in columns),
+        "break-even",
+    )
+    source = _sentence(row for _, row in rows)
+    return f"\n{table(header, lines)}\n{source}\n\n"
+
+
+def _named(name: re.Pattern[str]) -> list[tuple[re.Match[str], Row]]:
+    """The stored rows of the benchmark of sets whose whole name matches, each with its match."""
+    matches = [(name.fullmatch(row["what"]), row) for row in benchmark_rows("sets")]
+    return [(match, row) for match, row in matches if match is not None]
