@@ -33,6 +33,12 @@ def rows_of(benchmark: str, starts: str | tuple[str, ...] = "") -> list[dict[str
     return [row for row in benchmark_rows(benchmark) if row["what"].startswith(starts)]
 
 
+def matched(benchmark: str, name: str) -> list[tuple[re.Match[str], dict[str, Any]]]:
+    """The stored rows of a benchmark whose whole names match a pattern, each with its match."""
+    matches = [(re.fullmatch(name, row["what"]), row) for row in benchmark_rows(benchmark)]
+    return [(match, row) for match, row in matches if match is not None]
+
+
 def row_of(what: str) -> dict[str, Any]:
     """The stored row of that name."""
     rows = [row for row in benchmark_rows() if row["what"] == what]
@@ -44,6 +50,11 @@ def row_of(what: str) -> dict[str, Any]:
 def paragraph(text: str) -> str:
     """A paragraph in lines that fit the page."""
     return f"\n{wrapped(text)}\n\n"
+
+
+def not_measured(benchmark: str) -> str:
+    """Paragraph in place of a table whose rows are not stored: the command that measures them."""
+    return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -87,12 +98,11 @@ def _missed_by(rows: Sequence[Row]) -> str:
 
 def pair_answers() -> str:
     """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
-    name = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    name = r"pairs, (.+), (\w+): share of pairs / of answers for 99%"
     shares: dict[str, dict[str, str]] = {}
-    for row in rows_of("pairs"):
-        if match := name.fullmatch(row["what"]):
-            share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
-            shares.setdefault(match[2], {})[match[1]] = share
+    for match, row in matched("pairs", name):
+        share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
+        shares.setdefault(match[2], {})[match[1]] = share
     kinds = list(next(iter(shares.values())))
     lines = [
         [f"`{strategy}`", *(by_kind[kind] for kind in kinds)]
@@ -134,39 +144,15 @@ def _met(row: Row | None) -> str:
     return "met" if row["ok"] else "missed"
 
 
-def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
-    """ρ of 100 items without features beside that of repeated merge sorts, by questions.
-
-    `strategies` are names of strategies, each with the end of its rows' names.
-    """
-    by_strategy = {
-        name: [row_of(f"n = 100, ids, {m} questions, spearman{end}") for m in budgets]
-        for name, end in strategies.items()
-    }
-    lines = [
-        [f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in by_strategy.items()
-    ]
-    first = next(iter(by_strategy.values()))
-    lines.append(["repeated merge sort", *(figure(row["peer"]) for row in first)])
-    for name, rows in by_strategy.items():
-        gains = [re.search(r"([+-][\d.]+) standard errors", row["note"]) for row in rows]
-        label = f"`{name}` less merge sort, in standard errors"
-        lines.append([label, *(gain[1] if gain else "" for gain in gains)])
-    header = ("100 items, no features: ρ after", *(f"{m:,}" for m in budgets))
-    sources = [row for rows in by_strategy.values() for row in rows]
-    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
-
-
 def top_calls() -> str:
     """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
-    name = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
+    name = r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)"
     peers: dict[str, dict[str, str]] = {}
     ours: dict[str, str] = {}
-    for row in rows_of("llm", "dl19"):
-        if match := name.fullmatch(row["what"]):
-            key = f"{match[1]}, {match[2]}"
-            ours[key] = figure(row["ours"])
-            peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
+    for match, row in matched("llm", name):
+        key = f"{match[1]}, {match[2]}"
+        ours[key] = figure(row["ours"])
+        peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
     lines = [
         [key, ours[key], *(by_sort.get(sort, "") for sort in SORTS)]
         for key, by_sort in peers.items()
@@ -184,7 +170,7 @@ def listed(benchmark: str, starts: tuple[str, ...]) -> str:
     """The rows whose names begin so in a small table, or the command that measures them."""
     rows = rows_of(benchmark, starts)
     if not rows:
-        return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
+        return not_measured(benchmark)
     columns = [
         column
         for column in ("what", "ours", "peer", "bar", "ok", "note")
@@ -254,17 +240,16 @@ def humour() -> str:
 
 def interval_cover() -> str:
     """The share of 90 % intervals that hold the true rank, by features, items and answers."""
-    name = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    name = r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers"
     rows = rows_of("preference", "90 % intervals")
     if not rows:
-        return listed("preference", ("90 % intervals",))
+        return not_measured("preference")
     shares: dict[str, dict[int, list[str]]] = {}
     answers: dict[str, None] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            items = shares.setdefault(match[2], {})
-            items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
-            answers[match[3]] = None
+    for match, row in matched("preference", name):
+        items = shares.setdefault(match[2], {})
+        items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
+        answers[match[3]] = None
     sizes = list(next(iter(shares.values())))
     lines = [[share, *(", ".join(by_size[n]) for n in sizes)] for share, by_size in shares.items()]
     header = (
@@ -277,18 +262,16 @@ def interval_cover() -> str:
 
 def loop_ways() -> str:
     """Ways to learn, one training or the loop, on each kind of data; or how they are measured."""
-    name = re.compile(r"loop, ([^,]+), (.+): ndcg@10")
-    rows = [row for row in rows_of("loop") if name.fullmatch(row["what"])]
+    rows = matched("loop", r"loop, ([^,]+), (.+): ndcg@10")
     if not rows:
-        return paragraph("Not measured on this version yet: `make bench ARGS=loop`.")
+        return not_measured("loop")
     ways: dict[str, dict[str, str]] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            ways.setdefault(match[2], {})[match[1]] = _way(row)
+    for match, row in rows:
+        ways.setdefault(match[2], {})[match[1]] = _way(row)
     kinds = list(next(iter(ways.values())))
     lines = [[way, *(by_kind.get(kind, "") for kind in kinds)] for way, by_kind in ways.items()]
     header = ("pairs, trainings, weight", *kinds)
-    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"
+    return f"\n{table(header, lines)}\n{_sentence(row for _, row in rows)}\n\n"
 
 
 def _way(row: Row) -> str:
@@ -309,11 +292,9 @@ def _way(row: Row) -> str:
 
 def fours_at_equal_cost() -> str:
     """NDCG@10 of pairs and of fours that cost as much, and the cost of a four at equal quality."""
-    name = re.compile(r"dl19, (.+), NDCG@10 (?:for|in) the (.+) of (\d+) pairs, (.+)")
-    equal = re.compile(r"dl19, (.+), as good as (\d+) pairs: .+")
-    rows = _named(name)
+    rows = matched("sets", r"dl19, (.+), NDCG@10 (?:for|in) the (.+) of (\d+) pairs, (.+)")
     if not rows:
-        return paragraph("Not measured on this version yet: `make bench ARGS=sets`.")
+        return not_measured("sets")
     pairs: dict[tuple[str, str], str] = {}
     fours: dict[tuple[str, str], dict[str, str]] = {}
     for match, row in rows:
@@ -322,7 +303,8 @@ def fours_at_equal_cost() -> str:
         column = "prompt tokens" if cost == "prompt tokens" else f"{factor} the time"
         pairs[judge, n_pairs] = figure(row["peer"])
         fours.setdefault((judge, n_pairs), {})[column] = figure(row["ours"])
-    break_even = {match.groups(): figure(row["ours"], 1) for match, row in _named(equal)}
+    equal = matched("sets", r"dl19, (.+), as good as (\d+) pairs: .+")
+    break_even = {match.groups(): figure(row["ours"], 1) for match, row in equal}
     columns = list(next(iter(fours.values())))
     lines = [
         [*key, value, *(fours[key].get(column, "") for column in columns), break_even.get(key, "")]
@@ -337,9 +319,3 @@ def fours_at_equal_cost() -> str:
     )
     source = _sentence(row for _, row in rows)
     return f"\n{table(header, lines)}\n{source}\n\n"
-
-
-def _named(name: re.Pattern[str]) -> list[tuple[re.Match[str], Row]]:
-    """The stored rows of the benchmark of sets whose whole name matches, each with its match."""
-    matches = [(name.fullmatch(row["what"]), row) for row in benchmark_rows("sets")]
-    return [(match, row) for match, row in matches if match is not None]

@@ -272,7 +272,7 @@ def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.Monke
         scale_row("scale, 1e+04 documents, scale: us a document", 0.5, "4779 bytes a document"),
         scale_row("scale, 1e+05 documents, an epoch: us a document", 2.5, "0 bytes a document, 9"),
     ]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     lines = scale_tables.phase_costs().strip().splitlines()
     assert lines[0] == "| phase | how often | 10,000 | 100,000 |"
     assert lines[2:4] == [
@@ -284,7 +284,7 @@ def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.Monke
 def test_processes_are_a_table_with_the_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "scale, 500 queries, sort: CPU s of a process, of 2 and alone"
     rows = [scale_row(name, 0.25, "0.3 and 0.5 s by the clock", peer=0.5, ratio=0.5)]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     assert "| sort | 0.50 | 0.25 | .50 |" in scale_tables.process_times()
 
 
@@ -295,12 +295,12 @@ def test_costs_of_people_are_a_table_by_size(monkeypatch: pytest.MonkeyPatch) ->
         scale_row("ranking, us, 100 judgements", 7.0, "peer: 10 judgements", peer=7.0),
         scale_row("peak memory of `sortnet label`, GB, 100 items", 0.5, "after 5 judgements"),
     ]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     lines = scale_tables.people_costs("items", ("ranking, us",)).strip().splitlines()
     assert lines[0] == "| number of items | 10 | 100 | 1,000 |"
     assert lines[2] == "| ranking, us | .062 | 2.5 | 3.0 |"
     assert "of 100 items after 5 judgements takes 0.50 GB" in scale_tables.label_memory()
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: [])
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
     for text in (scale_tables.people_costs("items", ("ranking, us",)), scale_tables.label_memory()):
         assert text.strip() == "Not measured on this version yet: `make bench ARGS=people_scale`."
 
