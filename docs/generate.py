@@ -231,8 +231,8 @@ def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, c
     if not isinstance(command, click.Group):
         yield name, command
         return
-    for child, found in command.commands.items():
-        yield from walk(found, f"{name} {child}")
+    for child_name, child in command.commands.items():
+        yield from walk(child, f"{name} {child_name}")
 
 
 def help_of(name: str, command: click.Command) -> str:
@@ -247,13 +247,13 @@ def commands() -> str:
     """A table of the commands, and each one's own help."""
     from cli.main import main
 
-    found = list(walk(main))
+    all_commands = list(walk(main))
     rows = [
         f"| [`{name}`](#{name.replace(' ', '-')}) | {command.get_short_help_str(200)} |"
-        for name, command in found
+        for name, command in all_commands
     ]
     table = ["| command | what it does |", "|---|---|", *rows]
-    parts = [f"## {name}\n\n{_fenced(help_of(name, command))}" for name, command in found]
+    parts = [f"## {name}\n\n{_fenced(help_of(name, command))}" for name, command in all_commands]
     return "\n" + "\n".join(table) + "\n\n" + "\n".join(parts) + "\n"
 
 
@@ -272,11 +272,12 @@ def names() -> str:
 
     rows = []
     for name in sortnet.__all__:
-        found = getattr(sortnet, name)
+        value = getattr(sortnet, name)
         if name.startswith("__"):
             continue
-        first = (inspect.getdoc(found) or "").split("\n")[0]
-        rows.append(f"| [`{name}`][{found.__module__}.{found.__qualname__}] | {first} |")
+        first_line = (inspect.getdoc(value) or "").split("\n")[0]
+        reference = f"{value.__module__}.{value.__qualname__}"
+        rows.append(f"| [`{name}`][{reference}] | {first_line} |")
     return "\n| name | what it is |\n|---|---|\n" + "\n".join(rows) + "\n\n"
 
 
@@ -327,19 +328,19 @@ def questions() -> str:
 
 
 def _below(package: str) -> list[str]:
-    found = importlib.import_module(package)
-    return [m.name for m in pkgutil.walk_packages(found.__path__, f"{package}.")]
+    path = importlib.import_module(package).__path__
+    return [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
 
 
 def _documented(module: str) -> bool:
     """Whether a module defines, or a package offers, a public name."""
-    found = importlib.import_module(module)
-    own = [
+    members = vars(importlib.import_module(module))
+    public_names = [
         name
-        for name, value in vars(found).items()
+        for name, value in members.items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module
     ]
-    return bool(own)
+    return bool(public_names)
 
 
 def _fenced(text: str, language: str = "text") -> str:
