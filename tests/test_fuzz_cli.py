@@ -182,8 +182,8 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *[("--hidden", "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
-        *[("--lr", "nan"), ("--weight-decay", "inf"), ("--epochs", "9" * 30)],
+        *[("--set", "hidden=" + "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
+        *[("--set", "lr=nan"), ("--set", "weight_decay=inf"), ("--epochs", "9" * 30)],
         *[("--set", f"{name}=nan") for name in ("momentum", "dropout")],
         ("--set", "dropout=" + "9" * 5000),
     ],

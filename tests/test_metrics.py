@@ -359,7 +359,7 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
         return
     with pytest.raises(DataError, match="scores every ranking alike") as refused:
         check_can_choose(metric, queries)
-    level = re.search(r"--relevant-from (\d)", str(refused.value))
+    level = re.search(r"relevant_from=(\d)", str(refused.value))
     possible = [
         int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
         for n in (1, 2, 3)

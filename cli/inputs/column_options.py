@@ -18,8 +18,7 @@ _NAMES = (
     click.option(
         "--query",
         metavar="COLUMN",
-        help="Column of the query: only rows of one query are compared (items add calls it "
-        "--group). none: all rows are one query; default: qid.",
+        help="Column of the query, whose rows are compared; none: all rows; default: qid.",
     ),
     click.option(
         "--grade",
@@ -36,12 +35,13 @@ _FEATURES = (
         "--ignore",
         metavar="COLUMN",
         multiple=True,
-        help="Column that is no feature, such as one that gives the grade away; repeatable.",
+        help="Column that is no feature; repeatable.",
     ),
     click.option(
         "--bins",
         type=Whole(LEAST_BINS, MOST_BINS),
-        help="Divide a numeric grade column into N grades with equally many training rows.",
+        metavar="N",
+        help="Divide numeric grades into N grades of equally many rows.",
     ),
 )
 # Names of the parameters of the options above. A command that trains has all of them, and any

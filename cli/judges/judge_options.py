@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,52 +19,64 @@ C = TypeVar("C", bound=Callable[..., Any])
 _END_OF_FILES = ".toml"
 # Options that may be given once for each of several judges: {option: (metavar, help)}.
 _OPTIONS_OF_EACH_JUDGE = {
-    "--judge": ("COMMAND|FILE.toml", "Program that answers, or file that describes a judge."),
+    "--judge": ("COMMAND|FILE.toml", "Program that answers, or file of a judge."),
     "--model": ("MODEL", "Language model that answers, by its name there."),
-    "--server": ("URL", "Server of the model, such as http://localhost:8000."),
+    "--server": ("URL", "Server of the model: http://localhost:8000."),
     "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
 }
-_OPTIONS_OF_ALL_JUDGES = (
-    click.option(
+_OPTIONS_OF_ALL_JUDGES = {
+    "--prompt": click.option(
         "--prompt", metavar="FILE", shell_complete=files, help="Jinja template of the prompt."
     ),
-    click.option(
+    "--both-orders": click.option(
         "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
-    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
-    click.option(
+    "--max-calls": click.option(
+        "--max-calls", type=Whole(1), metavar="N", help="End after N calls."
+    ),
+    "--max-cost": click.option(
         "--max-cost",
         type=Real(0, min_open=True),
         metavar="SUM",
         help="End when the cost reaches SUM; FILE.toml has the prices.",
     ),
-    click.option(
-        "--workers", type=Whole(1, 64), help="Calls, or copies of the program, at once; default: 1."
+    "--workers": click.option(
+        "--workers",
+        type=Whole(1, 64),
+        metavar="N",
+        help="Calls, or copies of the program, at once; default: 1.",
     ),
-    click.option(
-        "--dry-run",
-        is_flag=True,
-        help="Show a question, where it would go, and what the answers would take; send nothing.",
+    "--dry-run": click.option(
+        "--dry-run", is_flag=True, help="Show a question and the cost; send nothing."
     ),
-)
+}
 # Parameters of a command whose values replace those of the judge's file.
 FIELDS = ("model", "server", "key", "prompt", "both_orders", "max_calls", "max_cost", "workers")
-# Names of the parameters of a command that stand for the options of a judge.
-NAMES = ("judge", *FIELDS, "dry_run")
+# Fields that a training reads only from the judge's file.
+FIELDS_OF_FILE = ("key", "prompt", "both_orders", "max_calls")
 
 
-def address_options(command: C, *, several: bool = False) -> C:
+def address_options(command: C, *, several: bool = False, left_out: Collection[str] = ()) -> C:
     """Add `--judge`, `--model`, `--server` and `--key`; with `several`, each may be repeated."""
     for name, (metavar, text) in reversed(_OPTIONS_OF_EACH_JUDGE.items()):
-        command = click.option(name, metavar=metavar, help=text, multiple=several)(command)
+        if name not in left_out:
+            command = click.option(name, metavar=metavar, help=text, multiple=several)(command)
     return command
 
 
-def judge_options(command: C, *, several: bool = False) -> C:
-    """Add the options of a judge, or of several judges, to a command, which gets their values."""
-    for option in reversed(_OPTIONS_OF_ALL_JUDGES):  # the option that is added last comes first
-        command = option(command)
-    return address_options(command, several=several)
+def judge_options(command: C, *, left_out: Collection[str] = ()) -> C:
+    """Add the options of several judges to a command, which gets their values.
+
+    Args:
+        command: the command.
+        left_out: parameters of the options that the command does not have.
+    """
+    options_left_out = {option_of(name) for name in left_out}
+    # The option that is added last comes first in the help.
+    for name, option in reversed(_OPTIONS_OF_ALL_JUDGES.items()):
+        if name not in options_left_out:
+            command = option(command)
+    return address_options(command, several=True, left_out=options_left_out)
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:
@@ -96,7 +108,7 @@ def values_of_judges(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     values_of_each = [dict(values) for _ in range(n_judges)]
     for option in _OPTIONS_OF_EACH_JUDGE:
         parameter = option.removeprefix("--")
-        value_of_each = _for_each(n_judges, values[parameter], parameter)
+        value_of_each = _for_each(n_judges, values.get(parameter, ()), parameter)
         for values_of_judge, value in zip(values_of_each, value_of_each, strict=True):
             values_of_judge[parameter] = value
     return values_of_each

@@ -37,7 +37,8 @@ _RANKER_OPTIONS = (
         "--convention",
         type=click.Choice(list(CONVENTIONS)),
         default="skip",
-        help="Convention of the figures; another convention trains nothing again.",
+        metavar="NAME",
+        help=f"Convention of the figures: {', '.join(CONVENTIONS)}.",
     ),
     click.option(
         "--quality",
@@ -51,7 +52,7 @@ _RANKER_OPTIONS = (
         multiple=True,
         metavar="SETTING=VALUES",
         help="Values to try of a setting, such as hidden=10-5,20-5, in place of the rankers' own "
-        "grids; of several settings, every combination. Repeatable.",
+        "grids; repeatable.",
     ),
     click.option(
         "--search",

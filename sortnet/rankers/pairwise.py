@@ -142,7 +142,7 @@ class PairwiseSettings(NetSettings):
         None, "Output activation; default: tanh.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     part: str = setting(
-        "net", "Features of a document: outputs of a net with --hidden units, or all products "
+        "net", "Features of a document: outputs of a net with hidden units, or all products "
         "of up to `degree` features.", COMPARATOR, choices=("net", "polynomial"))
     degree: int = setting(2, "Degree of the polynomial.", COMPARATOR, least=1, most=10)
     # fmt: on
