@@ -292,12 +292,11 @@ def source(path: str, first: str, last: str) -> str:
 def settings() -> str:
     """A table of the settings of a run and their defaults."""
     from cli.main import main
-    from cli.options import RARE
     from sortnet.config import Config, settings_of
 
     options = {option.name: option.opts[0] for option in main.commands["train"].params}
     rows = [
-        f"| `{f'--set {name}' if name in RARE else options[name]}` "
+        f"| `{options.get(name, f'--set {name}')}` "
         f"| {'' if each.default is None else each.default} | {each.help} |"
         for name, each in settings_of(Config).items()
     ]

@@ -87,8 +87,7 @@ def test_help_is_short(monkeypatch):
     lines = {name: len(lines_of_help(name, monkeypatch)) for name in LEAVES}
     most = dict.fromkeys(lines, 60) | {"train": 80}
     assert {name: n for name, n in lines.items() if n > most[name]} == {}
-    shown = [line for line in lines_of_help("train", monkeypatch) if line.startswith("  -")]
-    assert len(shown) <= 30
+    assert sum(isinstance(p, click.Option) for p in LEAVES["train"].params) <= 30
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "xgboost"])

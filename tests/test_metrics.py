@@ -367,7 +367,7 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
     assert (level is None) == (metric.row.graded or max(possible) == 0)
     if level is not None:
         assert possible[int(level[1]) - 1] == max(possible)
-    remedy = "--quality ndcg@10" in str(refused.value)
+    remedy = "quality=ndcg@10" in str(refused.value)
     assert remedy == can_choose(Metric("ndcg", 10), queries).any()
 
 
