@@ -138,6 +138,18 @@ def _goal_of_top(top_digits: str, wrong_digits: str | None) -> Goal | None:
 SEED = Whole(0, largest=LARGEST_SEED)
 
 
+def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
+    """Make a decorator that adds options to a command; the help shows them in the given order."""
+
+    def add_options(command: C) -> C:
+        # A decorator of click adds its option in front of the earlier options.
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add_options
+
+
 def is_typed(ctx: click.Context, name: str) -> bool:
     """Tell whether a parameter was typed, and is neither from the environment nor a default."""
     return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
@@ -263,6 +275,4 @@ store_option = click.option(
 )
 
 
-def store_and_json(command: C) -> C:
-    """Add the options `--store` and `--json` to a command."""
-    return store_option(json_option(command))
+store_and_json = with_options(store_option, json_option)

@@ -8,6 +8,7 @@ import click
 
 from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
 from cli.judges.judge_options import (
+    detail_options,
     judge_options,
     judges_from_options,
     refuse_without_server,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
 @judge_options
+@detail_options
 @batch_options
 @store_and_json
 def label(

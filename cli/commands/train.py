@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from cli.console import progress, silent
 from cli.inputs.column_options import training_name_options
-from cli.judges.judge_options import FIELDS_OF_FILE, judge_options
+from cli.judges.judge_options import judge_options
 from cli.options import files, folders, json_option, store_option
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
@@ -48,7 +47,7 @@ _SECTIONS = {
 @click.option(
     "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
 )
-@partial(judge_options, left_out=FIELDS_OF_FILE)
+@judge_options
 @click.option("--question", metavar="TEXT", help="Question to the judge; default: Which is better?")
 @click.option(
     "--out",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cli.options import Real, Whole, files
+from cli.options import Real, Whole, files, with_options
 
 if TYPE_CHECKING:
     from sortnet.judges import LanguageModel, Program
@@ -24,59 +24,50 @@ _OPTIONS_OF_EACH_JUDGE = {
     "--server": ("URL", "Server of the model: http://localhost:8000."),
     "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
 }
-_OPTIONS_OF_ALL_JUDGES = {
-    "--prompt": click.option(
-        "--prompt", metavar="FILE", shell_complete=files, help="Jinja template of the prompt."
-    ),
-    "--both-orders": click.option(
-        "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
-    ),
-    "--max-calls": click.option(
-        "--max-calls", type=Whole(1), metavar="N", help="End after N calls."
-    ),
-    "--max-cost": click.option(
+# Fields of a judge that `sortnet train` reads only from a file.
+DETAILS = ("key", "prompt", "both_orders", "max_calls")
+# Parameters of a command whose values replace those of the judge's file.
+FIELDS = ("model", "server", "max_cost", "workers", *DETAILS)
+
+
+def _option(name: str, *, several: bool = True) -> Callable[[C], C]:
+    """Make an option of a judge, which may be repeated for several judges."""
+    metavar, text = _OPTIONS_OF_EACH_JUDGE[name]
+    return click.option(name, metavar=metavar, help=text, multiple=several)
+
+
+# Options of a command that asks several judges.
+judge_options = with_options(
+    _option("--judge"),
+    _option("--model"),
+    _option("--server"),
+    click.option(
         "--max-cost",
         type=Real(0, min_open=True),
         metavar="SUM",
         help="End when the cost reaches SUM; FILE.toml has the prices.",
     ),
-    "--workers": click.option(
+    click.option(
         "--workers",
         type=Whole(1, 64),
         metavar="N",
         help="Calls, or copies of the program, at once; default: 1.",
     ),
-    "--dry-run": click.option(
-        "--dry-run", is_flag=True, help="Show a question and the cost; send nothing."
+    click.option("--dry-run", is_flag=True, help="Show a question and the cost; send nothing."),
+)
+# Options of `DETAILS`, for a command that has `judge_options`, too.
+detail_options = with_options(
+    _option("--key"),
+    click.option(
+        "--prompt", metavar="FILE", shell_complete=files, help="Jinja template of the prompt."
     ),
-}
-# Parameters of a command whose values replace those of the judge's file.
-FIELDS = ("model", "server", "key", "prompt", "both_orders", "max_calls", "max_cost", "workers")
-# Fields that a training reads only from the judge's file.
-FIELDS_OF_FILE = ("key", "prompt", "both_orders", "max_calls")
-
-
-def address_options(command: C, *, several: bool = False, left_out: Collection[str] = ()) -> C:
-    """Add `--judge`, `--model`, `--server` and `--key`; with `several`, each may be repeated."""
-    for name, (metavar, text) in reversed(_OPTIONS_OF_EACH_JUDGE.items()):
-        if name not in left_out:
-            command = click.option(name, metavar=metavar, help=text, multiple=several)(command)
-    return command
-
-
-def judge_options(command: C, *, left_out: Collection[str] = ()) -> C:
-    """Add the options of several judges to a command, which gets their values.
-
-    Args:
-        command: the command.
-        left_out: parameters of the options that the command does not have.
-    """
-    options_left_out = {option_of(name) for name in left_out}
-    # The option that is added last comes first in the help.
-    for name, option in reversed(_OPTIONS_OF_ALL_JUDGES.items()):
-        if name not in options_left_out:
-            command = option(command)
-    return address_options(command, several=True, left_out=options_left_out)
+    click.option(
+        "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
+    ),
+    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
+)
+# Options of a command that asks one judge.
+address_options = with_options(*(_option(name, several=False) for name in _OPTIONS_OF_EACH_JUDGE))
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:

@@ -12,9 +12,9 @@ import click
 
 from cli.inputs.column_options import training_name_options
 from cli.lab.context_sets import context
-from cli.lab.shared_options import SHARED, pop_options, with_options
+from cli.lab.shared_options import SHARED, pop_options
 from cli.lab.simulated import simulate
-from cli.options import Real, Whole, command_line, files, folders
+from cli.options import Real, Whole, command_line, files, folders, with_options
 from sortnet.core import NamedColumns
 from sortnet.lab.tool_conventions import CONVENTIONS
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cli.judges.judge_options import (
+    DETAILS,
     FIELDS,
-    FIELDS_OF_FILE,
     is_judge_file,
     judges_by_annotator,
     judges_from_options,
@@ -27,7 +27,7 @@ from store.training.training_estimate import estimate_judges
 _OPTIONS = {
     name: option_of(name)
     for name in ("judge", *FIELDS, "dry_run", "question", "judgements", "store")
-    if name not in FIELDS_OF_FILE
+    if name not in DETAILS
 }
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.judges.judge_options import FIELDS_OF_FILE
+from cli.judges.judge_options import DETAILS
+from cli.options import with_options
 from sortnet.config import (
     MACHINE,
     PRESETS,
@@ -60,37 +61,39 @@ def known_settings(settings: Settings) -> dict[str, Setting]:
     return {**settings_of(type(settings)), **settings_of(MachineSettings)}  # type: ignore[arg-type]
 
 
-def setting_options(command: C) -> C:
-    """Add the options of settings to a command, and `--set`, whose values are `extra`."""
-    known = known_settings(Config())
-    command = click.option(
+def _setting_option(name: str, metavar: str) -> Callable[[C], C]:
+    """Make the option of a setting."""
+    setting = known_settings(Config())[name]
+    is_word = setting.choices and not setting.joined
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        metavar=metavar,
+        type=click.Choice(setting.choices) if is_word else str,
+        help=_help_of(setting),
+    )
+
+
+def _help_of(setting: Setting) -> str:
+    """Write the help of an option: the first sentence about its setting, and the allowed words."""
+    sentence = setting.help.partition(". ")[0].rstrip(".")
+    if setting.choices:
+        return f"{sentence}: {setting.allowed}."
+    default = "" if setting.default is None else f"; default: {setting.default}"
+    return f"{sentence}{default}."
+
+
+setting_options = with_options(
+    *(_setting_option(name, metavar) for name, metavar in OPTIONS.items()),
+    click.option(
         "--set",
         "extra",
         multiple=True,
         metavar="NAME=VALUE",
         help="Any other setting, such as committee=4, threads=1, or C=0.1 of ranksvm; "
         "sortnet settings [KIND] lists all.",
-    )(command)
-    for name, metavar in OPTIONS.items():
-        described = known[name]
-        is_word = described.choices and not described.joined
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            name,
-            metavar=metavar,
-            type=click.Choice(described.choices) if is_word else str,
-            help=_help_of(described),
-        )(command)
-    return command
-
-
-def _help_of(described: Setting) -> str:
-    """Write the help of an option: the first sentence about its setting, and the allowed words."""
-    sentence = described.help.partition(". ")[0].rstrip(".")
-    if described.choices:
-        return f"{sentence}: {described.allowed}."
-    default = "" if described.default is None else f"; default: {described.default}"
-    return f"{sentence}{default}."
+    ),
+)
 
 
 def typed_settings(
@@ -148,7 +151,7 @@ class TrainCommand(click.Command):
             name = error.option_name.lstrip("-").replace("-", "_")
             if name in known_settings(Config()):
                 hint = f"give --set {name}=..."
-            elif name in FIELDS_OF_FILE:
+            elif name in DETAILS:
                 hint = f"write {name} = ... into the FILE.toml of --judge"
             else:
                 raise
