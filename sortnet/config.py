@@ -347,7 +347,8 @@ class Config(Settings):
         "chosen on the validation part.", COMPARATOR,
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
-        None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
+        None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING,
+        within="from 0 to below 1")
     pairs: str | None = setting(
         None,
         "Pairs to learn from. compared: all that the sort compared; wrong: those that the "

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from cli.console import DEFAULT_WIDTH, width
-from cli.options import format_of, json_option, output_option
+from cli.options import FORMAT_HELP, format_of, json_option, output_option
 from cli.printing.results import Result, Step, write_result
 from cli.training.typed_settings import known_settings
 from sortnet.rankers.registry import settings_for
@@ -36,9 +36,10 @@ _PROTOCOL = (
 
 @click.command(short_help="List the settings of a kind of ranker, or of a judge.")
 @click.argument("kind", default="sortnet")
-@output_option("--output", "-o", default="-", help="Output file; .csv or .json; -: stdout.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), help=FORMAT_HELP.format("table"))
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @json_option
-def settings(kind: str, output: str, as_json: bool) -> None:
+def settings(kind: str, form: str | None, output: str, as_json: bool) -> None:
     """List everything that `sortnet train --set NAME=VALUE` takes for a KIND of ranker.
 
     Each setting has its default value, its meaning, and the values that are allowed. A default that
@@ -54,7 +55,7 @@ def settings(kind: str, output: str, as_json: bool) -> None:
       sortnet settings lambdamart --output settings.csv
       sortnet settings judge
     """
-    form = "json" if as_json else format_of(None, output, _FORMATS) or "table"
+    form = "json" if as_json else format_of(form, output, _FORMATS) or "table"
     result = _judge_result() if kind == _JUDGE else _ranker_result(kind)
     write_result(result, form, output)
 

@@ -78,7 +78,8 @@ class NetSettings(Settings):
     units: str | None = setting(
         None, "Activation function of the hidden units; default: tanh.", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
-    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    dropout: float = setting(
+        0.0, "Dropout rate of the hidden units.", TRAINING, within="from 0 to below 1")
     # fmt: on
 
     def make(self, n_columns: int) -> Callable[[int], DirectRanker]:
