@@ -1,7 +1,8 @@
 """Settings of a run: one value that the command line, the estimator and model files share.
 
-A setting is a field with a description. The options of `sortnet train`, `sortnet settings`, the parameters of
-`SortNetRanker` and the table in the documentation are made from these descriptions.
+A setting is a field with a description. The options of `sortnet train`, the list of `sortnet
+settings`, the parameters of `SortNetRanker` and the table in the documentation are made from these
+descriptions.
 
 The default of a setting is in its field. If the value is None, the value to use is in `DEFAULTS`,
 or is chosen by `choose_quality` for RankQuality. Values that depend on the data are chosen

@@ -263,13 +263,13 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse_settings(
-    kind: str, known: Mapping[str, Setting], typed: Mapping[str, str]
+    kind: str, settings: Mapping[str, Setting], typed: Mapping[str, str]
 ) -> dict[str, Any]:
     """Parse settings of a ranker as users type them.
 
     Args:
         kind: kind of the ranker, for messages.
-        known: {name: setting} that the ranker has.
+        settings: {name: setting} that the ranker has.
         typed: {name: typed value}.
 
     Raises:
@@ -280,13 +280,13 @@ def parse_settings(
     {'lr': 0.1}
     """
     for name in typed:
-        if name not in known:
-            raise DataError(no_setting(kind, name, known))
-    return {name: known[name].parsed(text) for name, text in typed.items()}
+        if name not in settings:
+            raise DataError(no_setting(kind, name, settings))
+    return {name: settings[name].parsed(text) for name, text in typed.items()}
 
 
-def no_setting(kind: str, name: str, known: Iterable[str]) -> str:
-    """Write that a kind of ranker has no setting of a name, with the similar names or all names."""
-    names = list(known)
-    similar = get_close_matches(name, names) or names
+def no_setting(kind: str, name: str, names: Iterable[str]) -> str:
+    """Write that a kind of ranker has no setting `name`, and which similar settings it has."""
+    all_names = list(names)
+    similar = get_close_matches(name, all_names) or all_names
     return f"a ranker of kind {kind} has no setting {shown(name)}; there is {', '.join(similar)}"

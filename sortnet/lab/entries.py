@@ -126,8 +126,8 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
 def _parsed_setting(kind: str, typed: str) -> tuple[str, Any]:
     """Parse SETTING=VALUE into the name and the value of a setting of a kind of ranker."""
     name, _, value = typed.partition("=")
-    known: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
-    return name, parse_settings(kind, known, {name: value})[name]
+    settings: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
+    return name, parse_settings(kind, settings, {name: value})[name]
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
