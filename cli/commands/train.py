@@ -102,7 +102,8 @@ def train(
     sortnet evaluate MODEL FILE --part test and sortnet rank MODEL NEW need no more options.
 
     Without grades, a program or a language model is asked which of two documents is better, as by
-    sortnet label, --judgements N times. Each answer is stored at once.
+    sortnet label, --judgements N times. Each answer is stored at once. sortnet settings judge
+    lists what a program reads and answers, and the keys of FILE.toml.
 
     \b
     Examples:
