@@ -77,7 +77,7 @@ class Training:
     epochs: int | None = setting(
         None,
         "Passes over the training pairs. With start=warm these are the passes of the whole run, "
-        "with start=fresh of each iteration. Default: 3 to 30, so that the number of steps hardly "
+        "with start=fresh of each iteration. Default: 3 to 20, so that the number of steps hardly "
         "depends on the number of documents; 3 to 60 for a single training.", TRAINING, least=1)
     query_pairs: int | None = setting(
         400,
@@ -96,7 +96,7 @@ class Training:
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,
-        "Batch size in pairs; default: a 16th of the pairs of an epoch, from 32 to 8192.",
+        "Batch size in pairs; default: a 32nd of the pairs of an epoch, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW; for nets also Adam, or SGD with momentum.", TRAINING,
@@ -116,7 +116,7 @@ class Training:
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="from 0 to below 1")
     weight_decay: float | None = setting(
         None, "Weight decay: apart from the gradient with adamw, else an L2 penalty. Default: "
-        "0.01, or 0.03 for nets; for judged pairs chosen on the validation part.",
+        "0.01, or 0.03 for nets, or 0.1 for judged pairs.",
         TRAINING, within="from 0")
     precision: str = setting(
         "float32",
@@ -345,7 +345,8 @@ class Config(Settings):
     scaling: str | None = setting(
         None,
         "Feature scaling. It is one part, or several joined by +, such as query+rank. Default: "
-        "chosen on the validation part.", COMPARATOR,
+        "query+rank+normal, or query+rank for features that are scaled within each query; and "
+        "missing, if values are missing.", COMPARATOR,
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
         None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING,
