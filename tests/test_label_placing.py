@@ -13,7 +13,7 @@ from cli_helpers import runner
 from collection_helpers import made_items
 
 from cli.main import main
-from cli.terminal.asking import Asking, Reply
+from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
@@ -30,11 +30,12 @@ class Person:
     def __init__(self, reply: Callable[[int, int, int], str]) -> None:
         self.reply, self.asked, self.notes = reply, [], []
 
-    def ask(self, lease, status_line, renew):
-        assert renew()
-        asked = lease.question
-        self.asked.append(asked.pair)
-        return Reply(self.reply(asked.left, asked.right, len(self.asked)), 100)
+    def ask(self, question, annotator, status_line):
+        self.asked.append(question.pair)
+        reply = self.reply(question.left, question.right, len(self.asked))
+        if reply in ("undo", "quit"):
+            return reply
+        return question.answered(annotator, reply, milliseconds=100)
 
     def notify(self, text: str) -> None:
         self.notes.append(text)

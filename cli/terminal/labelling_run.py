@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ from cli.console import progress, put
 from cli.judges.judge_options import judges_by_annotator
 from cli.printing.labelled import labelled_result
 from cli.printing.results import print_result
-from cli.terminal.asking import Asker, Asking, Front, labelled_facts, refuse_closed
+from cli.terminal.asking import Asker, Asking, labelled_facts, refuse_closed
+from cli.terminal.front import Front
+from cli.terminal.placing import place_item
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from store import Collection
     from store.service.labelling import LabellingService
 
-_LEASE_SECONDS = 600.0  # for which a question is reserved for an annotator, at least
+# Seconds for which a question is reserved for a person, or at least for a judge. A person's lease
+# is not renewed, so it must last longer than a break.
+_LEASE_OF_PERSON = 3600.0
+_LEAST_LEASE_OF_JUDGE = 600.0
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,22 @@ def label_criteria(
     if options.place is not None:
         collection.check_one_question()  # each criterion may place the item elsewhere
     for criterion in collection.asked():
-        n_left = _answers_left(options.number, labelled)
+        n_left = options.number
+        if n_left is not None:
+            n_left -= sum(facts["answered"] for facts in labelled)
         has_quit = any(facts["quit"] for facts in labelled)
         if n_left == 0 or has_quit:
             break
-        labelled += _label_criterion(criterion, asker, options, n_left, prints=not as_json)
+        with closing(_fitted_service(criterion, options)) as service:
+            # A collection without criteria is never done: the annotator may want to answer more.
+            is_criterion = criterion.criterion is not None
+            if is_criterion and service.is_fitted and service.remaining.stop:
+                continue
+            facts_of_criterion = asker.ask(service, n_left)
+        # Closing the service has checked that the store still has the answers that are reported.
+        labelled += facts_of_criterion
+        if not as_json:
+            print_result(labelled_result(facts_of_criterion, criterion.criterion), as_json=False)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
@@ -78,40 +94,11 @@ def label_criteria(
     return labelled
 
 
-def _label_criterion(
-    criterion: Collection,
-    asker: Asker,
-    options: LabelOptions,
-    number: int | None,
-    *,
-    prints: bool,
-) -> list[dict[str, Any]]:
-    """Ask the annotators about a criterion, unless its goal is reached already.
-
-    Args:
-        criterion: the criterion.
-        asker: asks the annotators.
-        options: options of the labelling.
-        number: number of answers about this criterion after which the labelling ends; None: it
-            ends when the goal is reached.
-        prints: whether a result is printed as text, before the next criterion is asked.
-
-    Returns:
-        Facts about the labelling: a dict for each annotator that was asked.
-    """
-    with closing(_fitted_service(criterion, options)) as service:
-        if _is_done(service):
-            return []
-        labelled = asker.ask(service, number)
-    # Closing the service has checked that the store still has the answers that are reported.
-    if prints:
-        print_result(labelled_result(labelled, criterion.criterion), as_json=False)
-    return labelled
-
-
 def _lease_seconds(options: LabelOptions) -> float:
     """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
-    lease_seconds = _LEASE_SECONDS
+    if not options.judges:
+        return _LEASE_OF_PERSON
+    lease_seconds = _LEAST_LEASE_OF_JUDGE
     for judge in options.judges:
         # A question can take four calls: two orders, each of which is asked again if it is not
         # clear. A program may get several questions together.
@@ -132,36 +119,13 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     service = LabellingService(
         collection, lease_seconds=_lease_seconds(options), goal=options.until, record=True
     )
-    is_person = not options.judges
     with progress() as status:
         status("fitting the answers so far")
-        is_about_all_items = options.place is None
-        if is_person and is_about_all_items and _has_screen():
-            service.keep_fitted()
-        else:
+        if options.judges or options.place is not None or not _has_screen():
             service.settle()
+        else:
+            service.keep_fitted()
     return service
-
-
-def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many of `number` answers are still to be given; None if `number` is None.
-
-    `labelled` has facts about the labelling so far, a dict for each criterion and annotator.
-    """
-    if number is None:
-        return None
-    n_answered: int = sum(facts["answered"] for facts in labelled)
-    return number - n_answered
-
-
-def _is_done(service: LabellingService) -> bool:
-    """Whether the service asks about a criterion and has reached the goal.
-
-    A collection without criteria is never done: the annotator may want to give more answers.
-    """
-    if service.collection.criterion is None:
-        return False
-    return service.is_fitted and service.remaining.stop
 
 
 @dataclass(frozen=True)
@@ -191,24 +155,19 @@ class PersonAsker:
 
     def _ask_person(self, asking: Asking, number: int | None) -> dict[str, Any]:
         """Ask the person, and return facts about the labelling."""
-        why = "interrupted"
-        further_facts: dict[str, Any] = {}
-        asking.interrupted = True  # until the body has ended without a signal
+        outcome: dict[str, Any] = {"why": "interrupted", "quit": True}
         try:
-            with ended_by_signals(), _user_interface(asking) as front:
+            with ended_by_signals():
+                front = _user_interface(asking.service)
                 if self.place is None:
                     why = asking.run(front, number)
+                    outcome = {"why": why, "quit": asking.quit}
                 else:
-                    # Imported here, because it imports torch, which takes a second.
-                    from cli.terminal.placing import place_item
-
-                    why, further_facts = place_item(asking, front, self.place, number)
-                asking.interrupted = False
+                    why, placed = place_item(asking, front, self.place, number)
+                    outcome = {"why": why, "quit": asking.quit, **placed}
         finally:
             asking.service.release(self.annotator)
-        facts = labelled_facts(asking.service, self.annotator, asking.n_new)
-        has_quit = asking.quit or asking.interrupted
-        return {**facts, "why": why, "quit": has_quit, **further_facts}
+        return {**labelled_facts(asking.service, self.annotator, asking.n_new), **outcome}
 
 
 def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
@@ -240,15 +199,13 @@ def _login() -> str:
         raise SortNetError("no annotator: give --as NAME") from None
 
 
-def _user_interface(asking: Asking) -> AbstractContextManager[Front]:
-    """Make the user interface: a screen if stdin is a terminal, otherwise lines."""
+def _user_interface(service: LabellingService) -> Front:
+    """Make the user interface: of single keys at a terminal, otherwise of lines."""
     if _has_screen():
-        from cli.terminal.screen import screen_of
+        from cli.terminal.screen import Screen
 
-        return screen_of(asking.service, sys.stdin.fileno())
-    from cli.terminal.lines import Lines
-
-    return nullcontext(Lines(asking.service))
+        return Screen(service)
+    return Front(service)
 
 
 def _has_screen() -> bool:

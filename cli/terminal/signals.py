@@ -6,8 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # names of signals that end a command
 _RECEIVED: list[int] = []  # numbers of the signals that the running command has received
 
 
@@ -20,12 +20,17 @@ def raise_if_signalled() -> None:
         raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
 
 
-def _numbers_of_signals(*names: str) -> list[int]:
-    """Return the numbers of signals, without the signals that the system does not have.
+def _handlers(*names: str) -> dict[int, Any]:
+    """Return the handlers of the named signals, {number: handler}.
 
-    Windows has no SIGHUP, for example.
+    Signals that the system does not have, and handlers that were not set from Python, are left out.
+    Outside the main thread the dict is empty, because only the main thread can set handlers.
     """
-    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in handlers.items() if handler is not None}
 
 
 @contextmanager
@@ -34,17 +39,12 @@ def signals_restored() -> Iterator[None]:
 
     This is needed because `signals_as_ctrl_c` ignores all signals after the first signal.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = _numbers_of_signals(*_ENDING)
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = _handlers("SIGINT", "SIGTERM", "SIGHUP")
     try:
         yield
     finally:
         for number, handler in handlers.items():
-            if handler is not None:  # None: the handler was not set from Python
-                signal.signal(number, handler)
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -62,7 +62,8 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         The list of the numbers of received signals, which grows when a signal comes.
     """
     _RECEIVED.clear()
-    handled = _signals_to_handle()
+    handlers = _handlers("SIGTERM", "SIGHUP")
+    handled = [number for number in handlers if handlers[number] is not signal.SIG_IGN]
 
     def interrupt(number: int, frame: object) -> None:
         """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
@@ -72,25 +73,15 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    previous_handlers = {number: signal.signal(number, interrupt) for number in handled}
+    for number in handled:
+        signal.signal(number, interrupt)
     try:
         yield _RECEIVED
     finally:
-        for number, handler in previous_handlers.items():
+        for number in handled:
             # After a signal all signals stay ignored, until `signals_restored` ends.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
-
-
-def _signals_to_handle() -> list[int]:
-    """Return the numbers of SIGTERM and SIGHUP, without the signals that are ignored now.
-
-    The list is empty in all threads but the main thread, which alone can set handlers.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    numbers = _numbers_of_signals("SIGTERM", "SIGHUP")
-    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+                signal.signal(number, handlers[number])
 
 
 @contextmanager

@@ -1,0 +1,217 @@
+"""User interface of an annotator: a question is shown, and answered in words or by their keys."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from cli.console import say
+from cli.terminal.question_view import QuestionView, harmless, view_question
+from sortnet.judges.verdicts import REPLIES, SET_REPLIES
+from sortnet.messages import printable
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import LONGEST_COMMENT, Word
+from sortnet.preference.study import Study
+
+if TYPE_CHECKING:
+    from store.service.labelling import LabellingService
+
+# Replies to a question that are not answers.
+UNDO = "undo"
+QUIT = "quit"
+MORE = "more"  # continues after the goal is reached
+FLAG = "flag"  # flags the question for the administrator, or takes the flag back
+COMMENT = "comment "  # begins a comment, which is stored with the answer
+# {key: its word}; a typed line may be a key, too. In a terminal, keys have names.
+KEYS = {
+    "s": "skip",
+    "space": "skip",
+    "?": "cant-say",
+    "z": UNDO,
+    "u": UNDO,
+    "backspace": UNDO,
+    "q": QUIT,
+    "m": MORE,
+    "f": FLAG,
+}
+# Keys whose words are about two items, and about more than two.
+PAIR_KEYS = {"1": "left", "2": "right", "0": "tie", "=": "tie", "down": "tie"}
+SET_KEYS = {"0": "same", "=": "same", "down": "same"}
+PAIR_ANSWERS = "left (1), right (2), tie (0)"
+SET_ANSWERS = "the numbers of the best and of the worst, if it is asked for (2 4), same (0)"
+FURTHER = "skip (s), cant-say (?), undo (z), quit (q), flag (f), comment TEXT"
+_NUMBERS = re.compile(r"[1-9]([ ,]+[1-9])?")
+_LONGEST_LINE = 10_000  # bytes of a line that are read; the rest is ignored
+
+
+class Front:
+    """User interface that prints questions to stderr and reads answers from the lines of stdin.
+
+    `Screen` is the same for somebody at a terminal.
+
+    Args:
+        service: labelling service, which has the items and the study.
+    """
+
+    def __init__(self, service: LabellingService) -> None:
+        self._service = service
+        # The texts that were printed last. They are printed again only when they change.
+        self._printed_instructions = ""
+        self._printed_explanation = ""
+        self._best: int | None = None  # place of the best item while the worst item is awaited
+
+    def ask(self, question: Question, annotator: str, status_line: str) -> Judgement | str:
+        """Show a question, and read until there is an answer.
+
+        An answer with a comment has no time, because a part of it was spent on writing.
+
+        Args:
+            question: the question.
+            annotator: name of the annotator, who gives the answer.
+            status_line: status of the labelling.
+
+        Returns:
+            The answer, or UNDO or QUIT.
+        """
+        study = self._service.study
+        if study.instructions != self._printed_instructions:
+            self._printed_instructions = study.instructions
+            self.show_instructions(study)
+        view = view_question(self._service.items, question, study.question)
+        self.show(view, status_line, _explanation(question))
+        is_pair = len(question.items) == 2
+        keys = KEYS | (PAIR_KEYS if is_pair else SET_KEYS)
+        answers = REPLIES if is_pair else SET_REPLIES
+        started = time.monotonic()
+        facts: dict[str, Any] = {}  # comment and flag
+        self._best = None
+        while True:
+            word = self.read()
+            word = keys.get(word, word)
+            if word == UNDO and self._best is not None:
+                self._best = None
+                self.notify("which is the best?")
+            elif word in (UNDO, QUIT):
+                return word
+            elif word == FLAG:
+                facts["flagged"] = None if facts.get("flagged") else True
+                self.notify("flagged" if facts["flagged"] else "not flagged")
+            elif word.startswith(COMMENT):
+                self._note_comment(word, facts)
+            elif word in answers:
+                return question.answered(annotator, cast(Word, word), **_timed(facts, started))
+            elif places := _places_in(word, question):
+                chosen = self._choose(places, is_worst_asked=study.worst)
+                if chosen:
+                    return question.answered_by_place(annotator, *chosen, **_timed(facts, started))
+            else:
+                self.notify(f"unknown answer {word[:40]!r}; known are {_explanation(question)}")
+
+    def _choose(self, places: list[int], *, is_worst_asked: bool) -> list[int]:
+        """Choose the best of several items, and the worst if it is asked for.
+
+        Args:
+            places: places of the one or two items that the annotator names now.
+            is_worst_asked: whether the worst item must be named, too.
+
+        Returns:
+            The places of the best and the worst item; empty while the choice is not complete.
+        """
+        if self._best is not None:
+            places = [self._best, places[0]]
+            self._best = None
+        if not is_worst_asked:
+            if len(places) == 1:
+                return places
+            self.notify("only the best is asked for")
+        elif len(places) == 1:
+            (self._best,) = places
+            number = self._best + 1
+            self.notify(f"{number} is the best: which is the worst? ({number}: take it back)")
+        elif places[0] == places[1]:
+            self.notify(f"{places[0] + 1} is not both the best and the worst: which is the best?")
+        else:
+            return places
+        return []
+
+    def show_instructions(self, study: Study) -> None:
+        """Show the instructions of a study, which are new or have changed."""
+        _say_part("instructions", harmless(study.instructions))
+
+    def show(self, view: QuestionView, status_line: str, explanation: str) -> None:
+        """Show a question and the status of the labelling.
+
+        Args:
+            view: texts of the question.
+            status_line: status of the labelling.
+            explanation: what may be typed at the question.
+        """
+        say(printable(status_line))
+        for title, text in view.parts:
+            _say_part(title, text)
+        if explanation != self._printed_explanation:
+            say(f"-- answer with {explanation}")
+            self._printed_explanation = explanation
+
+    def read(self) -> str:
+        """Read the next word, or the key of a word; QUIT at the end of the input."""
+        line = piece = sys.stdin.buffer.readline(_LONGEST_LINE)
+        while len(piece) == _LONGEST_LINE and not piece.endswith(b"\n"):  # the rest of a long line
+            piece = sys.stdin.buffer.readline(_LONGEST_LINE)
+        word = printable(line.decode("utf-8", "replace").strip())
+        return word if line else QUIT
+
+    def notify(self, text: str) -> None:
+        """Show a message."""
+        say(text)
+
+    def confirm(self, text: str, expected: str) -> bool:
+        """Show a message until the annotator types the expected word or QUIT; return which."""
+        self.notify(text)
+        while True:
+            word = self.read()
+            word = KEYS.get(word, word)
+            if word in (expected, QUIT):
+                return word == expected
+
+    def _note_comment(self, word: str, facts: dict[str, Any]) -> None:
+        """Note a comment that is stored with the answer; a comment that is too long is refused."""
+        comment = word.removeprefix(COMMENT).strip()
+        if len(comment) > LONGEST_COMMENT:
+            most = f"{LONGEST_COMMENT:,} characters at most"
+            self.notify(f"the comment is too long and not kept: {most}")
+            return
+        facts["comment"] = comment or None
+
+
+def _explanation(question: Question) -> str:
+    """List what may be typed at a question."""
+    answers = PAIR_ANSWERS if len(question.items) == 2 else SET_ANSWERS
+    return f"{answers}, {FURTHER}"
+
+
+def _places_in(word: str, question: Question) -> list[int]:
+    """Return the places, from 0, of the one or two items that a word names by their numbers.
+
+    The list is empty if the word names none, or the question is about two items.
+    """
+    n_items = len(question.items)
+    if n_items == 2 or not _NUMBERS.fullmatch(word):
+        return []
+    places = [int(number) - 1 for number in re.findall("[1-9]", word)]
+    return places if max(places) < n_items else []
+
+
+def _timed(facts: dict[str, Any], started: float) -> dict[str, Any]:
+    """Add the time since `started` to the facts of an answer, unless it has a comment."""
+    if facts.get("comment"):
+        return facts
+    return {**facts, "milliseconds": round(1000 * (time.monotonic() - started))}
+
+
+def _say_part(title: str, text: str) -> None:
+    """Print a part of a question below its title, unless the part is empty."""
+    if text:
+        say(f"-- {title}\n{text}")
