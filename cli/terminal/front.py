@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cli.console import say
 from cli.terminal.question_view import QuestionView, harmless, view_question
 from sortnet.judges.verdicts import REPLIES, SET_REPLIES
 from sortnet.messages import printable
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT, Word
+from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import Study
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Front:
             elif word.startswith(COMMENT):
                 self._note_comment(word, facts)
             elif word in answers:
-                return question.answered(annotator, cast(Word, word), **_timed(facts, started))
+                return question.answered(annotator, word, **_timed(facts, started))
             elif places := _places_in(word, question):
                 chosen = self._choose(places, is_worst_asked=study.worst)
                 if chosen:

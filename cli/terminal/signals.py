@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -48,12 +48,35 @@ def signals_restored() -> Iterator[None]:
 
 
 @contextmanager
+def signals_handled(handler: Callable[[int, object], None], *names: str) -> Iterator[list[int]]:
+    """Handle the named signals in the body; an ignored signal, as by nohup, stays ignored.
+
+    Args:
+        handler: called with the number of a signal.
+        names: names of the signals.
+
+    Yields:
+        The numbers of the signals that are handled.
+    """
+    handlers = _handlers(*names)
+    numbers = [number for number in handlers if handlers[number] is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, handler)
+    try:
+        yield numbers
+    finally:
+        for number in numbers:
+            # A handler that ignores further signals does so until `signals_restored` ends.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handlers[number])
+
+
+@contextmanager
 def signals_as_ctrl_c() -> Iterator[list[int]]:
     """Turn SIGTERM and SIGHUP into a KeyboardInterrupt with the signal's name.
 
-    A signal that is ignored, for example by nohup, stays ignored. After the first signal further
-    signals are ignored, so that the command can report why it ends; `signals_restored` restores
-    the handlers.
+    After the first signal further signals are ignored, so that the command can report why it ends;
+    `signals_restored` restores the handlers.
 
     Python ignores an interrupt in a finaliser or in a callback of an import. So a long task calls
     `raise_if_signalled` from time to time.
@@ -62,26 +85,17 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         The list of the numbers of received signals, which grows when a signal comes.
     """
     _RECEIVED.clear()
-    handlers = _handlers("SIGTERM", "SIGHUP")
-    handled = [number for number in handlers if handlers[number] is not signal.SIG_IGN]
 
     def interrupt(number: int, frame: object) -> None:
         """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
         _RECEIVED.append(number)
         # A closing terminal sends two signals; the second must not interrupt the cleanup.
-        for handled_number in handled:
+        for handled_number in numbers:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    for number in handled:
-        signal.signal(number, interrupt)
-    try:
+    with signals_handled(interrupt, "SIGTERM", "SIGHUP") as numbers:
         yield _RECEIVED
-    finally:
-        for number in handled:
-            # After a signal all signals stay ignored, until `signals_restored` ends.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handlers[number])
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def file_response(items: Items, kind: str, number: int) -> Response:
     return Response(image, media_type=media_type, headers=HEADERS)
 
 
-def kind_and_number(request: Request) -> tuple[str, int]:
+def content_kind(request: Request) -> tuple[str, int]:
     """Return the kind of content and the number of the item that the path of a request names."""
     return request.path_params["kind"], request.path_params["number"]
 

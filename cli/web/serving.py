@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,12 +15,11 @@ import click
 from cli.console import say
 from cli.printing.links import Links, print_links
 from cli.web.app import make_app
-from cli.web.guard import Guard, Names
+from cli.web.guard import Names
 from cli.web.pages import Pages, People
 from cli.web.server import keep_up_to_date, make_server
 from sortnet.errors import SortNetError
 from store import Collection, Store
-from store.collections.server_claim import ServerClaim
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine can reach
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for all addresses of this machine
@@ -102,50 +101,41 @@ def serve_collections(
     """
     with _listening(options.host, options.port) as listening:
         collections = [store.collection(name) for name in dict.fromkeys(names)]
-        _check_items(collections)
+        for collection in collections:
+            if len(collection.items()) < 2:
+                fault = "has fewer than two items: nothing to compare"
+                raise SortNetError(f"collection {collection.name!r} {fault}")
         with signals as received, ExitStack() as stack:
-            claims = {
-                collection.name: stack.enter_context(collection.serving())
-                for collection in collections
-            }
+            claims = [stack.enter_context(collection.serving()) for collection in collections]
             sites = [_site(stack, collection, options) for collection in collections]
             port = listening.getsockname()[1]
             _announce(sites, options, options.address(port))
-            server = make_server(_app(sites, options, port))
+            url = urlsplit(options.url or "")
+            origin = f"{url.scheme}://{url.netloc}" if options.url else None
+            server = make_server(make_app(sites, options.names(port), origin, url.path))
 
             def end_if_signalled_or_lost() -> None:
-                is_lost = any(claim.lost.is_set() for claim in claims.values())
+                is_lost = any(claim.lost.is_set() for claim in claims)
                 if received or is_lost:
                     server.should_exit = True
 
             with keep_up_to_date(sites, before_read=end_if_signalled_or_lost):
                 server.run(sockets=[listening])
-            _refuse_lost(claims)
+            for collection, claim in zip(collections, claims, strict=True):
+                if claim.lost.is_set():
+                    fault = "was removed, or another process serves it now"
+                    raise SortNetError(f"collection {collection.name!r} {fault}")
     served = ", ".join(repr(collection.name) for collection in collections)
     say(f"no longer serving {served}; the links will work again at the next start")
 
 
-def _check_items(collections: Sequence[Collection]) -> None:
-    """Raise SortNetError if a collection has fewer than two items."""
-    for collection in collections:
-        if len(collection.items()) < 2:
-            fault = "has fewer than two items: nothing to compare"
-            raise SortNetError(f"collection {collection.name!r} {fault}")
-
-
 def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """Make the pages of a collection, and the links to the pages.
-
-    The annotators in the options get links.
+    """Make the pages of a collection, and links for the annotators in the options.
 
     Args:
         stack: closes the pages when the stack is closed.
     """
-    pages = Pages(
-        collection,
-        lease_seconds=options.lease,
-        record=True,
-    )
+    pages = Pages(collection, lease_seconds=options.lease, record=True)
     stack.enter_context(closing(pages))
     people = People(collection)
     for annotator in options.annotators:
@@ -165,26 +155,6 @@ def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, add
         click.launch(f"{address}/a/{first_token}")
 
 
-def _app(sites: Sequence[tuple[Pages, People]], options: ServerOptions, port: int) -> Guard:
-    """Make the web application, which also answers at the public address of a proxy."""
-    if not options.url:
-        return make_app(sites, options.names(port))
-    url = urlsplit(options.url)
-    origin = f"{url.scheme}://{url.netloc}"
-    return make_app(sites, options.names(port), origins=(origin,), root=url.path)
-
-
-def _refuse_lost(claims: Mapping[str, ServerClaim]) -> None:
-    """Raise SortNetError if this process may not serve a collection any more.
-
-    Args:
-        claims: {name of a collection: this process's claim to serve it}.
-    """
-    for name, claim in claims.items():
-        if claim.lost.is_set():
-            raise SortNetError(f"collection {name!r} was removed, or another process serves it now")
-
-
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     """Open a socket that listens on a host and a port, and close it after the `with` block.
@@ -200,20 +170,15 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             address, family=family, backlog=1024, dualstack_ipv6=dual_stack
         )
     except (OSError, UnicodeError) as error:
-        raise SortNetError(_listening_fault(error, host, port)) from None
+        code = error.errno if isinstance(error, OSError) else None
+        fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+        if code == errno.EADDRINUSE:
+            fault = f"port {port} is in use: choose another with --port, or 0 for any"
+        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+            fault = f"--host {host!r} is not an address of this machine"
+        raise SortNetError(fault) from None
     with listening:
         yield listening
-
-
-def _listening_fault(error: OSError | UnicodeError, host: str, port: int) -> str:
-    """Return the reason why the server cannot listen on a host and a port."""
-    code = error.errno if isinstance(error, OSError) else None
-    if code == errno.EADDRINUSE:
-        return f"port {port} is in use: choose another with --port, or 0 for any"
-    if code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
-        return f"--host {host!r} is not an address of this machine"
-    reason = os.strerror(code) if code else error
-    return f"cannot listen on port {port}: {reason}"
 
 
 def _in_url(host: str) -> str:
