@@ -14,7 +14,6 @@ import numpy as np
 from cli.web.curve import draw_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
-from sortnet.core import I64
 from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
@@ -48,7 +47,6 @@ HOUR = 3600.0  # seconds
 LATEST = 30  # number of latest answers from which an annotator's pace is measured
 BREAK = 120.0  # seconds; a longer time without an answer is a break
 _UPDATE_INTERVAL = 10  # statistics are kept for this multiple of the time that they took
-PACE_AGE = 30.0  # seconds for which the rates of answers are kept if nobody answers
 
 
 class AdminState:
@@ -65,9 +63,6 @@ class AdminState:
         self._people = people
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
-        # Value of `service.moment` when the statistics were computed. The value changes when a
-        # judgement or a decision is read, or a fit is made.
-        self._moment_of_statistics: tuple[int, ...] = ()
         # Time by the clock `time.monotonic` before which the statistics are not computed again.
         self._next_computation = 0.0
 
@@ -179,34 +174,18 @@ class AdminState:
         return str(cell["text"] or cell["id"])
 
     def _current_statistics(self) -> dict[str, Any]:
-        """Return the statistics that need a pass over all judgements, recomputed if they are old.
+        """Return the statistics that need a pass over all judgements.
 
-        They are recomputed after new judgements, decisions and fits. Computing them takes at most a
-        tenth of the time, so the statistics of a large collection may be some seconds old.
+        Computing them takes at most a tenth of the time, so the statistics of a large collection
+        may be some seconds old.
         """
         with self._lock:
             start = time.monotonic()
-            moment = self.service.moment
-            if self._are_statistics_old(start, moment):
+            if start >= self._next_computation:
                 self._statistics = self._compute_statistics()
-                self._moment_of_statistics = moment
-                seconds = time.monotonic() - start
-                self._next_computation = time.monotonic() + _UPDATE_INTERVAL * seconds
+                end = time.monotonic()
+                self._next_computation = end + _UPDATE_INTERVAL * (end - start)
             return self._statistics
-
-    def _are_statistics_old(self, now: float, moment: tuple[int, ...]) -> bool:
-        """Tell whether the statistics are missing or must be computed again.
-
-        Args:
-            now: the time by the clock `time.monotonic`.
-            moment: the present value of `service.moment`.
-        """
-        if not self._statistics:
-            return True
-        if moment != self._moment_of_statistics:
-            return now >= self._next_computation
-        # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
-        return now >= self._next_computation + PACE_AGE
 
     def _compute_statistics(self) -> dict[str, Any]:
         """Compute the statistics of all judgements.
@@ -333,25 +312,13 @@ def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
 
 def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
     """Return each annotator's answers a minute, and the time of the last answer."""
-    has_time = ~np.isnan(judgements.at)
-    rows = np.flatnonzero((judgements.answer != UNDO) & has_time)
+    is_timed_answer = (judgements.answer != UNDO) & ~np.isnan(judgements.at)
     paces = {}
-    for rows_of_annotator in _by_annotator(judgements, rows):
-        times = judgements.at[rows_of_annotator[-LATEST:]].tolist()
-        annotator = judgements[int(rows_of_annotator[-1])].annotator
-        paces[annotator] = {"pace": pace(times), "last": times[-1]}
+    for annotator in judgements.annotators:
+        times = judgements.at[is_timed_answer & judgements.by(annotator)].tolist()
+        if times:
+            paces[annotator] = {"pace": pace(times), "last": times[-1]}
     return paces
-
-
-def _by_annotator(judgements: Judgements, rows: I64) -> list[I64]:
-    """Split rows of judgements into one array for each annotator, in the order of time."""
-    if not len(rows):
-        return []
-    # A stable sort keeps the order of time among the rows of an annotator.
-    sorted_rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
-    is_next_annotator = np.diff(judgements.annotator[sorted_rows]) != 0
-    starts = np.flatnonzero(is_next_annotator) + 1
-    return np.split(sorted_rows, starts)
 
 
 def pace(times: Sequence[float]) -> float | None:

@@ -110,13 +110,12 @@ class Pages:
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
-        n_left = _questions_left(remaining) if is_fitted else None
+        reason = NOTHING
         if why_closed:
             reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
             reason = f"{why(remaining[-1])}."
-        else:
-            reason = NOTHING
+        n_left = _questions_left(remaining) if is_fitted else None
         return {
             "left": n_left,
             "range": "" if n_left is None else _range_left(remaining),
@@ -291,15 +290,9 @@ def _questions_left(remaining: Sequence[Remaining]) -> int | None:
 
     The number is also unknown if all goals seem reached, but more answers must confirm them.
     """
-    unfinished = [criterion for criterion in remaining if not criterion.stop]
-    numbers = [criterion.questions for criterion in unfinished if criterion.questions is not None]
-    if len(numbers) < len(unfinished):
-        return None
-    needs_only_confirmation = unfinished and not any(numbers)
-    if needs_only_confirmation:
-        return None
-    total: int = plain(sum(numbers))
-    return total
+    unfinished = [criterion.questions for criterion in remaining if not criterion.stop]
+    n_left = _total(unfinished)
+    return None if unfinished and not n_left else n_left
 
 
 def _range_left(remaining: Sequence[Remaining]) -> str:
@@ -310,11 +303,17 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
     unfinished = [criterion for criterion in remaining if not criterion.stop]
     if len(unfinished) == 1:
         return answers_left(unfinished[0])
-    fewest = [criterion.fewest for criterion in unfinished if criterion.fewest is not None]
-    most = [criterion.most for criterion in unfinished if criterion.most is not None]
-    if not unfinished or len(fewest) < len(unfinished) or len(most) < len(unfinished):
-        return ""
-    return f"{range_in_words(sum(fewest), sum(most))} left"
+    fewest = _total([criterion.fewest for criterion in unfinished])
+    most = _total([criterion.most for criterion in unfinished])
+    return f"{range_in_words(fewest, most)} left" if fewest and most else ""
+
+
+def _total(numbers: Sequence[int | None]) -> int | None:
+    """Sum up numbers; None if one of them is not known."""
+    if None in numbers:
+        return None
+    total: int = plain(sum(filter(None, numbers)))
+    return total
 
 
 class People:
@@ -353,14 +352,6 @@ class People:
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
-
-    def admin_of(self, token: str) -> str | None:
-        """Return the name `admin` if the token belongs to the admin, else None."""
-        return "admin" if self.is_admin(token) else None
-
-    def knows(self, token: str) -> bool:
-        """Tell whether a token belongs to an annotator or to the admin."""
-        return token in self._names or self.is_admin(token)
 
     def add(self, name: str) -> str:
         """Create an annotator if the name is new, and return the annotator's token."""
