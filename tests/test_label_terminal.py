@@ -308,7 +308,7 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
 
 def test_items_are_shown_by_what_they_have():
     bare = made_items(2, d=2, texts=(None, None), features=np.array([[1.5, np.nan], [0, 1e9]]))
-    assert item_text(bare, 0, 1) == "i0\n\nf0  1.5\nf1  -"
+    assert item_text(bare, 0, 1) == "i0\n\nf0: 1.5\nf1: nan"
     seen = made_items(1, texts=("a\tb\nc",), images=("x/y.png",), audio=("z.wav",), root=Path("/r"))
     media = "image 2 (sortnet serve shows it)\nsound 2 (sortnet serve plays it)"
     assert item_text(seen, 0, 2) == f"{media}\n\na   b\nc"

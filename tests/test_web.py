@@ -7,6 +7,7 @@ import csv
 import importlib.util
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -598,7 +599,7 @@ def test_of_any_text_only_harmless_elements_and_attributes_come(text):
 
 def test_who_asks_too_often_is_told_to_wait(collection, monkeypatch):
     # No further requests are allowed with time, however slow the machine is.
-    monkeypatch.setattr("cli.web.app.Rate", partial(Rate, per_second=0.0))
+    monkeypatch.setattr("cli.web.app.Rate", partial(Rate, seconds=math.inf))
     with served(collection) as site:
         ana, ben = site.link("ana"), site.link("ben")
         statuses = [site.client.get(f"{ana}/instructions").status for _ in range(105)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cli.printing.labelling_status import short_status
 from cli.terminal.front import MORE, QUIT, UNDO, Front
@@ -21,7 +20,6 @@ LATE = "late"  # the lease was lost before the answer
 ELSEWHERE = "elsewhere"  # the question was answered in another place
 TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
-_LEAST_ANSWERS_OF_RATE = 3  # the rate of answers is shown after this number of answers
 
 
 class Asking:
@@ -41,7 +39,6 @@ class Asking:
         self.annotator = annotator
         self.n_new = 0
         self.quit = False
-        self._started = time.monotonic()
 
     def run(self, front: Front, number: int | None = None) -> str:
         """Ask until the annotator quits, gives `number` answers or no question is left.
@@ -119,7 +116,7 @@ class Asking:
         return is_undone
 
     def _status_line(self) -> str:
-        """Describe the labelling: answers so far, questions left, and answers a minute."""
+        """Describe the labelling: answers so far and questions left."""
         from store.service.sentences import answers_left
 
         remaining = self.service.remaining
@@ -131,9 +128,6 @@ class Asking:
             parts.append("the goal is reached")
         elif answers_left(remaining):
             parts.append(answers_left(remaining))
-        if self.n_new >= _LEAST_ANSWERS_OF_RATE:
-            minutes = (time.monotonic() - self._started) / 60
-            parts.append(f"{self.n_new / minutes:.0f} a minute")
         if self.service.fault:
             parts.append(self.service.fault)
         return "   ".join(parts)
@@ -147,22 +141,6 @@ def _in_words(judgement: Judgement) -> str:
     if judgement.worst is None:
         return best
     return f"{best}, worst {judgement.items.index(judgement.worst) + 1}"
-
-
-class Asker(Protocol):
-    """Asks one annotator or several about the criteria of a collection."""
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the annotators."""
-
-    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
-        """Ask about a criterion, and return facts about the labelling by each annotator.
-
-        Args:
-            service: the service of the criterion.
-            number: number of answers of all annotators together; None: there is no such limit.
-        """
 
 
 def refuse_closed(service: LabellingService, annotator: str) -> None:

@@ -76,14 +76,14 @@ class Front:
             The answer, or UNDO or QUIT.
         """
         study = self._service.study
-        if study.instructions != self._printed_instructions:
+        if study.instructions and study.instructions != self._printed_instructions:
             self._printed_instructions = study.instructions
             self.show_instructions(study)
+        keys, answers, explanation = KEYS | SET_KEYS, SET_REPLIES, f"{SET_ANSWERS}, {FURTHER}"
+        if len(question.items) == 2:
+            keys, answers, explanation = KEYS | PAIR_KEYS, REPLIES, f"{PAIR_ANSWERS}, {FURTHER}"
         view = view_question(self._service.items, question, study.question)
-        self.show(view, status_line, _explanation(question))
-        is_pair = len(question.items) == 2
-        keys = KEYS | (PAIR_KEYS if is_pair else SET_KEYS)
-        answers = REPLIES if is_pair else SET_REPLIES
+        self.show(view, status_line, explanation)
         started = time.monotonic()
         facts: dict[str, Any] = {}  # comment and flag
         self._best = None
@@ -95,11 +95,8 @@ class Front:
                 self.notify("which is the best?")
             elif word in (UNDO, QUIT):
                 return word
-            elif word == FLAG:
-                facts["flagged"] = None if facts.get("flagged") else True
-                self.notify("flagged" if facts["flagged"] else "not flagged")
-            elif word.startswith(COMMENT):
-                self._note_comment(word, facts)
+            elif word == FLAG or word.startswith(COMMENT):
+                self._note_remark(word, facts)
             elif word in answers:
                 return question.answered(annotator, word, **_timed(facts, started))
             elif places := _places_in(word, question):
@@ -107,7 +104,7 @@ class Front:
                 if chosen:
                     return question.answered_by_place(annotator, *chosen, **_timed(facts, started))
             else:
-                self.notify(f"unknown answer {word[:40]!r}; known are {_explanation(question)}")
+                self.notify(f"unknown answer {word[:40]!r}; known are {explanation}")
 
     def _choose(self, places: list[int], *, is_worst_asked: bool) -> list[int]:
         """Choose the best of several items, and the worst if it is asked for.
@@ -176,20 +173,20 @@ class Front:
             if word in (expected, QUIT):
                 return word == expected
 
-    def _note_comment(self, word: str, facts: dict[str, Any]) -> None:
-        """Note a comment that is stored with the answer; a comment that is too long is refused."""
+    def _note_remark(self, word: str, facts: dict[str, Any]) -> None:
+        """Note a flag or a comment that is stored with the answer.
+
+        A flag takes an earlier flag back. A comment that is too long is refused.
+        """
         comment = word.removeprefix(COMMENT).strip()
-        if len(comment) > LONGEST_COMMENT:
+        if word == FLAG:
+            facts["flagged"] = None if facts.get("flagged") else True
+            self.notify("flagged" if facts["flagged"] else "not flagged")
+        elif len(comment) > LONGEST_COMMENT:
             most = f"{LONGEST_COMMENT:,} characters at most"
             self.notify(f"the comment is too long and not kept: {most}")
-            return
-        facts["comment"] = comment or None
-
-
-def _explanation(question: Question) -> str:
-    """List what may be typed at a question."""
-    answers = PAIR_ANSWERS if len(question.items) == 2 else SET_ANSWERS
-    return f"{answers}, {FURTHER}"
+        else:
+            facts["comment"] = comment or None
 
 
 def _places_in(word: str, question: Question) -> list[int]:

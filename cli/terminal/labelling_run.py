@@ -5,16 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cli.console import progress, put
 from cli.judges.judge_options import judges_by_annotator
 from cli.printing.labelled import labelled_result
 from cli.printing.results import print_result
-from cli.terminal.asking import Asker, Asking, labelled_facts, refuse_closed
+from cli.terminal.asking import Asking, labelled_facts, refuse_closed
 from cli.terminal.front import Front
 from cli.terminal.placing import place_item
 from cli.terminal.signals import ended_by_signals
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 # is not renewed, so it must last longer than a break.
 _LEASE_OF_PERSON = 3600.0
 _LEAST_LEASE_OF_JUDGE = 600.0
+# Asks about a criterion at most so many questions, or without a limit; returns facts about the
+# labelling: a dict for each annotator that was asked.
+Asker: TypeAlias = "Callable[[LabellingService, int | None], list[dict[str, Any]]]"
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,13 @@ class LabelOptions:
 
 
 def label_criteria(
-    collection: Collection, asker: Asker, options: LabelOptions, *, as_json: bool
+    collection: Collection, ask: Asker, options: LabelOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Ask about each criterion of a collection, and print a result for each.
 
     Args:
         collection: the collection.
-        asker: asks the annotators, made by `asker_of`.
+        ask: asks the annotators about a criterion, made by `asker_of`.
         options: options of the labelling.
         as_json: whether a single result is printed as JSON at the end.
 
@@ -82,7 +86,7 @@ def label_criteria(
             is_criterion = criterion.criterion is not None
             if is_criterion and service.is_fitted and service.remaining.stop:
                 continue
-            facts_of_criterion = asker.ask(service, n_left)
+            facts_of_criterion = ask(service, n_left)
         # Closing the service has checked that the store still has the answers that are reported.
         labelled += facts_of_criterion
         if not as_json:
@@ -90,7 +94,7 @@ def label_criteria(
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
-        put(f"{', '.join(asker.names)}: the goals of all criteria are reached")
+        put("the goals of all criteria are reached")
     return labelled
 
 
@@ -128,50 +132,8 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     return service
 
 
-@dataclass(frozen=True)
-class PersonAsker:
-    """Asks the person at the terminal.
-
-    Attributes:
-        annotator: name of the person.
-        place: id of the item whose rank is to be found; None: ask about all items.
-    """
-
-    annotator: str
-    place: str | None
-
-    @property
-    def names(self) -> list[str]:
-        """The name of the person, the only annotator."""
-        return [self.annotator]
-
-    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
-        """Ask about a criterion, and return facts about the labelling."""
-        from store.service.annotators import created_annotator
-
-        with created_annotator(service.collection, self.annotator):
-            refuse_closed(service, self.annotator)
-            return [self._ask_person(Asking(service, self.annotator), number)]
-
-    def _ask_person(self, asking: Asking, number: int | None) -> dict[str, Any]:
-        """Ask the person, and return facts about the labelling."""
-        outcome: dict[str, Any] = {"why": "interrupted", "quit": True}
-        try:
-            with ended_by_signals():
-                front = _user_interface(asking.service)
-                if self.place is None:
-                    why = asking.run(front, number)
-                    outcome = {"why": why, "quit": asking.quit}
-                else:
-                    why, placed = place_item(asking, front, self.place, number)
-                    outcome = {"why": why, "quit": asking.quit, **placed}
-        finally:
-            asking.service.release(self.annotator)
-        return {**labelled_facts(asking.service, self.annotator, asking.n_new), **outcome}
-
-
 def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
-    """Make what asks the judges of the options, or the person at the terminal without judges.
+    """Return what asks the judges of the options, or the person at the terminal without judges.
 
     Args:
         options: options of the labelling.
@@ -183,12 +145,43 @@ def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
         SortNetError: if a judge cannot be asked.
     """
     if not options.judges:
-        return PersonAsker(annotator or _login(), options.place)
-    from cli.terminal.label_by_judge import JudgesAsker
+        return partial(_ask_person, annotator=annotator or _login(), place=options.place)
+    from cli.terminal.label_by_judge import ask_judges, connect_judges
 
+    judges = judges_by_annotator(options.judges)
     if annotator is not None:
-        return JudgesAsker.of({annotator: options.judges[0]})
-    return JudgesAsker.of(judges_by_annotator(options.judges))
+        judges = {annotator: options.judges[0]}
+    return partial(ask_judges, judges=judges, connections=connect_judges(judges))
+
+
+def _ask_person(
+    service: LabellingService, number: int | None, *, annotator: str, place: str | None
+) -> list[dict[str, Any]]:
+    """Ask the person at the terminal about a criterion, and return facts about the labelling.
+
+    Args:
+        service: the service of the criterion.
+        number: number of answers; None: there is no such limit.
+        annotator: name of the person.
+        place: id of the item whose rank is to be found; None: ask about all items.
+    """
+    from store.service.annotators import created_annotator
+
+    outcome: dict[str, Any] = {"why": "interrupted", "quit": True}
+    with created_annotator(service.collection, annotator):
+        refuse_closed(service, annotator)
+        asking = Asking(service, annotator)
+        try:
+            with ended_by_signals():
+                front = _user_interface(service)
+                if place is None:
+                    outcome = {"why": asking.run(front, number)}
+                else:
+                    outcome = place_item(asking, front, place, number)
+                outcome["quit"] = asking.quit
+        finally:
+            service.release(annotator)
+    return [{**labelled_facts(service, annotator, asking.n_new), **outcome}]
 
 
 def _login() -> str:

@@ -24,9 +24,7 @@ class _Undone(Exception):
     """Raised if an answer is undone: the search restarts with the remaining answers."""
 
 
-def place_item(
-    asking: Asking, front: Front, id: str, number: int | None
-) -> tuple[str, dict[str, Any]]:
+def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dict[str, Any]:
     """Ask at most ceil(log2 n) questions to find the rank of an item.
 
     The item is placed among the n - 1 other items of its group, or of the collection if there are
@@ -41,8 +39,8 @@ def place_item(
         number: number of answers after which the search ends; None: no limit.
 
     Returns:
-        A sentence that says why the search ended; and facts for JSON: the item, and its rank or
-        None.
+        Facts for JSON: `why`, a sentence that says why the search ended; the item as `placed`; and
+        its `rank`, or None.
 
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
@@ -65,11 +63,11 @@ def place_item(
             rank = 1 + bisect_left(search.pivots, True, key=search.is_better)
         except _Stopped:
             why = f"{id} has no place yet: resume with the same command"
-            return why, {"placed": id, "rank": None}
+            return {"why": why, "placed": id, "rank": None}
         except _Undone:
             continue
         why = f"{id} is number {rank} of {len(search.pivots) + 1}"
-        return why, {"placed": id, "rank": rank}
+        return {"why": why, "placed": id, "rank": rank}
 
 
 class _Search:

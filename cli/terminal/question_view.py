@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from sortnet.items import Items
@@ -89,13 +88,10 @@ def harmless(text: str) -> str:
 
 def _feature_text(items: Items, item: int) -> str:
     """Write the name of an item and its first features."""
-    names = [printable(name) for name in items.feature_names[:_MOST_FEATURES]]
-    name_width = max(map(len, names), default=0)
     lines = [printable(items.ids[item]), ""]
-    for name, value in zip(names, items.features[item].tolist(), strict=False):
-        figure = "-" if math.isnan(value) else f"{value:.6g}"
-        lines.append(f"{name.ljust(name_width)}  {figure}")
-    n_more = len(items.feature_names) - len(names)
-    if n_more:
-        lines.append(f"... {n_more} more")
+    n_shown = min(len(items.feature_names), _MOST_FEATURES)
+    for name, value in zip(items.feature_names[:n_shown], items.features[item], strict=False):
+        lines.append(f"{printable(name)}: {value:.6g}")
+    if len(items.feature_names) > n_shown:
+        lines.append(f"... {len(items.feature_names) - n_shown} more")
     return "\n".join(lines)

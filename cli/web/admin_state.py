@@ -18,7 +18,6 @@ from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
-    Dispute,
     agreement,
     most_disputed,
 )
@@ -78,35 +77,51 @@ class AdminState:
             the goal, no curve and no group.
         """
         service = self.service
-        session = service.session
-        statistics = self._current_statistics()
-        study = service.study
+        # `is_fitted` is read first: in the other order, a first fit that ends in between would make
+        # the distance from before the fit look valid.
         is_fitted = service.is_fitted
-        facts = ranking_rows(service, view)
-
-        facts["items"] = len(service.items)
-        facts["answers"] = session.n_votes
-        for name in ("per_hour", "agreement", "sizes", "disputed", "comments"):
-            facts[name] = statistics[name]
-        facts["enough"] = ENOUGH_SHARED  # agreement on fewer pairs says nothing
-
-        facts["remaining"] = _remaining(service) if is_fitted else None
-        facts["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
-        facts["goal"] = session.goal.wrong  # share of pairs
-        facts["top"] = session.goal.top  # number of items
-        facts["wanted"] = goal_in_words(session.goal)  # the goal in words
-        facts["groups"] = _groups(service) if is_fitted else []
-
-        facts["people"] = [
-            self._annotator_state(name, token, statistics)
-            for name, token in self._people.tokens.items()
+        remaining = service.remaining
+        study = service.study
+        goal = service.session.goal
+        statistics = self._current_statistics()
+        group_names = list(dict.fromkeys(service.items.groups or ()))
+        furthest_groups = sorted(remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
+        distance = {
+            **remaining_facts(remaining),
+            "groups": len(remaining.groups),
+            "done": sum(group.stop for group in remaining.groups),
+        }
+        groups = [
+            {**plain(asdict(group)), "group": group_names[group.group]} for group in furthest_groups
         ]
-        everybody = None  # in the place of an annotator's name
-        facts["paused"] = everybody in study.paused
-
-        facts["gold_rate"] = study.gold_rate
-        facts["gold"] = self._gold_pairs()
-        return facts
+        return {
+            **ranking_rows(service, view),
+            **statistics["facts"],
+            "items": len(service.items),
+            "answers": service.session.n_votes,
+            "enough": ENOUGH_SHARED,  # agreement on fewer pairs says nothing
+            "remaining": distance if is_fitted else None,
+            "curve": _curve(statistics["recorded"], service) if is_fitted else [],
+            "groups": groups if is_fitted else [],
+            "goal": goal.wrong,  # share of pairs
+            "top": goal.top,  # number of items
+            "wanted": goal_in_words(goal),
+            "people": [
+                self._annotator_state(name, token, statistics)
+                for name, token in self._people.tokens.items()
+            ],
+            "paused": None in study.paused,  # None stands for everybody
+            "gold_rate": study.gold_rate,
+            "gold": [
+                {
+                    "item": pair.item,
+                    "other": pair.other,
+                    "better": self._item_label(pair.item),
+                    "worse": self._item_label(pair.other),
+                }
+                for pair in list(study.gold.values())[:SHOWN]
+            ],
+        }
 
     def template_variables(self, view: View) -> dict[str, Any]:
         """Return the variables for the template of the tables.
@@ -121,11 +136,8 @@ class AdminState:
             "curve": draw_curve(state),
             "view": view,
             "study": {
-                "question": study.question,
-                "instructions": study.instructions,
-                "top": study.top,
-                "goal": study.goal,
-                "deadline": study.deadline,
+                name: getattr(study, name)
+                for name in ("question", "instructions", "top", "goal", "deadline")
             },
         }
 
@@ -139,7 +151,7 @@ class AdminState:
             "path": f"/a/{token}",
             "standing": self.service.session.answered(name),
             "report": report,
-            "figures": _figures(report),
+            "figures": [figure and asdict(figure) for figure in figures_of(report)],
             **pace_facts,
             "state": study.state(name),
             "quota": study.quotas.get(name),
@@ -147,19 +159,6 @@ class AdminState:
             "paused": name in study.paused,
             "revoked": name in study.revoked,
         }
-
-    def _gold_pairs(self) -> list[dict[str, Any]]:
-        """Return the first gold pairs, each with the numbers and the names of its items."""
-        first_pairs = list(self.service.study.gold.values())[:SHOWN]
-        return [
-            {
-                "item": pair.item,
-                "other": pair.other,
-                "better": self._item_label(pair.item),
-                "worse": self._item_label(pair.other),
-            }
-            for pair in first_pairs
-        ]
 
     def _item_label(self, item: int | None) -> str:
         """Return the start of an item's text, or the item's id if the item has no text.
@@ -197,30 +196,33 @@ class AdminState:
         all_judgements = service.judgements()
         reports = service.reports(list(self._people.tokens))
         return {
-            "agreement": plain(asdict(agreement(counted))),
-            "per_hour": _per_hour(counted, time.time()),
             "reports": {report.name: plain(asdict(report)) for report in reports},
             "paces": _paces(all_judgements),
-            "sizes": facts_of_sizes(all_judgements, service.study),
-            "disputed": self._disputed(counted),
-            "comments": self._comments(all_judgements),
             "recorded": recorded(service.collection, service.session.goal),
+            "facts": {
+                "agreement": plain(asdict(agreement(counted))),
+                "per_hour": _per_hour(counted, time.time()),
+                "sizes": facts_of_sizes(all_judgements, service.study),
+                "disputed": self._disputed(counted),
+                "comments": self._comments(all_judgements),
+            },
         }
 
     def _disputed(self, judgements: Judgements) -> dict[str, Any]:
-        """Return the most disputed pairs with all answers, and the number of disputed pairs."""
-        n_disputed, disputes = most_disputed(judgements, self.service.session.posterior, TALKED)
-        pairs = [self._disputed_pair(dispute) for dispute in disputes[:n_disputed]]
-        return {"found": n_disputed, "pairs": pairs}
+        """Return the most disputed pairs with all answers, and the number of disputed pairs.
 
-    def _disputed_pair(self, dispute: Dispute) -> dict[str, Any]:
-        """Return the items of a disputed pair, and for each answer the annotator and the choice.
-
-        The choice is 1 if the first item is better, 0 if the second item is better, 1/2 for a tie.
+        An answer has the annotator and the choice: 1 if the first item is better, 0 if the second
+        item is better, 1/2 for a tie.
         """
-        items = [item_cell(self.service.items, item) for item in dispute.pair]
-        said = [[answer.annotator, for_first] for answer, for_first in dispute.answers]
-        return {"items": items, "said": said}
+        n_disputed, disputes = most_disputed(judgements, self.service.session.posterior, TALKED)
+        pairs = [
+            {
+                "items": [item_cell(self.service.items, item) for item in dispute.pair],
+                "said": [[answer.annotator, for_first] for answer, for_first in dispute.answers],
+            }
+            for dispute in disputes[:n_disputed]
+        ]
+        return {"found": n_disputed, "pairs": pairs}
 
     def _comments(self, judgements: Judgements) -> dict[str, Any]:
         """Return the newest answers with a comment or a flag, and the number of such answers.
@@ -234,35 +236,22 @@ class AdminState:
         return {"found": len(rows), "newest": newest}
 
     def _commented_answer(self, judgement: Judgement) -> dict[str, Any]:
-        """Return an answer with its comment, its flag and its items."""
+        """Return an answer with its comment, its flag and its items.
+
+        The `choice` of an item is `best`, `worst`, or empty for other items.
+        """
+        choices = {judgement.best: "best", judgement.worst: "worst"}
         return {
             "annotator": judgement.annotator,
             "answer": judgement.word,
             "comment": judgement.comment,
             "flagged": judgement.flagged,
             "at": judgement.at,
-            "items": [self._item_with_choice(judgement, item) for item in judgement.items],
+            "items": [
+                {**item_cell(self.service.items, item), "choice": choices.get(item, "")}
+                for item in judgement.items
+            ],
         }
-
-    def _item_with_choice(self, judgement: Judgement, item: int) -> dict[str, Any]:
-        """Return an item of an answer; `choice` is `best`, `worst`, or empty for other items."""
-        choices = {judgement.best: "best", judgement.worst: "worst"}
-        return {**item_cell(self.service.items, item), "choice": choices.get(item, "")}
-
-
-def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
-    """Return the figures of an annotator's report as plain values; None for an unknown figure."""
-    return [None if figure is None else asdict(figure) for figure in figures_of(report)]
-
-
-def _remaining(service: LabellingService) -> dict[str, Any]:
-    """Return the distance from the goal, and how many of the groups have reached the goal."""
-    remaining = service.remaining
-    return {
-        **remaining_facts(remaining),
-        "groups": len(remaining.groups),
-        "done": sum(group.stop for group in remaining.groups),
-    }
 
 
 def _curve(
@@ -289,13 +278,6 @@ def _curve(
     # if some of them were undone later, or their annotator was excluded.
     fits_of_fewer_answers = [fit for fit in recorded_fits if fit["answers"] < n_answers]
     return [*fits_of_fewer_answers, latest_fit]
-
-
-def _groups(service: LabellingService) -> list[dict[str, Any]]:
-    """Return the groups that are furthest from the goal, with their names, furthest first."""
-    names = list(dict.fromkeys(service.items.groups or ()))
-    worst_groups = sorted(service.remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
-    return [{**plain(asdict(group)), "group": names[group.group]} for group in worst_groups]
 
 
 def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:

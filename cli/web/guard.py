@@ -1,11 +1,12 @@
-"""Check every request, and add headers to every response; `token_routes` checks the links."""
+"""Check every request, and add headers to every response; `cli.web.app` checks the links."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
@@ -57,7 +58,15 @@ class Names:
     any_address: bool = False
 
     def allows(self, host: str) -> bool:
-        return host.lower() in self.hosts or (self.any_address and _is_address(host))
+        if host.lower() in self.hosts:
+            return True
+        name, _, port = host.rpartition(":")
+        address = name.strip("[]") if port.isdigit() else host  # IPv6 before a port is in brackets
+        try:
+            ip_address(address)
+        except ValueError:
+            return False
+        return self.any_address
 
     def refusal(self, host: str) -> str:
         """Return the reason why a host is refused, and what to do about it."""
@@ -68,53 +77,28 @@ class Names:
         )
 
 
-def _is_address(host: str) -> bool:
-    """Tell whether a host is an IP address, with or without a port."""
-    address = host
-    if ":" in host:  # a port follows; an IPv6 address before a port is in brackets
-        address = host.rpartition(":")[0].strip("[]")
-    try:
-        ip_address(address)
-    except ValueError:
-        return False
-    return True
-
-
-@dataclass
 class Rate:
-    """Limits the rate of requests of each name.
+    """Limits the requests of each name: at most `most` in `seconds`.
 
-    A name may send `at_once` requests at once, and after these `per_second` requests a second.
-    Requests that it does not send are saved for later, `at_once` at most (a token bucket).
-
-    Attributes:
-        per_second: requests that are allowed each second.
-        at_once: requests that are allowed at once.
-        clock: returns the time in seconds.
-
-    >>> clock = iter([0.0, 0.0, 0.0, 0.6, 99.0, 99.0, 99.0]).__next__
-    >>> rate = Rate(per_second=2, at_once=2, clock=clock)
-    >>> [rate.allows("ana") for _ in range(7)]
-    [True, True, False, True, True, True, False]
+    >>> rate = Rate(most=2, seconds=60)
+    >>> [rate.allows("ana"), rate.allows("ana"), rate.allows("ana"), rate.allows("ben")]
+    [True, True, False, True]
     """
 
-    per_second: float = 20.0
-    at_once: float = 100.0
-    clock: Callable[[], float] = time.monotonic
-    # {name: (number of requests that are allowed at once, time when it was counted)}
-    _allowances: dict[str, tuple[float, float]] = field(default_factory=dict)
+    def __init__(self, most: int = 100, seconds: float = 5.0) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._counts: Counter[str] = Counter()
+        self._since = time.monotonic()
 
     def allows(self, name: str) -> bool:
         """Count a request of the given name; return whether the request is within the limit."""
-        now = self.clock()
-        allowance, counted_at = self._allowances.get(name, (self.at_once, now))
-        # The allowance grows with time, up to the number of requests that are allowed at once.
-        allowance = min(self.at_once, allowance + (now - counted_at) * self.per_second)
-        is_allowed = allowance >= 1
-        if is_allowed:
-            allowance -= 1
-        self._allowances[name] = (allowance, now)
-        return is_allowed
+        now = time.monotonic()
+        if now - self._since > self._seconds:
+            self._counts.clear()
+            self._since = now
+        self._counts[name] += 1
+        return self._counts[name] <= self._most
 
 
 class Guard:

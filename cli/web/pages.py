@@ -82,16 +82,16 @@ class Pages:
             if leases:
                 questions = [self._question_facts(service, lease, markdown) for lease in leases]
                 break
-        why_closed = ""
-        if not questions:
-            why_closed = self.services[0].why_closed(annotator)
+        last = self._last(annotator)
         return {
             "pairs": questions,
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": sum(service.answered(annotator) for service in self.services),
-            **self._distance_from_goal(why_closed),
-            **self._last_answer(annotator),
+            **self._distance_from_goal("" if questions else self.services[0].why_closed(annotator)),
+            # The number and the criterion of the last answer, for an undo.
+            "last": None if last is None else last[1].number,
+            "last_of": None if last is None else last[0].collection.criterion,
             "lease_seconds": self.services[0].lease_seconds,
         }
 
@@ -122,14 +122,6 @@ class Pages:
             "stop": is_goal_reached and not why_closed,
             "why": reason,
         }
-
-    def _last_answer(self, annotator: str) -> dict[str, Any]:
-        """Return the number and the criterion of an annotator's last answer, for an undo."""
-        last_answer = self._last(annotator)
-        if last_answer is None:
-            return {"last": None, "last_of": None}
-        service, judgement = last_answer
-        return {"last": judgement.number, "last_of": service.collection.criterion}
 
     def _last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
         """Return an annotator's last answer for any criterion, with its service.
@@ -210,12 +202,9 @@ class Pages:
         """
         service = self.service_of(criterion)
         with self._undoing:
-            is_undone = False
-            last_answer = self._last(annotator)
-            if last_answer is not None:
-                last_service, last_judgement = last_answer
-                if last_service is service and last_judgement.number == number:
-                    is_undone = service.undo(annotator) is not None
+            last = self._last(annotator)
+            is_last = last is not None and last[0] is service and last[1].number == number
+            is_undone = is_last and service.undo(annotator) is not None
         return {**self.next(annotator, markdown), "undone": is_undone}
 
     def sees(self, annotator: str, number: int) -> bool:
