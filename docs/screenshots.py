@@ -220,7 +220,7 @@ def serving(collection: Collection) -> Iterator[tuple[str, People]]:
         each.settle()
     with socket.create_server(("127.0.0.1", 0)) as listening, keep_up_to_date([(pages, people)]):
         port = listening.getsockname()[1]
-        server = make_server(make_app([(pages, people)], Names(frozenset({f"127.0.0.1:{port}"}))))
+        server = make_server(make_app([(pages, people)], Names(frozenset({"127.0.0.1"}))))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -19,7 +19,7 @@ from terminal_helpers import Terminal
 
 from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
-from cli.terminal.question_view import LONGEST, item_text
+from cli.terminal.question_view import item_text
 from cli.terminal.screen import _HELP
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
@@ -317,8 +317,6 @@ def test_items_are_shown_by_what_they_have():
     assert item_text(shown, 1, 2) == "x: \ufffd[2J"
     wide = item_text(made_items(1, d=30, texts=(None,)), 0, 1)
     assert len(wide.splitlines()) == 23 and wide.endswith("\n... 10 more")
-    huge = item_text(made_items(1, texts=("x" * 10_000_000,)), 0, 1)
-    assert huge == "x" * LONGEST + "\n... 9,800,000 characters more"
 
 
 def test_lines_of_stdin_are_answers_or_keys_of_the_screen():

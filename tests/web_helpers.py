@@ -108,7 +108,7 @@ def running(
     """Serve these collections in a thread."""
     with listening(port) as made:
         port = made.getsockname()[1]
-        names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
+        names = Names(frozenset({"127.0.0.1", "localhost"}))
         server = make_server(make_app(sites, names, None, root))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.options import Real, Whole, store_option
-from cli.terminal.signals import ended_by_signals
+from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
 

@@ -22,7 +22,7 @@ from cli.options import (
     store_option,
     threads_option,
 )
-from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
+from cli.signals import raise_if_signalled, signals_as_ctrl_c
 
 _JUDGE_OPTIONS = (*JUDGE, "question")
 _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")

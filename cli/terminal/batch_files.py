@@ -14,8 +14,8 @@ from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
 from cli.printing.labelling_status import short_status
 from cli.printing.results import Result, Step
+from cli.signals import ended_by_signals
 from cli.terminal.label_by_judge import warn_of_other_request
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.unanswered import skipped_text
@@ -115,15 +115,9 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     counts = [f"{count(answers.stored, 'answer')} stored"]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    value: dict[str, Any] = {
-        "stored": answers.stored,
-        "skipped": dict(answers.skipped),
-        "repeated": answers.repeated,
-        "failed": answers.failed,
-        "refused": answers.refused,
-        "annotators": dict(answers.annotators),
-        "open": n_open_by_batch,
-    }
+    names = ("stored", "skipped", "repeated", "failed", "refused", "annotators")
+    value: dict[str, Any] = {name: getattr(answers, name) for name in names}
+    value["open"] = n_open_by_batch
     further = {"repeated": "stored before", "failed": "failed", "refused": "refused"}
     counts += [f"{value[name]:,} {words}" for name, words in further.items() if value[name]]
     text = [", ".join(counts)]

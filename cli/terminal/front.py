@@ -13,9 +13,9 @@ from sortnet.judges.verdicts import REPLIES, SET_REPLIES
 from sortnet.messages import printable
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT
-from sortnet.preference.study import Study
 
 if TYPE_CHECKING:
+    from sortnet.preference.study import Study
     from store.service.labelling import LabellingService
 
 # Replies to a question that are not answers.

@@ -11,8 +11,8 @@ import numpy as np
 from cli.console import progress, say
 from cli.judges.judge_results import dry_run_result
 from cli.printing.results import Result
+from cli.signals import ended_by_signals
 from cli.terminal.asking import labelled_facts, refuse_closed
-from cli.terminal.signals import ended_by_signals
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import N_EXAMPLES, dry_run

@@ -15,10 +15,10 @@ from cli.console import progress, put
 from cli.judges.judge_options import judges_by_annotator
 from cli.printing.labelled import labelled_result
 from cli.printing.results import print_result
+from cli.signals import ended_by_signals
 from cli.terminal.asking import Asking, labelled_facts, refuse_closed
 from cli.terminal.front import Front
 from cli.terminal.placing import place_item
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from store import Collection
     from store.service.labelling import LabellingService
 
-# Seconds for which a question is reserved for a person, or at least for a judge. A person's lease
-# is not renewed, so it must last longer than a break.
-_LEASE_OF_PERSON = 3600.0
-_LEAST_LEASE_OF_JUDGE = 600.0
+# Seconds for which a question is reserved for an annotator, at least. A person's lease is not
+# renewed, so it must last longer than a break.
+_LEAST_LEASE = 3600.0
 # Asks about a criterion at most so many questions, or without a limit; returns facts about the
 # labelling: a dict for each annotator that was asked.
 Asker: TypeAlias = "Callable[[LabellingService, int | None], list[dict[str, Any]]]"
@@ -98,18 +97,13 @@ def label_criteria(
     return labelled
 
 
-def _lease_seconds(options: LabelOptions) -> float:
+def _lease_seconds(judges: Sequence[LanguageModel | Program]) -> float:
     """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
-    if not options.judges:
-        return _LEASE_OF_PERSON
-    lease_seconds = _LEAST_LEASE_OF_JUDGE
-    for judge in options.judges:
-        # A question can take four calls: two orders, each of which is asked again if it is not
-        # clear. A program may get several questions together.
-        slowest = 4 * judge.timeout * getattr(judge, "batch", 1)
-        # A lease is renewed when half of its time is over, so the other half must be long enough.
-        lease_seconds = max(lease_seconds, 2 * (slowest + judge.patience))
-    return lease_seconds
+    # A question can take four calls: two orders, each of which is asked again if it is not clear. A
+    # program may get several questions together.
+    slowest = [4 * judge.timeout * getattr(judge, "batch", 1) + judge.patience for judge in judges]
+    # A lease is renewed when half of its time is over, so the other half must be long enough.
+    return max([_LEAST_LEASE, *(2 * seconds for seconds in slowest)])
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
@@ -121,7 +115,7 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     from store.service.labelling import LabellingService
 
     service = LabellingService(
-        collection, lease_seconds=_lease_seconds(options), goal=options.until, record=True
+        collection, lease_seconds=_lease_seconds(options.judges), goal=options.until, record=True
     )
     with progress() as status:
         status("fitting the answers so far")

@@ -124,16 +124,13 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        has_items = np.isin(judgements.items, (self._item, pivot))
-        is_about_both = judgements.is_pair & (has_items.sum(axis=1) == 2)
         is_by_annotator = judgements.by(self._asking.annotator)
-        rows = np.flatnonzero(is_about_both & is_by_annotator & judgements.live)
+        rows = np.flatnonzero(judgements.is_pair & judgements.live & is_by_annotator)
         for row in reversed(rows.tolist()):
             judgement = judgements[row]
-            is_skip_of_this_search = (
-                judgement.undoes is None and judgement.number > self._n_events_before
-            )
-            if judgement.answer in ORDER_ANSWERS or is_skip_of_this_search:
+            is_of_this_search = judgement.number > self._n_events_before
+            counts = judgement.answer in ORDER_ANSWERS or is_of_this_search
+            if judgement.undoes is None and counts and {*judgement.items} == {self._item, pivot}:
                 return judgement
         return None
 
@@ -152,9 +149,14 @@ class _Search:
         pair = (self._item, pivot) if pivot % 2 else (pivot, self._item)
         question = Question(pair, STRATEGY, probability=1.0, model=service.session.events)
         leases = service.lease(asking.annotator, [question])
-        if not leases:
-            self._refuse_reserved(pivot)
+        why_closed = service.why_closed(asking.annotator)
+        if why_closed:
+            raise SortNetError(why_closed)
+        if not leases and service.sync():
             return
+        if not leases:
+            reserved = " and ".join(service.items.ids[item] for item in pair)
+            raise SortNetError(f"another annotator is asked about {reserved} now: try again later")
         outcome = asking.ask(self._front, leases[0])
         if outcome == QUIT:
             raise _Stopped
@@ -163,14 +165,3 @@ class _Search:
             raise _Undone
         if outcome not in NOT_STORED:
             service.keep_fitted(wait=True)
-
-    def _refuse_reserved(self, pivot: int) -> None:
-        """Raise SortNetError with the reason why a pair has no lease, unless there are news."""
-        service = self._asking.service
-        why_closed = service.why_closed(self._asking.annotator)
-        if why_closed:
-            raise SortNetError(why_closed)
-        if not service.sync():
-            ids = service.items.ids
-            pair = f"{ids[self._item]} and {ids[pivot]}"
-            raise SortNetError(f"another annotator is asked about {pair} now: try again later")

@@ -8,7 +8,6 @@ from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Question
 
-LONGEST = 200_000  # characters of a text that are shown
 _MOST_FEATURES = 20  # number of features that are shown of an item without text or media
 
 
@@ -76,13 +75,11 @@ def item_text(items: Items, item: int, place: int) -> str:
 
 
 def harmless(text: str) -> str:
-    """Replace control characters of a text but line feeds; cut a very long text.
+    """Replace control characters of a text but line feeds.
 
     >>> harmless("a\\tb\\rc\\x1b[2J")
     'a   b\\nc\ufffd[2J'
     """
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}\n... {len(text) - LONGEST:,} characters more"
     return "\n".join(printable(line.expandtabs(4)) for line in text.splitlines())
 
 

@@ -44,7 +44,7 @@ _NAMES = {
     "\x08": "backspace",
     "\x1a": "z",  # Ctrl-Z means undo
 }
-_FURTHER = ("z undo", "c comment", "f flag", "a all of the texts", "r ranking", "h help", "q quit")
+_FURTHER = ("z undo", "c comment", "f flag", "a all text", "r ranking", "h help", "q quit")
 _PAIR_BAR = ("1 left", "2 right", "0 tie", "space skip", "? can't say", *_FURTHER)
 _SET_BAR = ("1 2 ... best, worst", "0 all the same", "space skip", "? can't say", *_FURTHER)
 _HELP = """\
@@ -60,7 +60,7 @@ Each answer is stored before the next question is shown.
 
   c                   write a comment, which is stored with the answer
   f                   flag the question for the administrator, or unflag it
-  a                   show all of the texts
+  a                   show all of the text
   r                   the current ranking
   h                   this help, and the instructions
   Enter               show the question again

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -42,15 +43,16 @@ HEADERS = {
 class Names:
     """Allowed values of the Host header, which protect the server against DNS rebinding.
 
-    Attributes:
-        hosts: lower-case host names with ports.
-        any_address: whether every IP address is allowed, too. A server that listens on all
-            addresses needs this; it is safe, because an attacker can rebind names, but not
-            addresses.
+    The port does not matter: an attacker can rebind names only. For the same reason a server that
+    listens on all addresses allows every IP address.
 
-    >>> Names(frozenset({"localhost:8000"}), any_address=True).allows("192.0.2.7:8000")
+    Attributes:
+        hosts: lower-case host names and addresses.
+        any_address: whether every IP address is allowed, too.
+
+    >>> Names(frozenset({"localhost"}), any_address=True).allows("192.0.2.7:8000")
     True
-    >>> Names(frozenset({"localhost:8000"})).allows("evil.example:8000")
+    >>> Names(frozenset({"localhost"})).allows("evil.example:8000")
     False
     """
 
@@ -58,15 +60,11 @@ class Names:
     any_address: bool = False
 
     def allows(self, host: str) -> bool:
-        if host.lower() in self.hosts:
-            return True
-        name, _, port = host.rpartition(":")
-        address = name.strip("[]") if port.isdigit() else host  # IPv6 before a port is in brackets
         try:
-            ip_address(address)
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self.hosts or (self.any_address and bool(ip_address(name)))
         except ValueError:
             return False
-        return self.any_address
 
     def refusal(self, host: str) -> str:
         """Return the reason why a host is refused, and what to do about it."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from cli.terminal.signals import signals_handled
+from cli.signals import signals_handled
 from cli.web.guard import Guard
 from cli.web.pages import Pages, People
 from store.service.short_turns import short_turns

@@ -61,24 +61,15 @@ class ServerOptions:
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         return f"http://{_in_url(host)}:{port}"
 
-    def names(self, port: int) -> Names:
-        """Return the host names by which browsers may address the server.
-
-        Args:
-            port: the port that the server listens on.
-        """
+    def names(self) -> Names:
+        """Return the host names by which browsers may address the server."""
         is_everywhere = self.host in EVERYWHERE
-        hosts = {self.host}
+        hosts = {self.host.lower(), urlsplit(self.url or "").hostname or self.host.lower()}
         if is_everywhere or self.host in LOOPBACK:
-            hosts = {*LOOPBACK, "[::1]"}
+            hosts.update(LOOPBACK)
         if is_everywhere:
             hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        names = {f"{_in_url(host)}:{port}" for host in hosts}
-        if port == 80:  # browsers leave out the default port of HTTP
-            names |= hosts
-        if self.url:
-            names.add(urlsplit(self.url).netloc)
-        return Names(frozenset(names), any_address=is_everywhere)
+        return Names(frozenset(hosts), any_address=is_everywhere)
 
 
 def serve_collections(
@@ -112,7 +103,7 @@ def serve_collections(
             _announce(sites, options, options.address(port))
             url = urlsplit(options.url or "")
             origin = f"{url.scheme}://{url.netloc}" if options.url else None
-            server = make_server(make_app(sites, options.names(port), origin, url.path))
+            server = make_server(make_app(sites, options.names(), origin, url.path))
 
             def end_if_signalled_or_lost() -> None:
                 is_lost = any(claim.lost.is_set() for claim in claims)
