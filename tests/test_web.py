@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from html.parser import HTMLParser
@@ -30,7 +29,7 @@ import psutil
 import pytest
 from cli_helpers import fault
 from collection_helpers import Clock, answer_lease, made_items, question
-from forked_processes import Forked, hearing_hangups
+from forked_processes import Forked
 from hypothesis import strategies as st
 from PIL import Image
 from result_helpers import value_of
@@ -222,6 +221,16 @@ def test_rubbish_is_refused_in_one_line(standing, body, status):
     assert reply.status == status
     assert "\n" not in reply.json()["error"]
     assert standing.pages.collection.judgements() == []
+
+
+@pytest.mark.parametrize("name", ["lease", "answer", "criterion"])
+def test_text_that_is_no_unicode_is_the_fault_of_the_request(standing, name):
+    facts = {"lease": "x", "answer": "left", name: "\udc00"}
+    reply = standing.client.post(f"{standing.link('ana')}/answer", facts)
+    assert reply.status == 400 and f"'{name}' has half" in reply.json()["error"]
+    body = {"kind": "question", "reason": "a \ud800 b"}
+    assert standing.client.post(f"{standing.admin}/decisions", body).status == 400
+    assert standing.pages.collection.decisions() == []
 
 
 def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collection):
@@ -622,6 +631,53 @@ def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
     assert site.client.post(f"{ana}/next").status == 200
 
 
+def test_a_full_disk_is_told_once_on_the_terminal_and_that_it_is_over(site, collection, capsys):
+    path, n_refused = site.link("ana"), 0
+
+    def limit(connection, _record) -> None:
+        connection.execute(f"PRAGMA max_page_count = {most}")
+
+    engine = collection.database.engine
+    with engine.connect() as connection:
+        most = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    event.listen(engine, "connect", limit)
+    engine.dispose()
+    while n_refused < 3:
+        reply = site.client.post(f"{path}/next")
+        if reply.status == 200:
+            lease = reply.json()["pairs"][0]["lease"]
+            body = {"lease": lease, "answer": "left", "comment": "x" * 2000}
+            reply = site.client.post(f"{path}/answer", body)
+        assert reply.status in (200, 503)
+        n_refused += reply.status == 503
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith("sortnet: collection 'essays': no answer can be stored, pages keep")
+    assert told.endswith("s.db: database or disk is full\n")
+    most = 10**6
+    engine.dispose()
+    lease = site.client.post(f"{path}/next").json()["pairs"][0]["lease"]
+    assert capsys.readouterr().err == ""
+    for _ in range(2):  # the second is the first repeated
+        body = {"lease": lease, "answer": "left"}
+        assert site.client.post(f"{path}/answer", body).status == 200
+    said = "sortnet: collection 'essays': answers are stored again\n"
+    assert capsys.readouterr().err == said
+
+
+def test_too_many_connections_are_told_to_come_again(collection, monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    with served(collection) as site:
+        ana = site.link("ana")
+        assert site.client.get(ana).status == 200
+        with socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as silent:
+            silent.sendall(b"GET / HT")
+            while site.client.get(ana).status != 503:
+                time.sleep(0.01)
+        while site.client.get(ana).status != 200:
+            time.sleep(0.01)
+
+
 def test_links_outlive_the_server(store, collection):
     before = People(collection)
     token = before.add("ana")
@@ -829,18 +885,7 @@ def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_pa
         pass  # the command's claim is gone
 
 
-@pytest.fixture(params=["terminal", "nohup"])
-def under_nohup_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let the processes of a test hear SIGHUP, which nohup ignores and a terminal does not."""
-    before = signal.getsignal(signal.SIGHUP)
-    if request.param == "nohup":
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with hearing_hangups():
-        yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("under_nohup_or_not")
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
     store, collection, tmp_path, number
