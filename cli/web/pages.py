@@ -6,13 +6,15 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from cli.web.fault_notes import FaultNotes
+from cli.console import say
 from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
+from sortnet.messages import printable
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Remaining
 from store import Collection
@@ -348,3 +350,39 @@ class People:
             token = self._collection.annotator(name).token
             self.read()
         return token
+
+
+class FaultNotes:
+    """Prints the faults of a collection's server when they begin and when they end; thread-safe.
+
+    >>> notes = FaultNotes("essays")
+    >>> notes.begin("storing", "the disk is full")
+    >>> notes.end("storing", "answers are stored again")
+    >>> notes.end("storing", "answers are stored again")
+    """
+
+    def __init__(self, collection: str) -> None:
+        self._collection = collection
+        self._present_faults: dict[str, str] = {}  # {task: its fault}
+        self._lock = threading.Lock()
+
+    def begin(self, task: str, fault: str) -> None:
+        """Print a fault of a task of the server, unless the same fault was printed last."""
+        fault = " ".join(fault.split())
+        with self._lock:
+            is_new = self._present_faults.get(task) != fault
+            self._present_faults[task] = fault
+        if is_new:
+            self._print(fault)
+
+    def end(self, task: str, note: str) -> None:
+        """Print a note that a task succeeds again, if the task had a fault."""
+        with self._lock:
+            had_fault = self._present_faults.pop(task, None) is not None
+        if had_fault:
+            self._print(note)
+
+    def _print(self, text: str) -> None:
+        # The output may go to a file on a full disk: requests must be answered all the same.
+        with suppress(OSError):
+            say(printable(f"sortnet: collection {self._collection!r}: {text}"))
