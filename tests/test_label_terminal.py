@@ -390,7 +390,7 @@ def decide(*decisions: Decision) -> None:
 
 def test_the_question_the_instructions_a_comment_and_a_flag():
     decide(Decision("question", reason=ASKED), Decision("instructions", reason=TOLD))
-    with label("words", "--as", "ana", rows=60) as terminal:
+    with label("words", "--as", "ana", rows=60, PAGER="cat", MANPAGER="cat") as terminal:
         screen = terminal.until("How to judge", "Taste both", "any key: go on")
         assert "Which dish is \ufffd[31mhotter?" in screen and "\u202e" not in screen
         assert "the rules (https://x.org)" in screen, "nobody is sent to an address unseen"
@@ -412,10 +412,9 @@ def test_the_question_the_instructions_a_comment_and_a_flag():
         terminal.until("not flagged")
         terminal.press("2")
         terminal.until("2 answered")
-        decide(Decision("instructions", reason="Only the look."))
+        decide(Decision("instructions", reason="Only the look.\n\n" + "Look again.\n\n" * 50))
         terminal.press("1")
-        terminal.until("Only the look.", "any key: go on")
-        terminal.press("x")
+        terminal.until_so(lambda: b"Only the look." in terminal.raw, "the pager")
         terminal.until("3 answered")
         terminal.press("q")
         assert terminal.ended() == 0

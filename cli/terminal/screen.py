@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 from rich.columns import Columns
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.rule import Rule
@@ -83,8 +83,7 @@ class Screen(Front):
         self._last_time = 0.0  # of `time.monotonic()`, of the last key or the last question
 
     def show_instructions(self, study: Study) -> None:
-        self._print_instructions(study)
-        self._wait()
+        self._show(*_instructions(study))
 
     def show(self, view: QuestionView, status_line: str, explanation: str) -> None:
         self._view = view
@@ -99,15 +98,14 @@ class Screen(Front):
                 return self._read_comment()
             if key == "a":
                 parts = [f"-- {title}\n{text}\n" for title, text in self._view.parts if text]
-                self._show_lines("\n".join(parts).split("\n"))
+                self._show(Text("\n".join(parts)))
             elif key == "r":
                 items = self._service.items
                 frame = ranking_frame(self._service.ranking, items)
-                self._show_lines(ranking_lines(frame, items, self._console.width, files=False))
+                lines = ranking_lines(frame, items, self._console.width, files=False)
+                self._show(Text("\n".join(lines)))
             elif key == "h":
-                self._console.print(_HELP)
-                self._print_instructions(self._service.study)
-                self._wait()
+                self._show(Text(_HELP), *_instructions(self._service.study))
             elif key != "enter":
                 return key
             self._draw()
@@ -144,29 +142,18 @@ class Screen(Front):
             return QUIT
         return COMMENT + printable(comment)
 
-    def _wait(self) -> None:
-        """Wait until a key is pressed, which answers nothing."""
-        self.notify("any key: go on")
-        self._read_key()
-
-    def _show_lines(self, lines: Sequence[str]) -> None:
-        """Print lines; more lines than the terminal has are shown by a pager."""
-        text = Text("\n".join(lines))
-        if len(lines) < self._console.height or not sys.stdout.isatty():
-            self._console.print(text)
-            self._wait()
+    def _show(self, *parts: RenderableType) -> None:
+        """Print parts until a key is pressed; a pager shows more lines than the terminal has."""
+        console = self._console
+        group = Group(*parts)
+        n_lines = len(console.render_lines(group))
+        if n_lines < console.height or not sys.stdout.isatty():
+            console.print(group)
+            self.notify("any key: go on")
+            self._read_key()
             return
-        with self._console.pager():
-            self._console.print(text)
-
-    def _print_instructions(self, study: Study) -> None:
-        """Print the question and the instructions of a study, which are Markdown."""
-        self._console.print(Rule("what is asked", style="dim", align="left"))
-        self._console.print(Text(harmless(study.question), "bold"))
-        # An entity of HTML could stand for a character that changes the writing direction.
-        # Hyperlinks would hide their addresses.
-        markdown = harmless(study.instructions).replace("&", "&amp;")
-        self._console.print(Markdown(markdown, hyperlinks=False))
+        with console.pager():
+            console.print(group)
 
     def _draw(self) -> None:
         """Print the status, the question, its items, and an explanation of the keys."""
@@ -191,6 +178,16 @@ class Screen(Front):
         keys = _PAIR_BAR if len(view.items) == 2 else _SET_BAR
         console.print(Columns([Text(key, "dim") for key in keys], padding=(0, 2)))
         self._last_time = time.monotonic()
+
+
+def _instructions(study: Study) -> list[RenderableType]:
+    """Render the question and the instructions of a study, which are Markdown."""
+    # An entity of HTML could stand for a character that changes the writing direction. Hyperlinks
+    # would hide their addresses.
+    markdown = harmless(study.instructions).replace("&", "&amp;")
+    title = Rule("what is asked", style="dim", align="left")
+    question = Text(harmless(study.question), "bold")
+    return [title, question, Markdown(markdown, hyperlinks=False)]
 
 
 def _panels(
