@@ -19,7 +19,7 @@ from terminal_helpers import Terminal
 
 from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
-from cli.terminal.question_view import item_text
+from cli.terminal.question_text import item_text
 from cli.terminal.screen import _HELP
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cli.console import say
-from cli.terminal.question_view import QuestionView, harmless, view_question
+from cli.terminal.question_text import Part, harmless, parts_of_question
 from sortnet.judges.verdicts import REPLIES, SET_REPLIES
 from sortnet.messages import printable
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT
+from sortnet.preference.base import LONGEST_COMMENT, Word
 
 if TYPE_CHECKING:
     from sortnet.preference.study import Study
@@ -36,12 +37,33 @@ KEYS = {
     "m": MORE,
     "f": FLAG,
 }
-# Keys whose words are about two items, and about more than two.
-PAIR_KEYS = {"1": "left", "2": "right", "0": "tie", "=": "tie", "down": "tie"}
-SET_KEYS = {"0": "same", "=": "same", "down": "same"}
-PAIR_ANSWERS = "left (1), right (2), tie (0)"
-SET_ANSWERS = "the numbers of the best and of the worst, if it is asked for (2 4), same (0)"
-FURTHER = "skip (s), cant-say (?), undo (z), quit (q), flag (f), comment TEXT"
+_FURTHER = "skip (s), cant-say (?), undo (z), quit (q), flag (f), comment TEXT"
+
+
+class Kind(NamedTuple):
+    """What may be typed at a question.
+
+    Attributes:
+        keys: {key: its word}.
+        answers: the words that are answers.
+        explanation: the answers and their keys, for the annotator.
+    """
+
+    keys: Mapping[str, str]
+    answers: tuple[Word, ...]
+    explanation: str
+
+
+PAIR = Kind(
+    KEYS | {"1": "left", "2": "right", "0": "tie", "=": "tie", "down": "tie"},
+    REPLIES,
+    f"left (1), right (2), tie (0), {_FURTHER}",
+)
+SET = Kind(
+    KEYS | {"0": "same", "=": "same", "down": "same"},
+    SET_REPLIES,
+    "the numbers of the best and of the worst, if it is asked for (2 4), same (0), " + _FURTHER,
+)
 _NUMBERS = re.compile(r"[1-9]([ ,]+[1-9])?")
 _LONGEST_LINE = 10_000  # bytes of a line that are read; the rest is ignored
 
@@ -79,17 +101,15 @@ class Front:
         if study.instructions and study.instructions != self._printed_instructions:
             self._printed_instructions = study.instructions
             self.show_instructions(study)
-        keys, answers, explanation = KEYS | SET_KEYS, SET_REPLIES, f"{SET_ANSWERS}, {FURTHER}"
-        if len(question.items) == 2:
-            keys, answers, explanation = KEYS | PAIR_KEYS, REPLIES, f"{PAIR_ANSWERS}, {FURTHER}"
-        view = view_question(self._service.items, question, study.question)
-        self.show(view, status_line, explanation)
+        kind = PAIR if len(question.items) == 2 else SET
+        parts = parts_of_question(self._service.items, question, study.question)
+        self.show(parts, status_line, kind.explanation)
         started = time.monotonic()
         facts: dict[str, Any] = {}  # comment and flag
         self._best = None
         while True:
             word = self.read()
-            word = keys.get(word, word)
+            word = kind.keys.get(word, word)
             if word == UNDO and self._best is not None:
                 self._best = None
                 self.notify("which is the best?")
@@ -97,14 +117,14 @@ class Front:
                 return word
             elif word == FLAG or word.startswith(COMMENT):
                 self._note_remark(word, facts)
-            elif word in answers:
+            elif word in kind.answers:
                 return question.answered(annotator, word, **_timed(facts, started))
             elif places := _places_in(word, question):
                 chosen = self._choose(places, is_worst_asked=study.worst)
                 if chosen:
                     return question.answered_by_place(annotator, *chosen, **_timed(facts, started))
             else:
-                self.notify(f"unknown answer {word[:40]!r}; known are {explanation}")
+                self.notify(f"unknown answer {word[:40]!r}; known are {kind.explanation}")
 
     def _choose(self, places: list[int], *, is_worst_asked: bool) -> list[int]:
         """Choose the best of several items, and the worst if it is asked for.
@@ -137,16 +157,16 @@ class Front:
         """Show the instructions of a study, which are new or have changed."""
         _say_part("instructions", harmless(study.instructions))
 
-    def show(self, view: QuestionView, status_line: str, explanation: str) -> None:
+    def show(self, parts: Sequence[Part], status_line: str, explanation: str) -> None:
         """Show a question and the status of the labelling.
 
         Args:
-            view: texts of the question.
+            parts: texts of the question.
             status_line: status of the labelling.
             explanation: what may be typed at the question.
         """
         say(printable(status_line))
-        for title, text in view.parts:
+        for title, text in parts:
             _say_part(title, text)
         if explanation != self._printed_explanation:
             say(f"-- answer with {explanation}")

@@ -129,13 +129,13 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
     is_other_prompt = last_facts.get("prompt", prompt_hash) != prompt_hash
     request = last_facts.get("request")
     last_request = part_of_judge(request if isinstance(request, dict) else {})
-    other = ""
+    difference = ""
     if last_facts["model"] != judge.model or is_other_prompt:
-        other = "of another model or prompt"
+        difference = "of another model or prompt"
     elif last_request != part_of_judge(judge.request):
-        other = "to another request"
-    if other:
-        say(f"{printable(annotator)}: earlier answers are {other}: --as NAME keeps them apart")
+        difference = "to another request"
+    if difference:
+        say(f"{printable(annotator)}: earlier answers are {difference}: --as NAME keeps them apart")
 
 
 def dry_run_of_label(

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from cli.printing.item_rankings import ranking_lines
 from cli.terminal.front import COMMENT, QUIT, Front
-from cli.terminal.question_view import QuestionView, harmless
+from cli.terminal.question_text import Part, harmless
 from sortnet.messages import printable
 from sortnet.preference.study import Study
 from store.service.item_ranking import ranking_frame
@@ -77,7 +77,7 @@ class Screen(Front):
     def __init__(self, service: LabellingService) -> None:
         super().__init__(service)
         self._console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-        self._view = QuestionView("", "", [])
+        self._parts: Sequence[Part] = ()
         self._status_line = ""
         self._last_typed = ""
         self._last_time = 0.0  # of `time.monotonic()`, of the last key or the last question
@@ -85,8 +85,8 @@ class Screen(Front):
     def show_instructions(self, study: Study) -> None:
         self._show(*_instructions(study))
 
-    def show(self, view: QuestionView, status_line: str, explanation: str) -> None:
-        self._view = view
+    def show(self, parts: Sequence[Part], status_line: str, explanation: str) -> None:
+        self._parts = parts
         self._status_line = printable(status_line)
         self._draw()
 
@@ -97,8 +97,8 @@ class Screen(Front):
             if key == "c":
                 return self._read_comment()
             if key == "a":
-                parts = [f"-- {title}\n{text}\n" for title, text in self._view.parts if text]
-                self._show(Text("\n".join(parts)))
+                texts = [f"-- {title}\n{text}\n" for title, text in self._parts if text]
+                self._show(Text("\n".join(texts)))
             elif key == "r":
                 items = self._service.items
                 frame = ranking_frame(self._service.ranking, items)
@@ -158,24 +158,22 @@ class Screen(Front):
     def _draw(self) -> None:
         """Print the status, the question, its items, and an explanation of the keys."""
         console = self._console
-        view = self._view
+        (_, text), context, *items = self._parts
+        question = Text(text, "bold")
         console.print(Rule(Text(self._status_line, "bold"), style="dim", align="left"))
-        question = Text(view.question, "bold")
         console.print(question)
         n_lines = console.height - _LINES_BESIDE_TEXTS - len(question.wrap(console, console.width))
-        if view.context:
-            context = _panels(console, ["context"], [view.context], console.width, n_lines // 4)
-            console.print(*context)
+        if context[1]:
+            console.print(*_panels(console, [context], console.width, n_lines // 4))
             n_lines -= n_lines // 4
         n_columns = 2 if console.width >= NARROW else 1
-        n_rows = math.ceil(len(view.items) / n_columns)
-        width = console.width // n_columns
-        panels = _panels(console, view.titles, view.items, width, n_lines // n_rows)
+        n_rows = math.ceil(len(items) / n_columns)
+        panels = _panels(console, items, console.width // n_columns, n_lines // n_rows)
         grid = Table.grid()
         for first in range(0, len(panels), n_columns):
             grid.add_row(*panels[first : first + n_columns])
         console.print(grid)
-        keys = _PAIR_BAR if len(view.items) == 2 else _SET_BAR
+        keys = _PAIR_BAR if len(items) == 2 else _SET_BAR
         console.print(Columns([Text(key, "dim") for key in keys], padding=(0, 2)))
         self._last_time = time.monotonic()
 
@@ -190,22 +188,19 @@ def _instructions(study: Study) -> list[RenderableType]:
     return [title, question, Markdown(markdown, hyperlinks=False)]
 
 
-def _panels(
-    console: Console, titles: Sequence[str], texts: Sequence[str], width: int, height: int
-) -> list[Panel]:
+def _panels(console: Console, parts: Sequence[Part], width: int, height: int) -> list[Panel]:
     """Draw texts in frames of the same size, as high as the longest text needs.
 
     Args:
         console: terminal to draw on.
-        titles: title of each text.
-        texts: the texts, which are cut if they need more than `height` lines.
+        parts: the texts, which are cut if they need more than `height` lines.
         width: characters of a line, including the frame.
         height: most lines of a text, including the frame.
     """
     n_lines = max(height - _LINES_OF_FRAME, _LEAST_LINES)
     text_width = max(width - _COLUMNS_OF_FRAME, 1)
     # The part of a text that cannot be shown is not wrapped, because wrapping is slow.
-    visible = [Text(text[: text_width * (n_lines + 1)]) for text in texts]
+    visible = [Text(text[: text_width * (n_lines + 1)]) for _, text in parts]
     n_needed = [len(text.wrap(console, text_width)) for text in visible]
     n_shown = min(max(n_needed), n_lines)
     return [
@@ -217,5 +212,5 @@ def _panels(
             width=width,
             height=n_shown + _LINES_OF_FRAME,
         )
-        for title, text, n in zip(titles, visible, n_needed, strict=True)
+        for (title, _), text, n in zip(parts, visible, n_needed, strict=True)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from sortnet.items import Items
 from sortnet.messages import printable
@@ -11,44 +11,28 @@ from sortnet.preference import Question
 _MOST_FEATURES = 20  # number of features that are shown of an item without text or media
 
 
-class QuestionView(NamedTuple):
-    """Texts of a question.
-
-    Attributes:
-        question: text of the question.
-        context: text of the items' group; empty without such a text.
-        items: text of each item, in the order of the places.
-    """
-
-    question: str
-    context: str
-    items: list[str]
-
-    @property
-    def titles(self) -> list[str]:
-        """Words for the items: left and right, or the numbers from 1 of more than two items."""
-        if len(self.items) == 2:
-            return ["left", "right"]
-        return [str(place) for place in range(1, len(self.items) + 1)]
-
-    @property
-    def parts(self) -> list[tuple[str, str]]:
-        """All texts with their titles, in the order in which they are shown."""
-        parts = [("question", self.question), ("context", self.context)]
-        return [*parts, *zip(self.titles, self.items, strict=True)]
+Part: TypeAlias = tuple[str, str]  # title and text
 
 
-def view_question(items: Items, question: Question, text: str) -> QuestionView:
-    """Collect the texts of a question.
+def parts_of_question(items: Items, question: Question, text: str) -> list[Part]:
+    """Collect the texts of a question: the question, the context, and each item in its place.
+
+    Two items have the titles left and right, more items have their numbers, from 1. The context is
+    empty if the items' group has none.
 
     Args:
         items: all items.
         question: the question, which has the numbers of its items.
         text: text of the question, such as "Which is better?".
     """
+    titles = ["left", "right"]
+    if len(question.items) > 2:
+        titles = [str(place) for place in range(1, len(question.items) + 1)]
     context = harmless(items.context(question.left) or "")
-    texts = [item_text(items, item, place) for place, item in enumerate(question.items, 1)]
-    return QuestionView(harmless(text), context, texts)
+    parts = [("question", harmless(text)), ("context", context)]
+    for place, (title, item) in enumerate(zip(titles, question.items, strict=True), 1):
+        parts.append((title, item_text(items, item, place)))
+    return parts
 
 
 def item_text(items: Items, item: int, place: int) -> str:
