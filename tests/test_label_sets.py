@@ -58,7 +58,7 @@ def by_lines(lines: str, *args: str) -> Result:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_session_by_keys(columns):
-    with label(columns=columns, rows=30) as terminal:
+    with label(columns=columns, rows=50) as terminal:
         terminal.until(WHICH, "0 answered")
         first = terminal.waiting()
         assert all(len(line) <= columns for line in first.splitlines())

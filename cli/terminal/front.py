@@ -65,7 +65,6 @@ SET = Kind(
     "the numbers of the best and of the worst, if it is asked for (2 4), same (0), " + _FURTHER,
 )
 _NUMBERS = re.compile(r"[1-9]([ ,]+[1-9])?")
-_LONGEST_LINE = 10_000  # bytes of a line that are read; the rest is ignored
 
 
 class Front:
@@ -174,11 +173,8 @@ class Front:
 
     def read(self) -> str:
         """Read the next word, or the key of a word; QUIT at the end of the input."""
-        line = piece = sys.stdin.buffer.readline(_LONGEST_LINE)
-        while len(piece) == _LONGEST_LINE and not piece.endswith(b"\n"):  # the rest of a long line
-            piece = sys.stdin.buffer.readline(_LONGEST_LINE)
-        word = printable(line.decode("utf-8", "replace").strip())
-        return word if line else QUIT
+        line = sys.stdin.buffer.readline()
+        return printable(line.decode("utf-8", "replace").strip()) if line else QUIT
 
     def notify(self, text: str) -> None:
         """Show a message."""

@@ -77,42 +77,28 @@ def ask_judges(
         ]
         with suppress(KeyboardInterrupt):  # the facts tell that the asking was interrupted
             ask_in_turn(machines, service, number)
-    number_of_judge = number if len(judges) == 1 else None
-    return [_judge_facts(service, machine, number_of_judge) for machine in machines]
+    return [_judge_facts(service, machine) for machine in machines]
 
 
-def _judge_facts(service: LabellingService, machine: Machine, number: int | None) -> dict[str, Any]:
+def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
     """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
+    why = why_ended(service, machine)
+    if machine.reason is EndReason.GOAL:
+        why = f"{why} (--until sets another)"
+    elif machine.fault and machine.reason is not EndReason.INTERRUPTED:
+        why = ""  # the fault has its own line
     judgements = service.judgements()
     summary = machine.summary(service.session.answered(machine.annotator))
     return {
         **labelled_facts(service, machine.annotator, summary.answered),
         **summary.facts,
         "summary": summary.text,
-        "why": _why_ended(service, machine, number),
+        "why": why,
         "quit": bool(machine.fault),
         "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
         "fault": machine.fault,
         "end": machine.reason.name.lower(),
     }
-
-
-def _why_ended(service: LabellingService, machine: Machine, number: int | None) -> str:
-    """Explain why the labelling by a judge ended; empty after a fault, which has its own line.
-
-    Args:
-        service: service of the questions.
-        machine: the machine that asked the judge.
-        number: number of answers that the user asked for; None: the text does not compare with it.
-    """
-    if machine.fault and machine.reason is not EndReason.INTERRUPTED:
-        return ""
-    why = why_ended(service, machine)
-    if machine.reason is EndReason.GOAL:
-        why = f"{why} (--until sets another)"
-        if number is not None:
-            why = f"ended after {machine.answered} of {number} answers (--number): {why}"
-    return why
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:

@@ -16,12 +16,11 @@ from sortnet.preference.base import ORDER_ANSWERS
 STRATEGY = "place"  # name of this way to choose questions, stored with each question
 
 
-class _Stopped(Exception):
-    """Raised if the annotator quits, or has given as many answers as were asked for."""
+class _Interrupted(Exception):
+    """Raised if the annotator quits or has given as many answers as were asked for, or undoes one.
 
-
-class _Undone(Exception):
-    """Raised if an answer is undone: the search restarts with the remaining answers."""
+    The argument is QUIT or UNDO.
+    """
 
 
 def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dict[str, Any]:
@@ -61,11 +60,11 @@ def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dic
     while True:
         try:
             rank = 1 + bisect_left(search.pivots, True, key=search.is_better)
-        except _Stopped:
+        except _Interrupted as interrupted:
+            if interrupted.args == (UNDO,):
+                continue  # the search restarts with the remaining answers
             why = f"{id} has no place yet: resume with the same command"
             return {"why": why, "placed": id, "rank": None}
-        except _Undone:
-            continue
         why = f"{id} is number {rank} of {len(search.pivots) + 1}"
         return {"why": why, "placed": id, "rank": rank}
 
@@ -105,8 +104,7 @@ class _Search:
         If the annotator skips or cannot decide the pair, the model's scores decide.
 
         Raises:
-            _Stopped: if the annotator quits, or has given the number of answers.
-            _Undone: if the annotator undoes an answer.
+            _Interrupted: if the annotator quits, has given the number of answers, or undoes one.
             SortNetError: if the pair cannot be asked about now.
         """
         judgement = self._last_judgement(pivot)
@@ -143,7 +141,7 @@ class _Search:
         asking = self._asking
         service = asking.service
         if self._number is not None and asking.n_new >= self._number:
-            raise _Stopped
+            raise _Interrupted(QUIT)
         # The item takes the left place in about half of the pairs, so that an annotator who prefers
         # the left place does not favour the item.
         pair = (self._item, pivot) if pivot % 2 else (pivot, self._item)
@@ -158,10 +156,8 @@ class _Search:
             reserved = " and ".join(service.items.ids[item] for item in pair)
             raise SortNetError(f"another annotator is asked about {reserved} now: try again later")
         outcome = asking.ask(self._front, leases[0])
-        if outcome == QUIT:
-            raise _Stopped
-        if outcome == UNDO:
+        if outcome in (QUIT, UNDO):
             service.release(asking.annotator)
-            raise _Undone
+            raise _Interrupted(outcome)
         if outcome not in NOT_STORED:
             service.keep_fitted(wait=True)

@@ -153,7 +153,7 @@ class Screen(Front):
             self._read_key()
             return
         with console.pager():
-            console.print(group)
+            console.print(group, "q: go on")
 
     def _draw(self) -> None:
         """Print the status, the question, its items, and an explanation of the keys."""
