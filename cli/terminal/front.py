@@ -81,7 +81,6 @@ class Front:
         # The texts that were printed last. They are printed again only when they change.
         self._printed_instructions = ""
         self._printed_explanation = ""
-        self._best: int | None = None  # place of the best item while the worst item is awaited
 
     def ask(self, question: Question, annotator: str, status_line: str) -> Judgement | str:
         """Show a question, and read until there is an answer.
@@ -105,12 +104,13 @@ class Front:
         self.show(parts, status_line, kind.explanation)
         started = time.monotonic()
         facts: dict[str, Any] = {}  # comment and flag
-        self._best = None
+        places: list[int] = []  # places of the best and the worst of more than two items
+        n_places = 2 if study.worst else 1
         while True:
             word = self.read()
             word = kind.keys.get(word, word)
-            if word == UNDO and self._best is not None:
-                self._best = None
+            if word == UNDO and places:
+                places.clear()
                 self.notify("which is the best?")
             elif word in (UNDO, QUIT):
                 return word
@@ -118,39 +118,30 @@ class Front:
                 self._note_remark(word, facts)
             elif word in kind.answers:
                 return question.answered(annotator, word, **_timed(facts, started))
-            elif places := _places_in(word, question):
-                chosen = self._choose(places, is_worst_asked=study.worst)
-                if chosen:
-                    return question.answered_by_place(annotator, *chosen, **_timed(facts, started))
+            elif named_places := _places_in(word, question):
+                places += named_places
+                if self._are_complete(places, n_places):
+                    return question.answered_by_place(annotator, *places, **_timed(facts, started))
             else:
                 self.notify(f"unknown answer {word[:40]!r}; known are {kind.explanation}")
 
-    def _choose(self, places: list[int], *, is_worst_asked: bool) -> list[int]:
-        """Choose the best of several items, and the worst if it is asked for.
+    def _are_complete(self, places: list[int], n_places: int) -> bool:
+        """Whether the best item, and the worst if it is asked for, are chosen; if not, say why.
 
         Args:
-            places: places of the one or two items that the annotator names now.
-            is_worst_asked: whether the worst item must be named, too.
-
-        Returns:
-            The places of the best and the worst item; empty while the choice is not complete.
+            places: places that the annotator has named; cleared if they are no choice.
+            n_places: number of places to name.
         """
-        if self._best is not None:
-            places = [self._best, places[0]]
-            self._best = None
-        if not is_worst_asked:
-            if len(places) == 1:
-                return places
-            self.notify("only the best is asked for")
-        elif len(places) == 1:
-            (self._best,) = places
-            number = self._best + 1
+        if len(places) < n_places:
+            number = places[0] + 1
             self.notify(f"{number} is the best: which is the worst? ({number}: take it back)")
-        elif places[0] == places[1]:
-            self.notify(f"{places[0] + 1} is not both the best and the worst: which is the best?")
-        else:
-            return places
-        return []
+            return False
+        if len(places) == n_places == len({*places}):
+            return True
+        places.clear()
+        choice = "the best" if n_places == 1 else "the best, then another item as the worst"
+        self.notify(f"nothing is chosen: name {choice}")
+        return False
 
     def show_instructions(self, study: Study) -> None:
         """Show the instructions of a study, which are new or have changed."""
