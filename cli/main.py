@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import click
 
 from cli.console import notes_on_stderr
-from cli.terminal.signals import signals_restored
+from cli.signals import signals_restored
 from sortnet import __version__
 from sortnet.errors import SortNetError, UnansweredError
 from sortnet.messages import printable

@@ -46,8 +46,32 @@ class Terminal:
         self.columns, self.rows = columns, rows
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def press(self, keys: str) -> None:
-        os.write(self.fd, keys.encode())
+    def press(self, key: str) -> None:
+        """Press a key as soon as the command waits for one, and wait for what it does.
+
+        Keys that are typed earlier are thrown away.
+        """
+        self.waiting()
+        self._send(key)
+
+    def waiting(self) -> str:
+        """Wait until the command waits for a key, and return the screen."""
+        return self.until_so(lambda: not self.reads_lines(), "waiting for a key")
+
+    def type(self, line: str) -> None:
+        """Type a line as soon as the command waits for a line."""
+        self.until_so(self.reads_lines, "waiting for a line")
+        self._send(f"{line}\n")
+
+    def _send(self, typed: str) -> None:
+        self._read_all()
+        n_read = len(self.raw)
+        os.write(self.fd, typed.encode())
+        self.until_so(lambda: len(self.raw) > n_read or self.process.poll() is not None, "reply")
+
+    def reads_lines(self) -> bool:
+        local_modes: int = termios.tcgetattr(self._theirs)[3]
+        return bool(local_modes & termios.ICANON)
 
     def until(self, *texts: str) -> str:
         """Wait until the screen shows all the texts, and return the screen."""
@@ -56,8 +80,7 @@ class Terminal:
     def ended(self) -> int:
         """Wait until the command has ended, and return its exit code."""
         self.until_so(lambda: self.process.poll() is not None, "the end")
-        while select.select([self.fd], [], [], 0)[0]:
-            self._read()
+        self._read_all()
         return self.process.wait()
 
     def send(self, number: signal.Signals) -> None:
@@ -67,15 +90,17 @@ class Terminal:
         return termios.tcgetattr(self._theirs) == self.mode
 
     def shown(self) -> str:
-        """Draw the screen; of the escape sequences, cursor movements and clearing are followed."""
+        """Draw the screen; of the escape sequences, cursor movements are followed."""
         grid = [[" "] * self.columns for _ in range(self.rows)]
         x = y = 0
         for part in _PART.finditer(self.raw.decode("utf-8", "ignore")):
             text = part.group()
             if part.group(2) == "H":
                 y, x = (int(number) - 1 for number in (part.group(1) or "1;1").split(";"))
+            elif text == "\n" and y == self.rows - 1:
+                grid = [*grid[1:], [" "] * self.columns]
             elif text == "\n":
-                y = min(y + 1, self.rows - 1)
+                y += 1
             elif text == "\r":
                 x = 0
             elif text[0] != "\x1b" and y < self.rows and x < self.columns:
@@ -90,7 +115,12 @@ class Terminal:
                 self._read()
             if time.monotonic() > end:
                 raise AssertionError(f"no {what} on this screen:\n{self.shown()}")
+        self._read_all()
         return self.shown()
+
+    def _read_all(self) -> None:
+        while select.select([self.fd], [], [], 0)[0]:
+            self._read()
 
     def _read(self) -> None:
         self.raw += os.read(self.fd, 65536)

@@ -9,7 +9,7 @@ import pytest
 from cli_helpers import done, fault, invoke
 from result_helpers import value_of
 
-from cli.terminal.asking import TOO_LATE, Asking, Reply
+from cli.terminal.asking import TOO_LATE, Asking
 from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
@@ -109,19 +109,16 @@ class Deciding:
     def __init__(self, service, kind):
         self.service, self.kind, self.told = service, kind, []
 
-    def ask(self, lease, status_line, renew):
+    def ask(self, question, annotator, status_line):
         if self.told:
             self.service.collection.decide(Decision(self.kind, "ana"))
-        return Reply("left", 1)
+        return question.answered(annotator, "left", milliseconds=1)
 
     def notify(self, text):
         self.told.append(text)
 
-    def wants_more(self, why):
-        raise AssertionError(why)
-
-    def wants_undo(self, why):
-        return True  # tries to undo, which is refused
+    def confirm(self, text, expected):
+        return expected == "undo"  # tries to undo, which is refused
 
 
 def test_gold_pairs_are_mixed_in_and_scored(home):

@@ -19,11 +19,16 @@ def test_a_neutral_line_stands_for_an_image(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("SORTNET_STORE", "s.db")
     for name, colour in COLOURS.items():
         Image.new("RGB", (60, 40), colour).save(name)
-    items = made_items(2, d=0, texts=(None, None), images=tuple(COLOURS), root=tmp_path)
+    items = made_items(
+        2, d=0, texts=(None, None), ids=("one", "two"), images=tuple(COLOURS), root=tmp_path
+    )
     with open_store("s.db") as store:
         store.add_items("pictures", items)
     with Terminal("label", "pictures", "--as", "ana", rows=30) as terminal:
-        terminal.until("image 1 of the pair", "image 2 of the pair")
+        terminal.until("image 1 (sortnet", "image 2 (sortnet")
+        terminal.press("r")
+        terminal.until("any key: go on")
+        terminal.press("x")
         terminal.press("q")
         assert terminal.ended() == 0
     assert b"best" not in terminal.raw and b"worst" not in terminal.raw

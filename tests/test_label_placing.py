@@ -13,7 +13,7 @@ from cli_helpers import runner
 from collection_helpers import made_items
 
 from cli.main import main
-from cli.terminal.asking import Asking, Reply
+from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
@@ -30,11 +30,12 @@ class Person:
     def __init__(self, reply: Callable[[int, int, int], str]) -> None:
         self.reply, self.asked, self.notes = reply, [], []
 
-    def ask(self, lease, status_line, renew):
-        assert renew()
-        asked = lease.question
-        self.asked.append(asked.pair)
-        return Reply(self.reply(asked.left, asked.right, len(self.asked)), 100)
+    def ask(self, question, annotator, status_line):
+        self.asked.append(question.pair)
+        reply = self.reply(question.left, question.right, len(self.asked))
+        if reply in ("undo", "quit"):
+            return reply
+        return question.answered(annotator, reply, milliseconds=100)
 
     def notify(self, text: str) -> None:
         self.notes.append(text)
@@ -67,8 +68,9 @@ def test_a_new_item_gets_its_place_with_few_questions(service, worth):
         return worth if item == 4 else WORTH[item]
 
     rank = 1 + sum(WORTH[k] > worth for k in range(N) if k != 4)
-    why, facts = place(service, person)
-    assert facts == {"placed": "i4", "rank": rank} and why == f"i4 is number {rank} of 12"
+    facts = place(service, person)
+    why = f"i4 is number {rank} of 12"
+    assert facts == {"why": why, "placed": "i4", "rank": rank}
     assert len(person.asked) <= math.ceil(math.log2(N)) == 4
     stored = [j for j in service.collection.judgements() if j.annotator == "ana"]
     assert [j.pair for j in stored] == person.asked and all(4 in pair for pair in person.asked)
@@ -77,19 +79,19 @@ def test_a_new_item_gets_its_place_with_few_questions(service, worth):
 
 def test_who_has_answered_before_is_not_asked_again(service):
     first = Person(better)
-    _, facts = place(service, first)
+    facts = place(service, first)
     service.collection.append([Judgement.of("bo", (4, 5), "skip")])
     service.sync()
     second = Person(better)
-    assert place(service, second)[1] == facts
+    assert place(service, second) == facts
     assert not set(first.asked) & set(second.asked)
 
 
 def test_after_an_undo_the_same_question_comes_again_and_only_that_one(service):
     replies = iter(["right", "undo", "undo"])
     person = Person(lambda left, right, _: next(replies, None) or better(left, right))
-    _, facts = place(service, person)
-    assert facts == place(service, Person(better))[1]
+    facts = place(service, person)
+    assert facts == place(service, Person(better))
     assert person.notes[1:3] == ["undone", "there is nothing to undo"]
     assert person.asked[0] == person.asked[2] == person.asked[3]
     assert len(set(person.asked[2:])) <= 4
@@ -101,21 +103,21 @@ def test_what_is_skipped_is_decided_by_the_model_and_a_tie_goes_behind(service):
     ranking = service.ranking
     others = [k for k in ranking.order.tolist() if k != 4]
     place_of_model = 1 + sum(ranking.score[k] >= ranking.score[4] for k in others)
-    assert place(service, skipped)[1]["rank"] == place_of_model
+    assert place(service, skipped)["rank"] == place_of_model
     assert len(skipped.asked) == len(set(skipped.asked)) <= 4
     # What was skipped is asked again the next time.
     tied = Person(lambda left, right, _: "tie")
-    assert place(service, tied)[1]["rank"] == N
+    assert place(service, tied)["rank"] == N
     assert tied.asked[0] == skipped.asked[0]
 
 
 def test_who_quits_goes_on_later(service):
     quitter = Person(lambda left, right, n: better(left, right) if n < 3 else "quit")
-    why, facts = place(service, quitter)
-    assert facts["rank"] is None and "resume with the same command" in why
-    assert place(service, Person(better), number=1)[1]["rank"] is None
+    facts = place(service, quitter)
+    assert facts["rank"] is None and "resume with the same command" in facts["why"]
+    assert place(service, Person(better), number=1)["rank"] is None
     rest = Person(better)
-    assert place(service, rest)[1]["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
+    assert place(service, rest)["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
     assert not set(rest.asked) & set(quitter.asked[:2])
 
 

@@ -10,19 +10,14 @@ import pytest
 from cli_helpers import runner
 from click.testing import Result
 from collection_helpers import made_items, sets_of
-from rich.console import Console
 from terminal_helpers import Terminal
 
 from cli.main import main
-from cli.terminal.asking import Reply
-from cli.terminal.question_view import QuestionView, draw_items
-from cli.terminal.set_choice import SetChoice
 from sortnet.preference.study import Decision
 from store import open_store
 
 WHICH = "Which is better?"
 WORDS = [f"{word} {k}" for k, word in enumerate(("apple", "bread", "cake", "dates") * 3)]
-BEST = "which is the best?"
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +46,8 @@ def stored() -> list[tuple[object, ...]]:
 
 
 def texts_of(screen: str) -> list[str]:
-    """The four texts that are shown."""
-    texts = re.findall(r"(?:apple|bread|cake|dates) \d+", screen)
-    assert len(texts) == 4
-    return texts
+    """The four texts that were shown last."""
+    return re.findall(r"(?:apple|bread|cake|dates) \d+", screen)[-4:]
 
 
 def by_lines(lines: str, *args: str) -> Result:
@@ -65,64 +58,64 @@ def by_lines(lines: str, *args: str) -> Result:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_session_by_keys(columns):
-    with label(columns=columns, rows=30) as terminal:
-        first = terminal.until(WHICH, "0 answered", BEST)
+    with label(columns=columns, rows=50) as terminal:
+        terminal.until(WHICH, "0 answered")
+        first = terminal.waiting()
         assert all(len(line) <= columns for line in first.splitlines())
         shown = texts_of(first)
+        assert len(set(shown)) == 4
         terminal.press("2")
-        terminal.until("2 is the best: which is the worst", "2 best")
-        terminal.press("=")  # not all the same, as one is the best
-        terminal.press("2")
-        terminal.until(BEST)
+        terminal.until("2 is the best: which is")
         terminal.press("3")
-        terminal.until("3 is the best")
+        terminal.until("stored: best 2, worst 3")
         terminal.press("u")
-        terminal.until(BEST)
-        assert stored() == []
+        terminal.until("undone")
+        assert texts_of(terminal.waiting()) == shown
+        terminal.press("1")
+        terminal.until("1 is the best")
+        terminal.press("z")  # takes the choice back, and no answer
         terminal.press("4")
         terminal.until("4 is the best")
         terminal.press("1")
-        second = terminal.until("1 answered", "stored: best 4, worst 1", BEST)
+        terminal.until("1 answered", "stored: best 4, worst 1")
+        second = terminal.waiting()
         assert texts_of(second) != shown
+        terminal.press("5")  # there is no such item
+        terminal.until("unknown answer '5'")
         terminal.press("=")
         terminal.until("2 answered", "stored: same")
         terminal.press("s")
-        terminal.until("2 answered", "stored: skip")
-        terminal.press("u")
-        terminal.until("2 answered", "undone")
-        terminal.press("z")  # another key, or it could count as held down
-        again = terminal.until("1 answered", "undone")
-        assert texts_of(again) == texts_of(second)
-        terminal.press("5")  # there is no such item
+        terminal.until("stored: skip")
         terminal.press("h")
-        terminal.until("all are the")
-        terminal.press("x")
-        terminal.until(BEST)
+        terminal.until("any key: go on")
+        terminal.press("1")
         terminal.press("q")
         assert terminal.ended() == 0
         assert terminal.is_as_before()
-    answers = [("best", 4, 1), ("same", None, None), ("skip", None, None)]
-    assert stored() == [*answers, ("undo", None, None), ("undo", None, None)]
+    undone = [("best", 2, 3), ("undo", None, None)]
+    assert stored() == [*undone, ("best", 4, 1), ("same", None, None), ("skip", None, None)]
     with open_store("s.db") as store:
-        (first_answer, *_) = store.collection("sets").judgements()
+        first_answer = store.collection("sets").judgements()[2]
     assert [WORDS[item] for item in first_answer.items] == shown
     assert 0 <= first_answer.milliseconds < 600_000
 
 
 def test_a_kill_between_the_best_and_the_worst_loses_no_answer():
     with label() as terminal:
-        terminal.until("0 answered", BEST)
+        terminal.until("0 answered")
         terminal.press("1")
         terminal.until("1 is the best")
         terminal.press("2")
-        shown = terminal.until("1 answered", BEST)
+        terminal.until("1 answered")
+        shown = terminal.waiting()
         terminal.press("3")
         terminal.until("3 is the best")
         terminal.send(signal.SIGKILL)
         assert terminal.ended() == -signal.SIGKILL
     assert stored() == [("best", 1, 2)]
     with label() as terminal:
-        assert texts_of(terminal.until("1 answered", BEST)) == texts_of(shown)
+        terminal.until("1 answered")
+        assert texts_of(terminal.waiting()) == texts_of(shown)
         terminal.press("q")
         assert terminal.ended() == 0
 
@@ -142,43 +135,23 @@ def test_lines_name_the_numbers_one_after_the_other_or_at_once():
     assert said.count("-- answer with") == 1
 
 
-@pytest.mark.parametrize("line", ["5", "0 1", "2 2", "1 2 3", "1 9", "left", "tie", "best", "x"])
+@pytest.mark.parametrize("line", ["5", "0 1", "1 2 3", "1 9", "left", "tie", "best", "x"])
 def test_a_line_that_is_no_answer_is_asked_again_in_one_line(line):
     stderr = by_lines(f"{line}\n").stderr
     refused = [said for said in stderr.splitlines() if "; known are " in said]
-    if line == "0 1":
-        assert "unknown answer '0 1'" in refused[0]
-    assert len(refused) == 1
+    assert len(refused) == 1 and f"unknown answer {line!r}" in refused[0]
     assert stored() == []
+
+
+def test_the_same_item_is_not_the_best_and_the_worst():
+    said = by_lines("2 2\n3\n3\n1\n4\n").stderr
+    assert said.count("nothing is chosen: name the best, then another item as the worst") == 2
+    assert stored() == [("best", 1, 4)]
 
 
 def test_only_the_best_is_named_where_nobody_asks_for_the_worst():
     with open_store("s.db") as store:
         store.collection("sets").decide(Decision("worst", amount=0))
     said = by_lines("1 2\n3\n4\n", "--number", "2").stderr
-    assert "only the best is asked for" in said
+    assert "nothing is chosen: name the best\n" in said
     assert stored() == [("best", 3, None), ("best", 4, None)]
-
-
-def test_a_choice_is_complete_with_two_places_and_the_best_again_takes_it_back():
-    for first in range(6):
-        for second in range(6):
-            choice = SetChoice(6, is_worst_asked=True)
-            assert choice.choose(first) is None and choice.best == first
-            reply = choice.choose(second)
-            expected = None if first == second else Reply("best", best=first, worst=second)
-            assert reply == expected and choice.best is None
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
-@pytest.mark.parametrize(("width", "height"), [(120, 20), (80, 9), (79, 40), (40, 12), (20, 4)])
-def test_items_fit_into_the_lines_that_there_are_for_them(n, width, height):
-    console = Console(width=width, height=height, force_terminal=False)
-    pair = QuestionView(["q"], [], [[f"item{k} of many words " * 9] for k in range(n)])
-    drawn, cut = draw_items(console, pair, height, 1)
-    rows = console.render_lines(drawn, pad=False)
-    assert len(rows) <= max(height, n)
-    text = "\n".join("".join(part.text for part in row) for row in rows)
-    assert all(f"item{k}" in text or cut for k in range(n))
-    assert ("2 best" in text) == (n > 2)
-    assert cut or all(text.count(f"item{k}") == 9 for k in range(n))

@@ -1,14 +1,11 @@
-"""sortnet label in a terminal: whole sessions by keys, under a pseudo-terminal."""
+"""sortnet label by a person: whole sessions by keys, under a pseudo-terminal, and by lines."""
 
 from __future__ import annotations
 
-import io
-import os
 import re
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,22 +13,18 @@ import numpy as np
 import pytest
 from cli_helpers import fault, runner
 from click.testing import Result
-from collection_helpers import answer_lease, made_items, question
+from collection_helpers import answer_lease, made_items
 from result_helpers import value_of
-from rich.console import Console
 from terminal_helpers import Terminal
 
 from cli.main import main
-from cli.printing.item_rankings import ranking_lines
-from cli.terminal.asking import ANSWERED, ELSEWHERE, KEYS, LATE, TOO_LATE, Asking, Reply
-from cli.terminal.keys import END, Keys
-from cli.terminal.question_view import LONGEST, item_lines, view_question, wrap_lines
-from cli.terminal.screen import _HELP, Screen
+from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
+from cli.terminal.question_text import item_text
+from cli.terminal.screen import _HELP
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
-from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
 WHICH = "Which is better?"
@@ -64,10 +57,8 @@ def said(name: str = "words") -> list[str]:
 
 
 def texts_of(screen: str) -> list[str]:
-    """The texts that are shown, from left to right."""
-    texts = re.findall("|".join(WORDS), screen)
-    assert len(texts) == 2
-    return texts
+    """The texts of the question that was shown last, from left to right."""
+    return re.findall("|".join(WORDS), screen)[-2:]
 
 
 @pytest.fixture
@@ -76,72 +67,55 @@ def service() -> Iterator[LabellingService]:
         yield LabellingService(store.collection("words"))
 
 
-@contextmanager
-def at_a_screen(collection) -> Iterator[tuple]:
-    """A screen that is a string, a function that presses its keys, and the service."""
-    theirs, ours = os.pipe()
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    console.set_alt_screen(True)
-    service = LabellingService(collection)
-    service.settle()
-    try:
-        yield (
-            Screen(console, Keys(theirs), service),
-            lambda keys: os.write(ours, keys.encode()),
-            service,
-        )
-    finally:
-        os.close(theirs)
-        os.close(ours)
-
-
 def invoke_with(lines: str, *args: str) -> Result:
     result = runner().invoke(main, ["label", "words", *args], input=lines)
     assert result.exit_code == 0, result.stderr
     return result
 
 
-class Front:
-    """Somebody who does what the test says."""
+class AlwaysLeft:
+    """Somebody who answers every question with left; `before` is called before each answer."""
 
-    def __init__(self, ask) -> None:
-        self._ask, self.notes = ask, []
+    def __init__(self, before=lambda question: None) -> None:
+        self._before, self.notes, self.goes_on = before, [], False
 
-    def ask(self, lease, status_line, renew):
-        return Reply(self._ask(lease, renew), 1000)
+    def ask(self, question, annotator, status_line):
+        self._before(question)
+        return question.answered(annotator, "left")
 
     def notify(self, text: str) -> None:
         self.notes.append(text)
 
-    def wants_more(self, why: str) -> bool:
-        return False
-
-    def wants_undo(self, why: str) -> bool:
-        return False
+    def confirm(self, text: str, expected: str) -> bool:
+        self.notes.append(text)
+        return self.goes_on
 
 
 def test_a_session_by_keys():
     with label("words", "--as", "ana", columns=80) as terminal:
-        first = terminal.until(WHICH, "ana   0 answered")
+        first = terminal.until(WHICH, "ana   0 answered", "h help")
         assert all(len(line) <= 80 for line in first.splitlines())
         two = texts_of(first)
         assert any(two[0] in line and two[1] in line for line in first.splitlines())
         terminal.press("\x1b[D")
         terminal.until("1 answered", "stored: left")
         terminal.press("\x1bOB")
-        before = terminal.until("2 answered", "stored: tie")
+        terminal.until("2 answered", "stored: tie")
+        before = terminal.waiting()
         terminal.press(" ")
-        terminal.until("2 answered", "stored: skip")
+        terminal.until("stored: skip")
         terminal.press("\x7f")
-        again = terminal.until("2 answered", "undone")
+        terminal.until("2 answered", "undone")
+        again = terminal.waiting()
         assert texts_of(again) == texts_of(before)
+        terminal.press("\x1b[1;5A")
+        terminal.until("unknown answer")
         terminal.press("?")
         terminal.until("2 answered", "stored: cant-say")
         terminal.press("q")
         assert terminal.ended() == 0
         assert terminal.is_as_before()
-    end = terminal.raw[terminal.raw.rindex(b"\x1b[?1049l") :]
-    assert b"ana: 2 answered, 2 in all\r\n" in end
+    assert terminal.shown().splitlines()[-2] == "ana: 2 answered, 2 in all"
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
         assert store.collection("words").leases() == []
@@ -154,12 +128,13 @@ def test_a_killed_session_goes_on_where_it_was():
     with label("words", "--as", "ana") as terminal:
         terminal.until("0 answered")
         terminal.press("1")
-        shown = terminal.until("1 answered")
+        terminal.until("1 answered")
+        shown = terminal.waiting()
         terminal.send(signal.SIGKILL)
         assert terminal.ended() == -signal.SIGKILL
     assert said() == ["left"]
     with label("words", "--as", "ana") as terminal:
-        assert texts_of(terminal.until("1 answered")) == texts_of(shown)
+        assert texts_of(terminal.waiting()) == texts_of(shown)
         terminal.press("2")
         terminal.until("2 answered")
         terminal.press("\x04")
@@ -167,96 +142,90 @@ def test_a_killed_session_goes_on_where_it_was():
     assert said() == ["left", "right"]
 
 
-def test_ctrl_c_quits_and_leaves_the_terminal_as_it_was():
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGINT", "SIGTERM", "SIGHUP", "Ctrl-C in a comment"])
+@pytest.mark.usefixtures("hangups")
+def test_an_interrupt_ends_the_session_and_leaves_the_terminal_as_it_was(how):
     with label("words", "--as", "ana") as terminal:
         terminal.until("0 answered")
-        terminal.send(signal.SIGINT)
+        terminal.press("1")
+        terminal.until("1 answered", "stored")
+        if how.startswith("SIG"):
+            terminal.send(signal.Signals[how])
+        elif how == "Ctrl-C":
+            terminal.press("\x03")
+        else:
+            terminal.press("c")
+            terminal.until("comment (")
+            terminal.send(signal.SIGINT)
         assert terminal.ended() == 0
         assert terminal.is_as_before()
-    assert terminal.raw.rindex(b"\x1b[?1049l") > terminal.raw.rindex(b"\x1b[?1049h")
     assert b"interrupted" in terminal.raw
+    with open_store("s.db") as store:
+        assert store.collection("words").leases() == []
+    assert said() == ["left"]
 
 
 def test_texts_cannot_send_control_sequences_to_the_terminal():
-    evil = "\x1b]0;owned\x07 \x1b[31mred \x9b2J \u202egnol\x00 \x08\x08 end"
+    evil = "\x1b]0;owned\x07 \x1b[31mred \x9b2J \u202egnol\x00 \x08\x08 [bold]end"
     add("evil", [evil, f"second\r{evil}"], ids=("\x1b[2Ja", "b"))
     with label("evil", "--as", "ana") as terminal:
-        screen = terminal.until(WHICH, "second")
-        assert "\ufffd[31mred" in screen and screen.count("end") == 2
+        screen = terminal.until(WHICH, "second", "h help")
+        assert "\ufffd[31mred" in screen and screen.count("[bold]end") == 2
         terminal.press("r")
-        terminal.until("rank", "\ufffd[2Ja")
+        terminal.until("rank", "\ufffd[2Ja", "any key")
+        terminal.press("x")
         terminal.press("a")
-        terminal.until(WHICH)
+        terminal.until("-- left")
+        terminal.press("x")
         terminal.press("q")
         assert terminal.ended() == 0
     text = terminal.raw.decode()
     assert not any(bad in text for bad in ("\x1b]0", "\x07", "\x1b[31m", "\x9b", "\u202e", "\x00"))
 
 
-def test_a_narrow_terminal_has_one_item_above_the_other_and_may_grow_wide():
-    with label("words", "--as", "ana", columns=40, NO_COLOR="1") as terminal:
-        screen = terminal.until("0 answered", WHICH)
+def test_a_narrow_terminal_has_one_item_above_the_other():
+    with label("words", "--as", "ana", columns=40, rows=30, NO_COLOR="1") as terminal:
+        screen = terminal.until("0 answered", WHICH, "quit")
         lines = screen.splitlines()
         at = [next(k for k, line in enumerate(lines) if text in line) for text in texts_of(screen)]
-        assert at[0] < at[1]
+        assert at[0] < at[1] and max(map(len, lines)) <= 40
         terminal.resize(100, 30)
-        two = texts_of(screen)
-        wide = re.compile(f"{two[0]}.*{two[1]}|{two[1]}.*{two[0]}")
+        terminal.press("\r")  # draws the question again
+        wide = re.compile("({}).*({})".format(*texts_of(screen)))
         terminal.until_so(lambda: wide.search(terminal.shown()) is not None, "wide")
     assert re.search(rb"\x1b\[(\d+;)*[349]\dm", terminal.raw) is None  # no colour was asked for
 
 
-def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
-    add("long", ["\n".join(f"line {k}" for k in range(200)), "short"])
-    with label("long", "--as", "ana") as terminal:
-        screen = terminal.until(WHICH, "... a: show all", "short")
-        assert "line 3" in screen and "line 199" not in screen
+def test_a_long_text_is_cut_and_a_pager_shows_all_of_it():
+    context = "\n".join(f"about {k}" for k in range(99))
+    long = "\n".join(f"line {k}" for k in range(200))
+    add("long", [long, "short"], groups=("q", "q"), contexts=(context,) * 2)
+    with label("long", "--as", "ana", PAGER="cat", MANPAGER="cat") as terminal:
+        screen = terminal.until(WHICH, "a: show all", "short", "h help")
+        parts = ["0 answered", WHICH, "about 0", "line 3"]
+        assert sorted(parts, key=screen.index) == parts
+        assert "line 199" not in screen and "about 98" not in screen
         terminal.press("a")
-        assert "0 answered" not in terminal.until("-- question", "line 0")
-        for _ in range(10):
-            terminal.press("\x1b[6~")
-            terminal.press("\x1b[A")  # else it would count as held
-            terminal.press("\x1b[B")
-        terminal.until("line 199")
-        terminal.press("1")
-        terminal.until("0 answered")
-        assert said("long") == []
-
-
-def test_the_context_is_above_the_pair():
-    context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
-    items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
-    pair = view_question(items, question(0, 1), WHICH)
-    with open_store("s.db") as store, at_a_screen(store.add_items("g", items)) as (screen, _, _):
-        screen._show_question(pair, "0 answered")
-        shown = screen._console.file.getvalue()
-        whole = [line.plain for line in screen._rows_of_key("a", pair)]
-    parts = [
-        "0 answered",
-        WHICH,
-        "Which is \ufffd[31mbetter?",
-        "line 1",
-        "... a: show all",
-        "first",
-    ]
-    assert sorted(parts, key=shown.index) == parts and "line 9" not in shown
-    assert whole[3].startswith("-- context") and "line 98" in whole
-    lines = runner().invoke(main, ["label", "g", "--as", "ben"], input="left\n").stderr
-    assert lines.index("-- context") < lines.index("line 98") < lines.index("-- left")
+        terminal.until_so(lambda: b"line 199" in terminal.raw, "the last line")
+        assert b"about 98" in terminal.raw
+        terminal.until("0 answered", "h help")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert said("long") == []
 
 
 def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
-    with label("words", "--as", "ana") as terminal:
+    keys = {line.split()[0].rstrip(",") for line in _HELP.splitlines()[2:] if line}
+    assert keys == {"1", "2", "0", "space", "?", "z", "c", "f", "a", "r", "h", "Enter", "q"}
+    with label("words", "--as", "ana", rows=40) as terminal:
         terminal.until("0 answered")
         terminal.press("h")
-        terminal.until("undo the last answer", "any key: back")
+        terminal.until("undo the last answer", "any key: go on")
         terminal.press("1")
-        terminal.until(WHICH)
         terminal.press("r")
-        screen = terminal.until("rank", "judged")
-        assert [line.split()[:2] for line in screen.splitlines()[1:5]] == [
-            [str(rank), name] for rank, name in enumerate(re.findall(r"i\d", screen), 1)
-        ]
+        screen = terminal.until("rank", "judged", "i3")
+        ranked = re.findall(r"^ *(\d) +(i\d)", screen, re.MULTILINE)
+        assert [rank for rank, _ in ranked] == ["1", "2", "3", "4"]
         terminal.press("2")
         terminal.until(WHICH, "0 answered")
     assert said() == []
@@ -266,115 +235,44 @@ def test_keys_typed_ahead_and_a_key_held_down_answer_one_question():
     with label("words", "--as", "ana") as terminal:
         terminal.until("0 answered")
         terminal.press("2" * 20)
-        terminal.until("1 answered")
+        terminal.until("1 answered", "stored: right")
         terminal.press("q")
         assert terminal.ended() == 0
     assert said() == ["right"]
 
 
-@pytest.fixture
-def at():
-    """A screen for the words, a function that presses its keys, and the service."""
-    with open_store("s.db") as store, at_a_screen(store.collection("words")) as found:
-        yield found
-
-
-def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(at):
-    screen, press, _ = at
-    press("x\n")
-    assert screen.wants_more("it is good")
-    press("1q")
-    assert not screen.wants_more("it is good")
-    assert "Enough: it is good." in screen._console.file.getvalue()
-
-
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_lease_is_renewed_also_while_help_or_a_comment_is_open(at, monkeypatch, lost):
-    monkeypatch.setattr("cli.terminal.screen.TICK", 0.01)
-    screen, press, service = at
-    service.lease_seconds = 0.0  # so that it looks at once
-    lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
-    steps = iter(["h", "", "", "xc", "", "", "\r", "1"])
-
-    def still() -> bool:
-        press("" if lost else next(steps, ""))
-        return not lost
-
-    reply = screen.ask(lease, "", still)
-    assert reply == Reply(LATE) if lost else (reply.outcome, [*steps]) == ("left", [])
-
-
-def test_the_ranking_of_images_names_no_file_to_an_annotator():
-    with open_store("s.db") as store:
-        names = ("best.png", "worst.png", None)
-        items = made_items(
-            3, images=names, ids=("best", "worst", "t"), texts=(None, "One.", "Two.")
-        )
-        with at_a_screen(store.add_items("pictures", items)) as (screen, _, service):
-            shown = "\n".join(row.plain for row in screen._rows_of_key("r", None))
-            assert "best" not in shown and "worst" not in shown
-            assert "image" in shown and "One." in shown and "Two." in shown
-            frame = ranking_frame(service.ranking, service.items)
-            assert "best.png" in "\n".join(ranking_lines(frame, service.items, 80))
-
-
 def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
-    asked, reasons = [], []
-
-    def ask(lease, still):
-        asked.append(lease.id)
-        return "left"
-
-    front = Front(ask)
     service.settle()
-    front.wants_more = lambda why: reasons.append(why) or len(reasons) < 9
     reached = replace(service.remaining, standing=Standing.REACHED)
     service.keep_fitted = lambda wait: setattr(service, "remaining", reached)
-    Asking(service, "ana").run(front, 3)
-    assert (len(asked), len(reasons)) == (3, 1)
-    front.wants_more = lambda why: False
+    front, asking = AlwaysLeft(), Asking(service, "ana")
+    front.goes_on = True
+    asking.run(front, 3)
+    assert asking.n_new == 3 and sum(note.startswith("enough: ") for note in front.notes) == 1
+    front.goes_on = False
     service.remaining = replace(service.remaining, standing=Standing.ASKING)
-    Asking(service, "ana").run(front, 3)
-    assert len(asked) == 4
+    asking = Asking(service, "ana")
+    asking.run(front, 3)
+    assert asking.n_new == 1
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_an_answer_too_late_or_given_elsewhere_too_does_not_count_and_says_so(service, elsewhere):
-    def ask(lease, still):
-        assert still()
+    def before(question):
         if elsewhere:
             answer_lease(service.collection, lease, "ana")
-            return "left"
-        service.collection.release("ana")
-        assert not still()
-        return "left"
+        else:
+            service.collection.release("ana")
 
-    front, asking = Front(ask), Asking(service, "ana")
+    front, asking = AlwaysLeft(before), Asking(service, "ana")
+    (lease,) = service.next("ana")
     expected = (ELSEWHERE, ANSWERED) if elsewhere else (LATE, TOO_LATE)
-    assert asking.ask(front, service.next("ana")[0]) == expected[0]
-    assert front.notes == [expected[1]] and asking.answered == 0
+    assert asking.ask(front, lease) == expected[0]
+    assert front.notes == [expected[1]] and asking.n_new == 0
     assert said() == ["left"] * elsewhere
 
 
 def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
-    many = made_items(BIG, d=0)
-    with open_store("s.db") as store:
-        service = LabellingService(store.add_items("many", many))
-        service.settle()
-        may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
-        for _ in range(3):
-            answer_lease(service, service.next("ana")[0], "ana")
-            service.keep_fitted()
-        assert service.ranking.judgements.sum() == 0
-        may.set()
-        service._fitting.join()
-        assert service.ranking.judgements.sum() > 0
-        service.settle()
-        assert service.ranking.judgements.sum() == 6 and service.fault == ""
-
-
-def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
         service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
         service.collection.append([Judgement.of("bo", (0, 1), "left")])
@@ -384,9 +282,15 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         service.keep_fitted()
         asking = Asking(service, "ana")
         assert asking._status_line() == "many   ana   0 answered   fitting the answers"
+        for _ in range(3):
+            answer_lease(service, service.next("ana")[0], "ana")
+            service.keep_fitted()
+        assert service.ranking.judgements.sum() == 0
         may.set()
         service._fitting.join()
-        assert "learning" not in asking._status_line() and " left" in asking._status_line()
+        assert "fitting" not in asking._status_line() and " left" in asking._status_line()
+        service.settle()
+        assert service.ranking.judgements.sum() == 8 and service.fault == ""
 
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
@@ -395,7 +299,7 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
         service.settle()
         asking = Asking(service, "ana")
         monkeypatch.setattr(service.session, "refit", lambda **how: 1 / 0)
-        asking.ask(Front(lambda lease, renew: "left"), service.next("ana")[0])
+        asking.ask(AlwaysLeft(), service.next("ana")[0])
         service.keep_fitted()
         service._fitting.join()
         assert "ZeroDivisionError" in asking._status_line()
@@ -404,97 +308,34 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
 
 def test_items_are_shown_by_what_they_have():
     bare = made_items(2, d=2, texts=(None, None), features=np.array([[1.5, np.nan], [0, 1e9]]))
-    assert item_lines(bare, 0, 1) == ["i0", "", "f0  1.5", "f1  -"]
+    assert item_text(bare, 0, 1) == "i0\n\nf0: 1.5\nf1: nan"
     seen = made_items(1, texts=("a\tb\nc",), images=("x/y.png",), audio=("z.wav",), root=Path("/r"))
-    media = ["image 2 of the pair (sortnet serve shows it)"]
-    media += ["sound 2 of the pair (sortnet serve plays it)"]
-    assert item_lines(seen, 0, 2) == [*media, "", "a   b", "c"]
+    media = "image 2 (sortnet serve shows it)\nsound 2 (sortnet serve plays it)"
+    assert item_text(seen, 0, 2) == f"{media}\n\na   b\nc"
     shown = made_items(2, d=1, texts=("a", None), shown=({"price": "1\n2"}, {"x": "\x1b[2J"}))
-    assert item_lines(shown, 0, 1) == ["a", "", "price: 1", "2"]
-    assert item_lines(shown, 1, 2) == ["x: \ufffd[2J"]
-    wide = made_items(1, d=30, texts=(None,))
-    assert len(item_lines(wide, 0, 1)) == 23 and item_lines(wide, 0, 1)[-1] == "... 10 more"
-    huge = made_items(1, texts=("x" * 10_000_000,))
-    shown = item_lines(huge, 0, 1)
-    assert [len(shown[0]), shown[1]] == [LONGEST, "... 9,800,000 characters more"]
+    assert item_text(shown, 0, 1) == "a\n\nprice: 1\n2"
+    assert item_text(shown, 1, 2) == "x: \ufffd[2J"
+    wide = item_text(made_items(1, d=30, texts=(None,)), 0, 1)
+    assert len(wide.splitlines()) == 23 and wide.endswith("\n... 10 more")
 
 
-def test_lines_are_wrapped_by_the_cells_they_take():
-    console = Console(width=80)
-    rows = wrap_lines(console, ["漢字" * 10, "", "one two three"], 8, 100)
-    assert [row.plain.rstrip() for row in rows] == [
-        *["漢字漢字"] * 5, "", "one two", "three"
-    ]  # fmt: skip
-    assert len(wrap_lines(console, ["x" * 10**6], 8, 5)) == 5
-
-
-def test_keys_without_a_name_are_none():
-    reading, writing = os.pipe()
-    os.write(writing, b"\x1a\x1b[D\x1bOC\x1b[1;5A\x00\x15Z\x1b")
-    os.close(writing)
-    keys = Keys(reading)
-    assert [*iter(lambda: keys.read(0), END)] == ["z", "left", "right", "z", "escape"]
-    os.close(reading)
-
-
-def test_lines_of_stdin_are_answers():
-    result = invoke_with("left\nup\n\x1b[2J\ntie\nundo\nskip\ncant-say\n", "--as", "ana", "--json")
+def test_lines_of_stdin_are_answers_or_keys_of_the_screen():
+    lines = "left\nup\n\x1b[2J\n0\nundo\nskip\n?\nz\nspace\n"
+    result = invoke_with(lines, "--as", "ana", "--json")
     (summary,) = value_of(result.stdout)
     assert (summary["answered"], summary["in_all"], summary["enough"]) == (1, 1, False)
-    assert "unknown answer 'up'; known are left (1), right (2), tie (0), skip, " in result.stderr
+    told = "left (1), right (2), tie (0), skip (s), cant-say (?), undo (z), quit (q), flag (f), "
+    assert result.stderr.count(f"-- answer with {told}") == 1
+    assert f"unknown answer 'up'; known are {told}" in result.stderr
     assert "\x1b" not in result.stderr
-    assert said() == ["left", "tie", "undo", "skip", "cant-say"]
-
-
-def test_lines_may_be_any_key_of_the_screen_and_are_told_once():
-    pressed = ("1", "z", "left", "backspace", "2", "right", "0", "down", "space", "?")
-    assert {*KEYS} == {*pressed, "q", END}
-    result = invoke_with("\n".join(pressed) + "\n", "--as", "ana")
-    told = "-- answer with left (1), right (2), tie (0), skip, cant-say (?), undo (z), quit (q), "
-    assert result.stderr.count(told) == 1
-    assert "unknown answer" not in result.stderr
-    assert said() == [KEYS[key] for key in pressed]
+    assert said() == ["left", "tie", "undo", "skip", "cant-say", "undo", "skip"]
     assert invoke_with("q\nleft\n", "--as", "ben").stdout.startswith("ben: 0 answered")
-    assert invoke_with("1\n" * 6 + "z\n", "--as", "cy").stdout.startswith("cy: 5")
     two = invoke_with("1\n" * 6, "--as", "di", "--number", "2").stdout
     assert two.startswith("di: 2 answered, 2 in all")
 
 
-def test_help_tells_every_key_and_the_bar_fits_every_width(at):
-    first = {line.split()[0].rstrip(",") for line in _HELP.splitlines()[2:] if line}
-    assert first == {"1", "2", "0", "space", "?", "z", "c", "f", "a", "r", "h", "q"}
-    assert {KEYS.get(key) for key in first} >= {*KEYS.values()}
-    screen, _, _ = at
-    for width in (200, 80, 40, 24):
-        screen._console.size = (width, 24)
-        rows = screen._bar(is_cut=True)
-        assert max(map(len, rows)) <= width and (width < 80 or len(rows) == 2)
-        assert " ".join(" ".join(rows).split()) == (
-            "1 ← left 2 → right 0 ↓ tie space skip ? can't say "
-            "z undo r ranking a show all c comment f flag h help q quit"
-        )
-
-
-def test_a_narrow_page_tells_how_to_scroll_and_how_to_close_it():
-    with label("words", "--as", "ana", columns=36, rows=16) as terminal:
-        terminal.until("0 answered", "q quit")
-        terminal.press("h")
-        terminal.until("Each of these", "PgDn: scroll", "any other key: back")
-        terminal.press("\x1b[6~")
-        terminal.until("resumes here", "any other key: back")
-
-
-def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
-    result = invoke_with("right\n" * 20, "--as", "ana")
-    first, status = result.stdout.splitlines()
-    assert first == "ana: 6 answered, 6 in all; all pairs were asked"
-    assert "more annotators are needed" in status
-    assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1
-
-
 def test_the_last_answer_to_the_last_pair_can_be_taken_back():
-    lines = "right\n" * 6 + "undo\nleft\nno\nleft\n"
-    result = invoke_with(lines, "--as", "ana")
+    result = invoke_with("right\n" * 6 + "undo\nleft\nquit\nleft\n", "--as", "ana")
     first, status = result.stdout.splitlines()
     assert first == "ana: 6 answered, 6 in all; all pairs were asked"
     assert "more annotators are needed" in status
@@ -503,6 +344,7 @@ def test_the_last_answer_to_the_last_pair_can_be_taken_back():
     assert "undo (z) withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (
         "nothing was answered"
     )
+    assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1
 
 
 def test_on_a_screen_one_key_takes_the_last_answer_back():
@@ -510,11 +352,10 @@ def test_on_a_screen_one_key_takes_the_last_answer_back():
     with label("two", "--as", "ana") as terminal:
         terminal.until(WHICH)
         terminal.press("1")
-        terminal.until("That was all: all pairs were asked.", "z: undo the last answer")
+        terminal.until("all pairs were asked; undo (z) withdraws the last answer")
         terminal.press("z")
-        terminal.until(WHICH, "0 answered")
+        terminal.until("0 answered")
         terminal.press("2")
-        terminal.until("That was all")
         terminal.press("q")
         assert terminal.ended() == 0
     assert said("two") == ["left", "undo", "right"]
@@ -537,7 +378,8 @@ def test_what_cannot_be_is_one_line():
 
 ASKED = "Which dish is \x1b[31mhotter?"
 TOLD = (
-    "# How to judge\n\nTaste **both**, see [the rules](https://x.org). &#x202e;\n" + "- one\n" * 40
+    "# How to judge\n\nTaste **both**, see [the rules](https://x.org). A&B &#x202e;\n"
+    + "- one\n" * 8
 )
 
 
@@ -548,49 +390,38 @@ def decide(*decisions: Decision) -> None:
 
 def test_the_question_the_instructions_a_comment_and_a_flag():
     decide(Decision("question", reason=ASKED), Decision("instructions", reason=TOLD))
-    with label("words", "--as", "ana") as terminal:
-        screen = terminal.until("How to judge", "Taste both", "any other key: go on")
+    with label("words", "--as", "ana", rows=60, PAGER="cat", MANPAGER="cat") as terminal:
+        screen = terminal.until("How to judge", "Taste both", "any key: go on")
         assert "Which dish is \ufffd[31mhotter?" in screen and "\u202e" not in screen
         assert "the rules (https://x.org)" in screen, "nobody is sent to an address unseen"
+        assert "A&B" in screen
         terminal.press("x")
         screen = terminal.until("0 answered", "\ufffd[31mhotter?", "c comment")
-        assert screen.index("hotter?") < screen.index(texts_of(screen)[0]) and WHICH not in screen
+        assert screen.rindex("hotter?") < screen.index(texts_of(screen)[0]) and WHICH not in screen
+        terminal.press("c")
+        terminal.until("comment (")
+        terminal.type("Too ALL alike!")
         terminal.press("f")
         terminal.until("flagged")
-        terminal.press("c")
-        terminal.until("comment (Enter")
-        terminal.press("Too ALL alike!\x1b[A?\x7f\n")
-        terminal.until("flagged   comment: Too ALL alike!")
-        terminal.press("f")  # between two c: a key that comes again at once is held down
-        terminal.until_so(lambda: "flagged" not in terminal.shown(), "no flag")
-        terminal.press("c")
-        terminal.until("alike!_")
-        terminal.press("more\x1b")
-        terminal.until("comment: Too ALL alike!", "h help")
-        terminal.press("f")
-        terminal.until("flagged   comment: Too ALL alike!")
         terminal.press("1")
-        assert "alike" not in terminal.until("1 answered", "stored: left")
-        terminal.press("h")
-        terminal.until("undo the last answer", "any other key: back")
-        terminal.press(" ")
-        terminal.until("How to judge")
-        terminal.press("x")
-        terminal.until("1 answered", "hotter?")
+        terminal.until("1 answered", "stored: left")
+        terminal.press("f")
+        terminal.press("c")
+        terminal.type("")  # between two f: a key that comes again at once is held down
+        terminal.press("f")
+        terminal.until("not flagged")
         terminal.press("2")
         terminal.until("2 answered")
-        decide(Decision("instructions", reason="Only the look."))
+        decide(Decision("instructions", reason="Only the look.\n\n" + "Look again.\n\n" * 50))
         terminal.press("1")
-        terminal.until("Only the look.", "any key: go on")
-        terminal.press("x")
+        terminal.until_so(lambda: b"Only the look." in terminal.raw, "the pager")
         terminal.until("3 answered")
         terminal.press("q")
         assert terminal.ended() == 0
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
-    assert [(j.comment, j.flagged) for j in stored] == [
-        *[("Too ALL alike!", True)], *[(None, None)] * 2
-    ]  # fmt: skip
+    facts = [(j.comment, j.flagged, j.milliseconds is None) for j in stored]
+    assert facts == [("Too ALL alike!", True, True), *[(None, None, False)] * 2]
 
 
 def test_lines_may_comment_and_flag_before_an_answer():

@@ -22,7 +22,7 @@ from forked_processes import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
-from cli.terminal.signals import signals_as_ctrl_c, signals_restored
+from cli.signals import signals_as_ctrl_c, signals_restored
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import SortNetError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -325,38 +324,20 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
         assert state(site, criterion="kind")["goal"] == 0.1
 
 
-def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
+def test_the_items_are_searched_and_sorted_once_for_each_ranking(many, monkeypatch):
     ranking_rows._matching_items.cache_clear()
-    ranking_rows._sorted_items.cache_clear()
 
-    def sorts():
-        return ranking_rows._sorted_items.cache_info().misses
+    def n_passes() -> int:
+        return ranking_rows._matching_items.cache_info().misses
 
     service = many.pages.services[0]
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
-    pages = [state(many, page=page, sort="-low")["ranking"] for page in (1, 2, 1)]
-    assert pages[0] == pages[2] != pages[1] and sorts() == 1
+    pages = [state(many, page=page, sort="-low", find="text")["ranking"] for page in (1, 2, 1)]
+    assert pages[0] == pages[2] != pages[1] and n_passes() == 1
     worst = replace(service.ranking, low=-service.ranking.low)
     monkeypatch.setattr(service, "ranking", worst)
-    shown = [row["low"] for row in state(many, sort="-low")["ranking"]]
-    assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and sorts() == 2
-
-
-def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
-    ranking_rows._matching_items.cache_clear()
-    looked = Mock(wraps=ranking_rows._contains)
-    monkeypatch.setattr(ranking_rows, "_contains", looked)
-    service = many.pages.services[0]
-    monkeypatch.setattr(service, "ranking", replace(service.ranking))
-    assert len(state(many, page=2, sort="score")["ranking"]) == 50 and not looked.called
-    pages = [state(many, page=page, find="text")["ranking"] for page in (1, 2, 1)]
-    calls = looked.call_count
-    assert pages[0] == pages[2] != pages[1] and calls >= len(service.items)
-    state(many, page=2, find="text")
-    assert looked.call_count == calls
-    monkeypatch.setattr(service, "ranking", replace(service.ranking))
-    assert state(many, find="text")["found"] == len(service.items)
-    assert looked.call_count == 2 * calls
+    shown = [row["low"] for row in state(many, sort="-low", find="text")["ranking"]]
+    assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and n_passes() == 2
 
 
 def test_the_tables_are_escaped_and_sent_once_while_nothing_changes(site):

@@ -201,26 +201,6 @@ def test_a_server_that_ends_between_best_and_worst_costs_nothing(driver, store, 
             assert texts_of(site)[1:3] == shown
 
 
-def test_answers_not_yet_sent_survive_a_reload(driver, store):
-    with served(sets_of(store, made_items(12, d=1))) as site:
-        page = SetPage(driver, site)
-        page.until(page.ready)
-        shown = page.items
-        away = "window.fetch = () => Promise.reject(new TypeError('away'))"
-        driver.execute_script(away)
-        page.choose(3)
-        page.choose(2)
-        page.until(lambda: page.answered == 1)
-        driver.execute_script("onbeforeunload = null")
-        driver.execute_script("window.addEventListener('beforeunload', (e) => "
-                              "e.stopImmediatePropagation(), true)")  # fmt: skip
-        assert answers_of(site) == []
-        driver.execute_script("location.reload()")
-        page.until(lambda: len(site.pages.collection.judgements()) == 1)
-        assert answers_of(site) == [("best", 3, 2)]
-        assert texts_of(site) == [shown]
-
-
 def test_only_the_best_is_asked_for_where_nobody_wants_the_worst(driver, store):
     collection = sets_of(store, made_items(12, d=1), 6)
     collection.decide(Decision("worst", amount=0))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.web.app import make_app
-from cli.web.guard import PATIENCE, Names
+from cli.web.guard import Names
 from cli.web.pages import Pages, People
 from cli.web.server import keep_up_to_date, make_server
 from store import Collection
@@ -90,12 +90,11 @@ def served(
     lease: float = 600.0,
     port: int = 0,
     background: bool = False,
-    patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """Serve the pages of a collection; `background` fits while it serves, as the command does."""
     site = Pages(collection, lease_seconds=lease), People(collection)
     kept = keep_up_to_date([site]) if background else nullcontext()
-    with running([site], port=port, patience=patience) as client, kept:
+    with running([site], port=port) as client, kept:
         yield Served(client, *site)
 
 
@@ -105,13 +104,12 @@ def running(
     *,
     root: str = "",
     port: int = 0,
-    patience: float = PATIENCE,
 ) -> Iterator[Client]:
     """Serve these collections in a thread."""
     with listening(port) as made:
         port = made.getsockname()[1]
-        names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-        server = make_server(make_app(sites, names, (), root, patience=patience))
+        names = Names(frozenset({"127.0.0.1", "localhost"}))
+        server = make_server(make_app(sites, names, None, root))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()
         try:

@@ -9,7 +9,7 @@ import click
 from cli.console import progress
 from cli.options import SEED, Whole, command_line, is_typed, store_and_json
 from cli.printing.results import Result, Step, print_result
-from cli.terminal.signals import signals_as_ctrl_c
+from cli.signals import signals_as_ctrl_c
 
 
 @click.command()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.options import Real, Whole, store_option
-from cli.terminal.signals import ended_by_signals
+from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
 
@@ -78,7 +78,7 @@ def serve(names: tuple[str, ...], store: str | None, **options: Any) -> None:
       sortnet serve essays letters --url https://example.org/label
     """
     _check_libraries()
-    from cli.web.serving import ServerOptions, serve_collections
+    from cli.web.server import ServerOptions, serve_collections
 
     with open_existing(store, ITEMS_MAKER, write=True) as opened:
         serve_collections(opened, names, ServerOptions(**options), ended_by_signals())

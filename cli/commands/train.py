@@ -10,7 +10,7 @@ from cli.console import progress, silent
 from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import judge_options
 from cli.options import files, folders, json_option, store_option
-from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
+from cli.signals import raise_if_signalled, signals_as_ctrl_c
 from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
 from sortnet.config import Config
 

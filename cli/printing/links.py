@@ -45,8 +45,8 @@ def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> Non
         say("WARNING: others can reach this server. The links are its only protection: anyone who")
         say("has one can answer, and with the admin link see and add everything.")
     if is_public and address.startswith("http:"):
-        say("WARNING: over plain http the links can be read on the way. Put an https proxy in")
-        say("front of the server (--url), or use a trusted network.")
+        say("WARNING: over plain http the links can be read on the way, and slow clients can block")
+        say("the server. Put an https proxy in front of it (--url), or use a trusted network.")
     say("Ctrl-C stops the server")
 
 

@@ -14,8 +14,8 @@ from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
 from cli.printing.labelling_status import short_status
 from cli.printing.results import Result, Step
+from cli.signals import ended_by_signals
 from cli.terminal.label_by_judge import warn_of_other_request
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.unanswered import skipped_text
@@ -24,7 +24,6 @@ from sortnet.preference.goal import Goal
 from store import Collection
 from store.asking.batches import (
     BatchAnswers,
-    WrittenBatch,
     cancel_batch,
     open_batches,
     write_batch,
@@ -89,20 +88,12 @@ def _write(
         warn_of_other_request(service, name, judge)
         status("choosing the questions")
         batch = write_batch(service, judge, name, batch_size, file)
-    return _written_result(collection, batch)
-
-
-def _written_result(collection: Collection, batch: WrittenBatch) -> Result:
-    """Make the result of a written batch."""
-    notes = []
-    if batch.limit:
-        notes.append(f"{batch.limit} ended the batch: fewer questions were written")
-    annotator = printable(batch.annotator)
     n_questions = count(batch.questions, "question")
     text = (
-        f"{annotator}: {n_questions} of batch {batch.name} in {batch.file}: "
+        f"{printable(batch.annotator)}: {n_questions} of batch {batch.name} in {batch.file}: "
         f"{batch.estimate}; nothing was sent"
     )
+    notes = [f"{batch.limit} ended the batch: fewer questions were written"] if batch.limit else []
     read_command = f"sortnet label {shlex.quote(collection.name)} --read-batch ANSWERS.jsonl"
     return Result("batch", asdict(batch), text=[text], notes=notes, next=Step(read_command))
 
@@ -120,52 +111,26 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
             answers.read(file)
         status("fitting the answers")
         answers.settle()
-        statuses = [
-            (service.collection.criterion, short_status(service))
-            for service in answers.services.values()
-        ]
     n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
-    result = _read_result(answers, statuses, n_open_by_batch)
-    return result, answers.why_unanswered()
-
-
-def _read_result(
-    answers: BatchAnswers,
-    statuses: Sequence[tuple[str | None, str]],
-    n_open_by_batch: Mapping[str, int],
-) -> Result:
-    """Make the result of reading answers.
-
-    Args:
-        answers: numbers of the answers that were read.
-        statuses: criterion and status of each collection; the criterion is None without criteria.
-        n_open_by_batch: {batch: number of its questions without an answer}.
-    """
     counts = [f"{count(answers.stored, 'answer')} stored"]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    if answers.repeated:
-        counts.append(f"{answers.repeated:,} stored before")
-    if answers.failed:
-        counts.append(f"{answers.failed:,} failed")
-    if answers.refused:
-        counts.append(f"{answers.refused:,} refused")
-    value = {
-        "stored": answers.stored,
-        "skipped": dict(answers.skipped),
-        "repeated": answers.repeated,
-        "failed": answers.failed,
-        "refused": answers.refused,
-        "annotators": dict(answers.annotators),
-        "open": dict(n_open_by_batch),
-    }
+    names = ("stored", "skipped", "repeated", "failed", "refused", "annotators")
+    value: dict[str, Any] = {name: getattr(answers, name) for name in names}
+    value["open"] = n_open_by_batch
+    further = {"repeated": "stored before", "failed": "failed", "refused": "refused"}
+    counts += [f"{value[name]:,} {words}" for name, words in further.items() if value[name]]
     text = [", ".join(counts)]
-    text += [f"{criterion}: {status}" if criterion else status for criterion, status in statuses]
+    for service in answers.services.values():
+        criterion = service.collection.criterion
+        distance = short_status(service)
+        text.append(f"{criterion}: {distance}" if criterion else distance)
     notes = []
     for name, n_open in n_open_by_batch.items():
         verb = "has" if n_open == 1 else "have"
         notes.append(f"{count(n_open, 'question')} of batch {name} {verb} no answer yet")
-    return Result("batch_answers", value, text=text, notes=notes)
+    result = Result("batch_answers", value, text=text, notes=notes)
+    return result, answers.why_unanswered()
 
 
 def _cancel(collection: Collection, name: str) -> Result:

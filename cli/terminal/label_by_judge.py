@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,8 @@ import numpy as np
 from cli.console import progress, say
 from cli.judges.judge_results import dry_run_result
 from cli.printing.results import Result
+from cli.signals import ended_by_signals
 from cli.terminal.asking import labelled_facts, refuse_closed
-from cli.terminal.signals import ended_by_signals
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import N_EXAMPLES, dry_run
@@ -29,91 +27,78 @@ from store.asking.service_questions import (
     example_questions,
     why_ended,
 )
-from store.service.costs import sum_up_costs
+from store.service.costs import parse_meta, sum_up_costs
 from store.service.labelling import LabellingService
 
 
-@dataclass(frozen=True)
-class JudgesAsker:
-    """Lets programs and language models answer, in turn if there are several.
+def connect_judges(
+    judges: Mapping[str, LanguageModel | Program],
+) -> dict[str, JudgeConnection]:
+    """Connect to judges by annotator; messages name each by its option.
 
-    Attributes:
-        judges: {annotator: the judge that answers under this name}.
-        connections: {annotator: the connection to the judge}.
+    Raises:
+        SortNetError: if a judge cannot be asked.
     """
-
-    judges: Mapping[str, LanguageModel | Program]
-    connections: Mapping[str, JudgeConnection]
-
-    @classmethod
-    def of(cls, judges: Mapping[str, LanguageModel | Program]) -> JudgesAsker:
-        """Connect to judges by annotator; messages name each by its option.
-
-        Raises:
-            SortNetError: if a judge cannot be asked.
-        """
-        connections = {}
-        for annotator, judge in judges.items():
-            option = "--model" if isinstance(judge, LanguageModel) else "--judge"
-            which = f" {printable(judge.annotator)}" if len(judges) > 1 else ""
-            connections[annotator] = judge.connect(f"{option}{which}")
-        return cls(judges, connections)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the annotators."""
-        return [*self.judges]
-
-    def ask(self, service: LabellingService, number: int | None) -> list[dict[str, Any]]:
-        """Ask about a criterion, and return facts about the labelling by each judge."""
-        for annotator, judge in self.judges.items():
-            refuse_closed(service, annotator)
-            if isinstance(judge, LanguageModel):
-                warn_of_other_request(service, annotator, judge)
-        questions = ServiceQuestions(service)
-        with progress() as status, ended_by_signals():
-            machines = [
-                Machine(questions, annotator, connection, say, status)
-                for annotator, connection in self.connections.items()
-            ]
-            with suppress(KeyboardInterrupt):  # the facts tell that the asking was interrupted
-                ask_in_turn(machines, service, number)
-        return [self._facts(service, machine, number) for machine in machines]
-
-    def _facts(
-        self, service: LabellingService, machine: Machine, number: int | None
-    ) -> dict[str, Any]:
-        """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
-        judgements = service.judgements()
-        summary = machine.summary(service.session.answered(machine.annotator))
-        return {
-            **labelled_facts(service, machine.annotator, summary.answered),
-            **summary.facts,
-            "summary": summary.text,
-            "why": _why_ended(service, machine, number if len(self.judges) == 1 else None),
-            "quit": bool(machine.fault),
-            "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
-            "fault": machine.fault,
-            "end": machine.reason.name.lower(),
-        }
+    connections = {}
+    for annotator, judge in judges.items():
+        option = "--model" if isinstance(judge, LanguageModel) else "--judge"
+        which = f" {printable(judge.annotator)}" if len(judges) > 1 else ""
+        connections[annotator] = judge.connect(f"{option}{which}")
+    return connections
 
 
-def _why_ended(service: LabellingService, machine: Machine, number: int | None) -> str:
-    """Explain why the labelling by a judge ended; empty after a fault, which has its own line.
+def ask_judges(
+    service: LabellingService,
+    number: int | None,
+    *,
+    judges: Mapping[str, LanguageModel | Program],
+    connections: Mapping[str, JudgeConnection],
+) -> list[dict[str, Any]]:
+    """Let judges answer the questions about a criterion, in turn if there are several.
 
     Args:
-        service: service of the questions.
-        machine: the machine that asked the judge.
-        number: number of answers that the user asked for; None: the text does not compare with it.
+        service: the service of the criterion.
+        number: number of answers of all judges together; None: there is no such limit.
+        judges: {annotator: the judge that answers under this name}.
+        connections: {annotator: the connection to the judge}.
+
+    Returns:
+        Facts about the labelling: a dict for each judge.
     """
-    if machine.fault and machine.reason is not EndReason.INTERRUPTED:
-        return ""
+    for annotator, judge in judges.items():
+        refuse_closed(service, annotator)
+        if isinstance(judge, LanguageModel):
+            warn_of_other_request(service, annotator, judge)
+    questions = ServiceQuestions(service)
+    with progress() as status, ended_by_signals():
+        machines = [
+            Machine(questions, annotator, connection, say, status)
+            for annotator, connection in connections.items()
+        ]
+        with suppress(KeyboardInterrupt):  # the facts tell that the asking was interrupted
+            ask_in_turn(machines, service, number)
+    return [_judge_facts(service, machine) for machine in machines]
+
+
+def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
+    """Collect the facts about the labelling by a judge: answers, cost, and why it ended."""
     why = why_ended(service, machine)
     if machine.reason is EndReason.GOAL:
         why = f"{why} (--until sets another)"
-        if number is not None:
-            why = f"ended after {machine.answered} of {number} answers (--number): {why}"
-    return why
+    elif machine.fault and machine.reason is not EndReason.INTERRUPTED:
+        why = ""  # the fault has its own line
+    judgements = service.judgements()
+    summary = machine.summary(service.session.answered(machine.annotator))
+    return {
+        **labelled_facts(service, machine.annotator, summary.answered),
+        **summary.facts,
+        "summary": summary.text,
+        "why": why,
+        "quit": bool(machine.fault),
+        "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
+        "fault": machine.fault,
+        "end": machine.reason.name.lower(),
+    }
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
@@ -121,32 +106,22 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
 
     The answers of two different judges under the same name would be taken for those of one judge.
     """
-    last_facts = _facts_of_last_answer(service, annotator)
-    if "model" not in last_facts:
-        return
-    name = printable(annotator)
-    prompt_hash = Prompt(judge.prompt).hash
-    is_other_prompt = last_facts.get("prompt", prompt_hash) != prompt_hash
-    if last_facts["model"] != judge.model or is_other_prompt:
-        say(f"{name}: earlier answers are of another model or prompt: --as NAME keeps them apart")
-        return
-    request = last_facts.get("request")
-    last_request = part_of_judge(request if isinstance(request, dict) else {})
-    if last_request != part_of_judge(judge.request):
-        say(f"{name}: earlier answers are to another request: --as NAME keeps them apart")
-
-
-def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str, Any]:
-    """Return the facts that a model stored with the annotator's last answer; empty if none."""
     judgements = service.judgements()
     texts = [text for text in judgements.meta[judgements.by(annotator)] if text is not None]
-    if not texts:
-        return {}
-    try:
-        meta = json.loads(texts[-1] or "{}")
-    except (ValueError, RecursionError):  # imported answers may have any text
-        return {}
-    return meta if isinstance(meta, dict) else {}
+    last_facts = parse_meta(texts[-1]) if texts else {}
+    if "model" not in last_facts:
+        return
+    prompt_hash = Prompt(judge.prompt).hash
+    is_other_prompt = last_facts.get("prompt", prompt_hash) != prompt_hash
+    request = last_facts.get("request")
+    last_request = part_of_judge(request if isinstance(request, dict) else {})
+    difference = ""
+    if last_facts["model"] != judge.model or is_other_prompt:
+        difference = "of another model or prompt"
+    elif last_request != part_of_judge(judge.request):
+        difference = "to another request"
+    if difference:
+        say(f"{printable(annotator)}: earlier answers are {difference}: --as NAME keeps them apart")
 
 
 def dry_run_of_label(

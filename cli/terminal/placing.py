@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 
-from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
+from cli.terminal.asking import NOT_STORED, Asking
+from cli.terminal.front import QUIT, UNDO, Front
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import ORDER_ANSWERS
-from sortnet.sorting.live import LiveRanking
-
-if TYPE_CHECKING:
-    from store import Lease
 
 STRATEGY = "place"  # name of this way to choose questions, stored with each question
 
 
-class _Stopped(Exception):
-    """Raised if the annotator quits, or has given as many answers as were asked for."""
+class _Interrupted(Exception):
+    """Raised if the annotator quits or has given as many answers as were asked for, or undoes one.
+
+    The argument is QUIT or UNDO.
+    """
 
 
-class _Undone(Exception):
-    """Raised if an answer is undone: the search restarts with the remaining answers."""
-
-
-def place_item(
-    asking: Asking, front: Front, id: str, number: int | None
-) -> tuple[str, dict[str, Any]]:
+def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dict[str, Any]:
     """Ask at most ceil(log2 n) questions to find the rank of an item.
 
     The item is placed among the n - 1 other items of its group, or of the collection if there are
@@ -44,35 +38,39 @@ def place_item(
         number: number of answers after which the search ends; None: no limit.
 
     Returns:
-        A sentence that says why the search ended; and facts for JSON: the item, and its rank or
-        None.
+        Facts for JSON: `why`, a sentence that says why the search ended; the item as `placed`; and
+        its `rank`, or None.
 
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
     """
     service = asking.service
-    items = service.items
-    collection = service.collection
-    if id not in items.ids:
-        raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
-    if items.ids.index(id) in service.study.retired:
+    if id not in service.items.ids:
+        raise SortNetError(f"collection {service.collection.name!r} has no item {id!r}")
+    item = service.items.ids.index(id)
+    if item in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
     # An earlier run of the same annotator may have been killed while it had pairs reserved. This
     # process takes over these reservations, and then cancels them.
     service.held(asking.annotator)
     service.release(asking.annotator)
-    search = _Search(asking, front, items.ids.index(id), number)
+    search = _Search(asking, front, item, number)
     if not search.pivots:
         raise SortNetError(f"item {id!r} cannot be compared with any other item")
-    try:
-        rank = search.rank()
-    except _Stopped:
-        return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
-    return f"{id} is number {rank} of {len(search.pivots) + 1}", {"placed": id, "rank": rank}
+    while True:
+        try:
+            rank = 1 + bisect_left(search.pivots, True, key=search.is_better)
+        except _Interrupted as interrupted:
+            if interrupted.args == (UNDO,):
+                continue  # the search restarts with the remaining answers
+            why = f"{id} has no place yet: resume with the same command"
+            return {"why": why, "placed": id, "rank": None}
+        why = f"{id} is number {rank} of {len(search.pivots) + 1}"
+        return {"why": why, "placed": id, "rank": rank}
 
 
 class _Search:
-    """Binary search for the rank of an item.
+    """Comparison of an item with the others by an annotator, for a binary search.
 
     Args:
         asking: the annotator and the labelling service.
@@ -100,32 +98,22 @@ class _Search:
             if pivot != item and session.allows((min(item, pivot), max(item, pivot)))
         ]
 
-    def rank(self) -> int:
-        """Search until the rank of the item is found; the best item has rank 1.
+    def is_better(self, pivot: int) -> bool:
+        """Whether the item is better than a pivot; an item that ties is not.
 
-        After an undone answer the search restarts.
-        """
-        while True:
-            # `LiveRanking` takes pairs (id, item). Here an item's number is used as id and as item.
-            live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
-            with suppress(_Undone):
-                return live.insert(self._item, self._item)
+        If the annotator skips or cannot decide the pair, the model's scores decide.
 
-    def _prefer(self, item: int, pivot: int) -> float:
-        """Compare the item with a pivot: 1 if the item is better, -1 if it is worse, 0 for a tie.
-
-        If the annotator skips or cannot decide the pair, the result is the difference of the
-        model's scores.
+        Raises:
+            _Interrupted: if the annotator quits, has given the number of answers, or undoes one.
+            SortNetError: if the pair cannot be asked about now.
         """
         judgement = self._last_judgement(pivot)
         while judgement is None:
             self._ask(pivot)
             judgement = self._last_judgement(pivot)
         if judgement.answer not in ORDER_ANSWERS:
-            return float(self._scores[item] - self._scores[pivot])
-        if judgement.best is None:
-            return 0.0
-        return 1.0 if judgement.best == item else -1.0
+            return bool(self._scores[self._item] > self._scores[pivot])
+        return judgement.best == self._item
 
     def _last_judgement(self, pivot: int) -> Judgement | None:
         """Find the annotator's last judgement about the item and a pivot, without undone ones.
@@ -134,72 +122,42 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        has_items = np.isin(judgements.items, (self._item, pivot))
-        is_about_both = judgements.is_pair & (has_items.sum(axis=1) == 2)
         is_by_annotator = judgements.by(self._asking.annotator)
-        counting: dict[int, Judgement] = {}  # by number, oldest first
-        for judgement in judgements.where(is_about_both & is_by_annotator):
-            is_preference = judgement.answer in ORDER_ANSWERS
+        rows = np.flatnonzero(judgements.is_pair & judgements.live & is_by_annotator)
+        for row in reversed(rows.tolist()):
+            judgement = judgements[row]
             is_of_this_search = judgement.number > self._n_events_before
-            if judgement.undoes is not None:
-                counting.pop(judgement.undoes, None)
-            elif is_preference or is_of_this_search:
-                counting[judgement.number] = judgement
-        return next(reversed(counting.values()), None)
+            counts = judgement.answer in ORDER_ANSWERS or is_of_this_search
+            if judgement.undoes is None and counts and {*judgement.items} == {self._item, pivot}:
+                return judgement
+        return None
 
     def _ask(self, pivot: int) -> None:
         """Ask the annotator to compare the item with a pivot, and store an answer.
 
-        Raises:
-            _Stopped: if the annotator quits, or has given the number of answers.
-            _Undone: if the annotator undoes an answer.
-            SortNetError: if the pair cannot be asked about now.
+        The question is not asked if new answers were read from the store in place of a lease: the
+        annotator may have answered the question in another process.
         """
         asking = self._asking
+        service = asking.service
         if self._number is not None and asking.n_new >= self._number:
-            raise _Stopped
-        lease = self._lease(pivot)
-        if lease is None:
-            return
-        outcome = asking.ask(self._front, lease, self._may_undo)
-        if outcome == QUIT:
-            raise _Stopped
-        if outcome == UNDO:
-            asking.service.release(asking.annotator)
-            raise _Undone
-        if outcome not in NOT_STORED:
-            asking.service.keep_fitted(wait=True)
-
-    def _lease(self, pivot: int) -> Lease | None:
-        """Reserve the comparison of the item with a pivot for the annotator.
-
-        If the pair cannot be reserved, but new answers were read from the store, the result is
-        None: the annotator may have answered the question in another process.
-
-        Raises:
-            SortNetError: if the pair cannot be asked about now.
-        """
-        asking = self._asking
+            raise _Interrupted(QUIT)
         # The item takes the left place in about half of the pairs, so that an annotator who prefers
         # the left place does not favour the item.
-        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        n_events = asking.service.session.events
-        question = Question((left, right), STRATEGY, probability=1.0, model=n_events)
-        leases = asking.service.lease(asking.annotator, [question])
-        if leases:
-            return leases[0]
-        why_closed = asking.service.why_closed(asking.annotator)
+        pair = (self._item, pivot) if pivot % 2 else (pivot, self._item)
+        question = Question(pair, STRATEGY, probability=1.0, model=service.session.events)
+        leases = service.lease(asking.annotator, [question])
+        why_closed = service.why_closed(asking.annotator)
         if why_closed:
             raise SortNetError(why_closed)
-        if asking.service.sync():
-            return None
-        ids = asking.service.items.ids
-        raise SortNetError(
-            f"another annotator is asked about {ids[self._item]} and {ids[pivot]} now: try again "
-            "later"
-        )
-
-    def _may_undo(self) -> bool:
-        """Whether the last answer belongs to this search."""
-        last = self._asking.service.session.last(self._asking.annotator)
-        return last is not None and last.number > self._n_events_before
+        if not leases and service.sync():
+            return
+        if not leases:
+            reserved = " and ".join(service.items.ids[item] for item in pair)
+            raise SortNetError(f"another annotator is asked about {reserved} now: try again later")
+        outcome = asking.ask(self._front, leases[0])
+        if outcome in (QUIT, UNDO):
+            service.release(asking.annotator)
+            raise _Interrupted(outcome)
+        if outcome not in NOT_STORED:
+            service.keep_fitted(wait=True)

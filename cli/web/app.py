@@ -1,4 +1,4 @@
-"""Make the web application and its routes: GET reads, POST changes; both need a token."""
+"""Make the web application: GET reads, POST changes; both need a secret token in the path."""
 
 from __future__ import annotations
 
@@ -6,59 +6,46 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cli.web.admin_handlers import AdminHandlers
-from cli.web.annotator_handlers import AnnotatorHandlers
-from cli.web.guard import PATIENCE, Guard, Names, Receive, Scope, Send
+from cli.web import admin_handlers, annotator_handlers
+from cli.web.guard import Guard, Names, Rate
 from cli.web.pages import Pages, People
 from cli.web.replies import refusal, sentence
+from cli.web.request_values import read_body
+from cli.web.site import Handler, LinkRequest, Site
 from sortnet.errors import LeaseError, SortNetError, StoreError
+
+NO_SUCH_LINK = (
+    "This link is unknown. It may be incomplete, or belong to another collection: "
+    "ask the person who sent it for a new one."
+)
+REVOKED = "This link was revoked: ask the person who sent it for a new one."
 
 
 def make_app(
     sites: Sequence[tuple[Pages, People]],
     names: Names,
-    origins: tuple[str, ...] = (),
+    origin: str | None = None,
     root: str = "",
-    *,
-    patience: float = PATIENCE,
 ) -> Guard:
     """Make the web application for the pages of collections, behind a guard.
 
     Args:
         sites: the pages and the links of each collection.
         names: the host names by which browsers may address the server.
-        origins: further allowed values of the Origin header, such as the address of a proxy.
+        origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: path of the pages' public address.
-        patience: seconds within which a request must arrive.
     """
-    apps = [(people, _app_of(pages, people)) for pages, people in sites]
-
-    async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the application that knows the link, or to the first application."""
-        path = scope["path"].removeprefix(scope["root_path"])  # such as /a/TOKEN/next
-        parts = path.split("/")
-        token = parts[2] if len(parts) > 2 else ""
-        _, chosen_app = apps[0]
-        for people, app in apps:
-            if people.knows(token):
-                chosen_app = app
-                break
-        await chosen_app(scope, receive, send)
-
-    return Guard(by_token, names, origins, root, patience=patience)
-
-
-def _app_of(pages: Pages, people: People) -> Starlette:
-    """Make the web application of one collection."""
+    links = _Links([Site(*site) for site in sites])
     routes = [
-        *AnnotatorHandlers(pages, people).routes(),
-        *AdminHandlers(pages, people).routes(),
+        *(links.route("/a", *handler) for handler in annotator_handlers.HANDLERS),
+        *(links.route("/admin", *handler) for handler in admin_handlers.HANDLERS),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = {
@@ -66,7 +53,76 @@ def _app_of(pages: Pages, people: People) -> Starlette:
         SortNetError: _error_response,
         Exception: _bug_response,
     }
-    return Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
+
+
+class _Links:
+    """The secret links of all sites, which lead a request to its handler."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+        self._rate = Rate()
+
+    def route(self, base: str, method: str, path: str, handler: Handler) -> Route:
+        """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
+
+        Args:
+            base: `/a` for annotators, `/admin` for the admin.
+            method: GET or POST.
+            path: the path after the token.
+            handler: answers the request, in a thread.
+        """
+
+        async def answer(request: Request) -> Response:
+            token = request.path_params["token"]
+            site, name = self._find(token, is_admin=base == "/admin")
+            if not self._rate.allows(token):
+                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
+            body = await read_body(request) if method == "POST" else {}
+            return await run_in_threadpool(_run, handler, LinkRequest(site, name, request, body))
+
+        return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
+
+    def _find(self, token: str, *, is_admin: bool) -> tuple[Site, str]:
+        """Return the site of a token, and the name of the annotator; empty for the admin.
+
+        Args:
+            token: secret part of a link.
+            is_admin: whether the token must be the admin's, or else an annotator's.
+        """
+        for site in self._sites:
+            if is_admin and site.people.is_admin(token):
+                return site, ""
+            name = site.people.name_of(token)
+            if not is_admin and name is not None:
+                if name in site.people.revoked:
+                    raise HTTPException(403, REVOKED)
+                return site, name
+        raise HTTPException(404, NO_SUCH_LINK)
+
+
+def _run(handler: Handler, request: LinkRequest) -> Response:
+    """Run a handler; print on the terminal when the store cannot be written, and when it can again.
+
+    Another process may have revoked the link. Only the handlers that change something read the
+    decisions of other processes, so the link is checked again after the handler.
+    """
+    pages = request.site.pages
+    if request.http.method != "POST":
+        return handler(request)
+    try:
+        reply = handler(request)
+    except StoreError as error:
+        fault = f"no answer can be stored, pages keep theirs and wait: {error}"
+        pages.faults.begin("storing", fault)
+        raise
+    if request.name in pages.services[0].study.revoked:
+        raise HTTPException(403, REVOKED)
+    # `/next` may return questions that are leased already, without writing to the store. So its
+    # success does not show that the store can be written.
+    if reply.status_code < 400 and not request.http.url.path.endswith("/next"):
+        pages.faults.end("storing", "answers are stored again")
+    return reply
 
 
 async def _refusal_response(request: Request, error: HTTPException) -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from functools import partial
-from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -36,49 +35,36 @@ HEADERS = {
 }
 
 
-def find_file(items: Items, kind: str, number: int) -> Path | None:
-    """Find the file of an item, and return its path.
+def file_response(items: Items, kind: str, number: int) -> Response:
+    """Reply with the image or sound of an item; refuse the request if there is no such file.
 
-    None if there is no such item or the item has no such file; if the file is missing or has
-    another type; or if the file lies outside the items' folder once all links are followed.
+    A file that is missing, has another type, or lies outside the items' folder once all links are
+    followed, is refused, too. An image is cleaned, as for models: no annotator gets the place where
+    a photo was taken.
 
     Args:
-        kind: `image` or `sound`; None is returned for anything else.
+        items: all items.
+        kind: `image` or `sound`; anything else is refused.
         number: number of the item.
     """
-    if items.root is None or not 0 <= number < len(items):
-        return None
     # {kind: (the file of each item, the allowed suffixes)}
     kinds = {"image": (items.images, IMAGES), "sound": (items.audio, AUDIO)}
-    if kind not in kinds:
-        return None
+    if kind not in kinds or items.root is None or number >= len(items):
+        raise HTTPException(404, "there is no such file")
     files, suffixes = kinds[kind]
     try:
         root = items.root.resolve(strict=True)
         file = files[number] or ""  # an empty name is refused
-        return root / inside(root, file, kind, suffixes)
-    except (DataError, OSError, RuntimeError):
-        return None
-
-
-def file_response(items: Items, kind: str, number: int) -> Response:
-    """Reply with the image or sound of an item; refuse the request if there is no such file.
-
-    An image is cleaned, as for models: no annotator gets the place where a photo was taken.
-    """
-    path = find_file(items, kind, number)
-    if path is None:
-        raise HTTPException(404, "there is no such file")
-    if kind == "sound":
-        return FileResponse(path, media_type=_TYPES[path.suffix.lower()], headers=HEADERS)
-    try:
+        path = root / inside(root, file, kind, suffixes)
+        if kind == "sound":
+            return FileResponse(path, media_type=_TYPES[path.suffix.lower()], headers=HEADERS)
         image, media_type = clean_image(path, "the image", side=_SIDE)
-    except DataError as error:
-        raise HTTPException(404, str(error)) from None
+    except (DataError, OSError, RuntimeError):
+        raise HTTPException(404, "there is no such file") from None
     return Response(image, media_type=media_type, headers=HEADERS)
 
 
-def kind_and_number(request: Request) -> tuple[str, int]:
+def content_kind(request: Request) -> tuple[str, int]:
     """Return the kind of content and the number of the item that the path of a request names."""
     return request.path_params["kind"], request.path_params["number"]
 

@@ -6,13 +6,15 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from cli.web.fault_notes import FaultNotes
+from cli.console import say
 from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
+from sortnet.messages import printable
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Remaining
 from store import Collection
@@ -82,16 +84,16 @@ class Pages:
             if leases:
                 questions = [self._question_facts(service, lease, markdown) for lease in leases]
                 break
-        why_closed = ""
-        if not questions:
-            why_closed = self.services[0].why_closed(annotator)
+        last = self._last(annotator)
         return {
             "pairs": questions,
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": sum(service.answered(annotator) for service in self.services),
-            **self._distance_from_goal(why_closed),
-            **self._last_answer(annotator),
+            **self._distance_from_goal("" if questions else self.services[0].why_closed(annotator)),
+            # The number and the criterion of the last answer, for an undo.
+            "last": None if last is None else last[1].number,
+            "last_of": None if last is None else last[0].collection.criterion,
             "lease_seconds": self.services[0].lease_seconds,
         }
 
@@ -110,27 +112,18 @@ class Pages:
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
-        n_left = _questions_left(remaining) if is_fitted else None
+        reason = NOTHING
         if why_closed:
             reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
             reason = f"{why(remaining[-1])}."
-        else:
-            reason = NOTHING
+        n_left = _questions_left(remaining) if is_fitted else None
         return {
             "left": n_left,
             "range": "" if n_left is None else _range_left(remaining),
             "stop": is_goal_reached and not why_closed,
             "why": reason,
         }
-
-    def _last_answer(self, annotator: str) -> dict[str, Any]:
-        """Return the number and the criterion of an annotator's last answer, for an undo."""
-        last_answer = self._last(annotator)
-        if last_answer is None:
-            return {"last": None, "last_of": None}
-        service, judgement = last_answer
-        return {"last": judgement.number, "last_of": service.collection.criterion}
 
     def _last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
         """Return an annotator's last answer for any criterion, with its service.
@@ -211,12 +204,9 @@ class Pages:
         """
         service = self.service_of(criterion)
         with self._undoing:
-            is_undone = False
-            last_answer = self._last(annotator)
-            if last_answer is not None:
-                last_service, last_judgement = last_answer
-                if last_service is service and last_judgement.number == number:
-                    is_undone = service.undo(annotator) is not None
+            last = self._last(annotator)
+            is_last = last is not None and last[0] is service and last[1].number == number
+            is_undone = is_last and service.undo(annotator) is not None
         return {**self.next(annotator, markdown), "undone": is_undone}
 
     def sees(self, annotator: str, number: int) -> bool:
@@ -291,15 +281,9 @@ def _questions_left(remaining: Sequence[Remaining]) -> int | None:
 
     The number is also unknown if all goals seem reached, but more answers must confirm them.
     """
-    unfinished = [criterion for criterion in remaining if not criterion.stop]
-    numbers = [criterion.questions for criterion in unfinished if criterion.questions is not None]
-    if len(numbers) < len(unfinished):
-        return None
-    needs_only_confirmation = unfinished and not any(numbers)
-    if needs_only_confirmation:
-        return None
-    total: int = plain(sum(numbers))
-    return total
+    unfinished = [criterion.questions for criterion in remaining if not criterion.stop]
+    n_left = _total(unfinished)
+    return None if unfinished and not n_left else n_left
 
 
 def _range_left(remaining: Sequence[Remaining]) -> str:
@@ -310,11 +294,17 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
     unfinished = [criterion for criterion in remaining if not criterion.stop]
     if len(unfinished) == 1:
         return answers_left(unfinished[0])
-    fewest = [criterion.fewest for criterion in unfinished if criterion.fewest is not None]
-    most = [criterion.most for criterion in unfinished if criterion.most is not None]
-    if not unfinished or len(fewest) < len(unfinished) or len(most) < len(unfinished):
-        return ""
-    return f"{range_in_words(sum(fewest), sum(most))} left"
+    fewest = _total([criterion.fewest for criterion in unfinished])
+    most = _total([criterion.most for criterion in unfinished])
+    return f"{range_in_words(fewest, most)} left" if fewest and most else ""
+
+
+def _total(numbers: Sequence[int | None]) -> int | None:
+    """Sum up numbers; None if one of them is not known."""
+    if None in numbers:
+        return None
+    total: int = plain(sum(filter(None, numbers)))
+    return total
 
 
 class People:
@@ -354,17 +344,45 @@ class People:
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
-    def admin_of(self, token: str) -> str | None:
-        """Return the name `admin` if the token belongs to the admin, else None."""
-        return "admin" if self.is_admin(token) else None
-
-    def knows(self, token: str) -> bool:
-        """Tell whether a token belongs to an annotator or to the admin."""
-        return token in self._names or self.is_admin(token)
-
     def add(self, name: str) -> str:
         """Create an annotator if the name is new, and return the annotator's token."""
         with self._lock:
             token = self._collection.annotator(name).token
             self.read()
         return token
+
+
+class FaultNotes:
+    """Prints the faults of a collection's server when they begin and when they end; thread-safe.
+
+    >>> notes = FaultNotes("essays")
+    >>> notes.begin("storing", "the disk is full")
+    >>> notes.end("storing", "answers are stored again")
+    >>> notes.end("storing", "answers are stored again")
+    """
+
+    def __init__(self, collection: str) -> None:
+        self._collection = collection
+        self._present_faults: dict[str, str] = {}  # {task: its fault}
+        self._lock = threading.Lock()
+
+    def begin(self, task: str, fault: str) -> None:
+        """Print a fault of a task of the server, unless the same fault was printed last."""
+        fault = " ".join(fault.split())
+        with self._lock:
+            is_new = self._present_faults.get(task) != fault
+            self._present_faults[task] = fault
+        if is_new:
+            self._print(fault)
+
+    def end(self, task: str, note: str) -> None:
+        """Print a note that a task succeeds again, if the task had a fault."""
+        with self._lock:
+            had_fault = self._present_faults.pop(task, None) is not None
+        if had_fault:
+            self._print(note)
+
+    def _print(self, text: str) -> None:
+        # The output may go to a file on a full disk: requests must be answered all the same.
+        with suppress(OSError):
+            say(printable(f"sortnet: collection {self._collection!r}: {text}"))

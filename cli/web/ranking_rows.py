@@ -15,7 +15,7 @@ from sortnet.core import I64
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference.intervals import Ranking
-from store.service.item_ranking import TOP, page_cell
+from store.service.item_ranking import TOP
 from store.service.labelling import LabellingService
 
 ROWS = 50  # most rows on a page
@@ -62,30 +62,18 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
 
 
 def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
-    """Return an item's row: its cell, its group, and its values as numbers and as texts.
+    """Return an item's row: its cell, its group, and its values.
 
     The value `of` is the number of items that the rank counts: all items, or the items of the
     group.
     """
     row = item_cell(items, item)
-    if items.groups is None:
-        row["group"] = None
-        row["of"] = len(items)
-    else:
-        group = items.groups[item]
-        row["group"] = group
-        row["of"] = _group_sizes(items)[group]
+    row["group"] = None if items.groups is None else items.groups[item]
+    row["of"] = len(items) if items.groups is None else _group_sizes(items)[items.groups[item]]
     for name in COLUMNS:
         row[name] = plain(getattr(ranking, name)[item])
     row[TOP] = None if ranking.among_top is None else plain(ranking.among_top[item])
-    row["cells"] = _value_texts(ranking, item)
     return row
-
-
-def _value_texts(ranking: Ranking, item: int) -> dict[str, str]:
-    """Write an item's values as {column: text}, with a column about the top if the goal has one."""
-    names = COLUMNS if ranking.among_top is None else (*COLUMNS, TOP)
-    return {name: page_cell(name, getattr(ranking, name)[item]) for name in names}
 
 
 def item_cell(items: Items, item: int) -> dict[str, Any]:
@@ -106,52 +94,41 @@ def item_cell(items: Items, item: int) -> dict[str, Any]:
 def _matching_items(items: Items, ranking: Ranking, sort: str, down: bool, find: str) -> I64:
     """Return the numbers of the items that match a search, in the order of a column.
 
-    Args:
-        sort: a name of `SORTS`.
-        down: whether the largest value is first.
-        find: the search text without case; empty: all items match.
-    """
-    order = _sorted_items(items, ranking, sort, down)
-    if not find:
-        return order
-    group_names = [group.casefold() for group in items.groups or ()]
-    if find in group_names:
-        is_match = [group_names[item] == find for item in order.tolist()]
-    else:
-        is_match = [
-            _contains(items.ids[item], find) or _contains(items.texts[item], find)
-            for item in order.tolist()
-        ]
-    return order[np.array(is_match, np.bool_)]
-
-
-def _contains(text: str | None, find: str) -> bool:
-    """Tell whether a text contains the search text, which has no upper case."""
-    return text is not None and find in text.casefold()
-
-
-@lru_cache(maxsize=2)
-def _sorted_items(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
-    """Return the numbers of the items in the order of a column.
-
     Items with the same value stay in the order of the ranking: best first, group by group.
 
     Args:
         sort: a name of `SORTS`.
         down: whether the largest value is first.
+        find: the search text without case; empty: all items match.
     """
     # The ranking may be newer than `items`, and have items that were added meanwhile.
     order = ranking.order[ranking.order < len(items)]
+    if find:
+        is_group = find in map(str.casefold, set(items.groups or ()))
+        is_match = [_matches(items, item, find, is_group) for item in order.tolist()]
+        order = order[np.array(is_match, np.bool_)]
     if sort == "item":
         names = [(items.texts[item] or items.ids[item]).casefold() for item in order.tolist()]
-        places = sorted(range(len(names)), key=names.__getitem__, reverse=down)
-        return order[places]
+        return order[sorted(range(len(names)), key=names.__getitem__, reverse=down)]
     is_in_order_already = sort == "rank" and not down
     has_no_values = sort == TOP and ranking.among_top is None  # the goal has no top
     if is_in_order_already or has_no_values:
         return order
     values = getattr(ranking, sort)[order]
     return order[np.argsort(-values if down else values, kind="stable")]
+
+
+def _matches(items: Items, item: int, find: str, is_group: bool) -> bool:
+    """Tell whether an item's group is the search text, or its id or text contains it.
+
+    Args:
+        find: the search text, which has no upper case.
+        is_group: whether the search text is the name of a group.
+    """
+    if is_group and items.groups is not None:
+        return items.groups[item].casefold() == find
+    text = items.texts[item]
+    return find in items.ids[item].casefold() or (text is not None and find in text.casefold())
 
 
 @lru_cache(maxsize=1)

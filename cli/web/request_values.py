@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
@@ -23,35 +22,6 @@ _LONGEST_REASON = 500  # most characters of a decision's reason
 _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
 _NOT_WHOLE = "not a whole number from 0 on"  # description of an invalid value
 _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
-
-
-@dataclass(frozen=True)
-class SentAnswer:
-    """An answer that a page sends.
-
-    Attributes:
-        lease: the id of the question's lease.
-        criterion: the criterion of the question; None in a collection without criteria.
-        answer: the answer, one of `ANSWERS_OF_PAGES`.
-        facts: the time, the comment and the flag of the answer.
-        markdown: whether the page shows the texts of the next questions as HTML.
-        best: the place of the best item, from 0; None if the answer names no item.
-        worst: the place of the worst item, from 0; None if the answer does not name it.
-    """
-
-    lease: str
-    criterion: str | None
-    answer: str
-    facts: dict[str, Any]
-    markdown: bool
-    best: int | None
-    worst: int | None
-
-    def judgement(self, question: Question, annotator: str) -> Judgement:
-        """Make the judgement of the question by the annotator."""
-        if self.best is None:
-            return question.answered(annotator, cast(Word, self.answer), **self.facts)
-        return question.answered_by_place(annotator, self.best, self.worst, **self.facts)
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -90,59 +60,45 @@ def whole_number_in(body: dict[str, Any], name: str, fault: str) -> int | None:
         name: name of the value in the body.
         fault: description of an invalid value, such as `not the number of a place`.
     """
-    number: int | None = _checked(body, name, _is_whole, fault)
-    return number
+    return cast(int | None, _number_in(body, name, (int,), fault))
 
 
 def flag_in(body: dict[str, Any], name: str) -> bool:
     """Return a value that is true or false; False if the body does not have it."""
-    return bool(_checked(body, name, _is_bool, "neither true nor false"))
+    flag = body.get(name)
+    if flag is not None and type(flag) is not bool:
+        raise HTTPException(422, f"{name!r} is neither true nor false")
+    return bool(flag)
 
 
 def criterion_in(body: dict[str, Any]) -> str | None:
     """Return the name of the criterion that a request is about; None if it names none."""
-    if body.get("criterion") is None:
-        return None
-    return text_in(body, "criterion", longest=200)
+    return _optional_text_in(body, "criterion", longest=200)
 
 
-def sent_answer_in(body: dict[str, Any]) -> SentAnswer:
-    """Return the answer that a page sends, with all that belongs to it."""
-    lease = text_in(body, "lease", longest=100)
-    criterion = criterion_in(body)
-    answer = answer_in(body)
-    facts = facts_in(body)
-    markdown = flag_in(body, "markdown")
-    best, worst = places_in(body, answer)
-    return SentAnswer(lease, criterion, answer, facts, markdown, best, worst)
+def judgement_in(body: dict[str, Any]) -> Callable[[Question, str], Judgement]:
+    """Return the answer in a request, as a function that makes the judgement of a question.
 
-
-def answer_in(body: dict[str, Any]) -> str:
-    """Return the answer in a request, which must be one that the pages offer."""
+    The function takes the question and the name of the annotator.
+    """
     answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
         raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
-    return answer
-
-
-def places_in(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
-    """Return the places of the best and the worst item, from 0.
-
-    Only the answer `best` has places; then the worst item may be None, if it is not asked for.
-    """
     best = whole_number_in(body, "best", "not the number of a place")
     worst = whole_number_in(body, "worst", "not the number of a place")
-    if answer != "best" and (best is not None or worst is not None):
-        raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
-    if answer == "best" and best is None:
-        raise HTTPException(422, "the answer 'best' needs a place as 'best'")
-    if best is not None and best == worst:
-        raise HTTPException(422, f"place {best} cannot be the best and the worst")
-    return best, worst
+    facts = _facts_in(body)
+    if answer == "best" and best is not None:
+        place = best
+        return lambda question, annotator: question.answered_by_place(
+            annotator, place, worst, **facts
+        )
+    if answer == "best" or best is not None or worst is not None:
+        raise HTTPException(422, "the answer 'best' alone has a place as 'best', and as 'worst'")
+    return lambda question, annotator: question.answered(annotator, cast(Word, answer), **facts)
 
 
-def facts_in(body: dict[str, Any]) -> dict[str, Any]:
+def _facts_in(body: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a judgement besides the answer: the time, the comment, the flag.
 
     A fact that the body does not have is None.
@@ -171,8 +127,11 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
         annotators: names of the annotators that the decision may be about.
     """
     kind = text_in(body, "kind", longest=20)
-    annotator = _optional_text_in(body, "annotator", LONGEST_NAME, kind)
-    reason = _optional_text_in(body, "reason", LONGEST.get(kind, _LONGEST_REASON), kind)
+    annotator = _optional_text_in(body, "annotator", LONGEST_NAME)
+    reason: str | None = None
+    # An empty question, or empty instructions, restore the default.
+    if kind not in LONGEST or body.get("reason") != "":
+        reason = _optional_text_in(body, "reason", LONGEST.get(kind, _LONGEST_REASON))
     if annotator is not None and annotator not in annotators:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
     item = whole_number_in(body, "item", _NOT_WHOLE)
@@ -180,24 +139,8 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
     if kind in KINDS and KINDS[kind].type is int:
         amount: float | None = whole_number_in(body, "amount", _NOT_WHOLE)
     else:
-        amount = _checked(body, "amount", _is_number, "not a number from 0 on")
+        amount = _number_in(body, "amount", (int, float), "not a number from 0 on")
     return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)
-
-
-def _optional_text_in(body: dict[str, Any], name: str, longest: int, kind: str) -> str | None:
-    """Return a text of a decision; None if the body does not have it, or it restores the default.
-
-    Args:
-        name: name of the text in the body.
-        longest: most characters of the text.
-        kind: the kind of the decision. An empty text as the question or the instructions restores
-            the default.
-    """
-    text = body.get(name)
-    restores_default = kind in LONGEST and text == ""
-    if text is None or restores_default:
-        return None
-    return text_in(body, name, longest)
 
 
 def view_in(request: Request) -> View:
@@ -217,27 +160,24 @@ def view_in(request: Request) -> View:
     return View(search, column, down=sort.startswith("-"), page=max(int(page), 1))
 
 
-def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
-    """Return a value of the body if it is valid; None if the body does not have it.
+def _optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | None:
+    """Return a text; None if the body does not have it."""
+    return None if body.get(name) is None else text_in(body, name, longest)
+
+
+def _number_in(
+    body: dict[str, Any], name: str, types: tuple[type, ...], fault: str
+) -> float | None:
+    """Return a number of at least 0; None if the body does not have it.
 
     Args:
         name: name of the value in the body.
-        is_valid: tells whether a value is valid; if it is not, the request is refused.
+        types: allowed types of the number.
         fault: description of an invalid value.
     """
-    value = body.get(name)
-    if value is not None and not is_valid(value):
+    number: Any = body.get(name)
+    if number is None:
+        return None
+    if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
         raise HTTPException(422, f"{name!r} is {fault}")
-    return value
-
-
-def _is_bool(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _WHOLE_NUMBERS_END
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < _WHOLE_NUMBERS_END
+    return cast(float, number)

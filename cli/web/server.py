@@ -1,142 +1,55 @@
-"""Make the HTTP server, which closes silent connections; keep the models fitted in a thread."""
+"""Serve the pages of collections until a signal ends the process."""
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import gc
-import re
-import signal
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from types import FrameType
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-import h11
+import click
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cli.web.guard import Guard
+from cli.console import say
+from cli.printing.links import Links, print_links
+from cli.signals import signals_handled
+from cli.web.app import make_app
+from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People
+from sortnet.errors import SortNetError
+from store import Collection, Store
 from store.service.short_turns import short_turns
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine can reach
+EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for all addresses of this machine
 READ_EVERY = 1.0  # seconds between two reads of the store
-_END_OF_HEAD = re.compile(rb"\n\r?\n")  # the empty line after the headers of a request
-_FOLDED_LINE = re.compile(rb"\n[ \t]")  # a header line that continues the line before
-
-
-class StrictConnection(h11.Connection):
-    """An HTTP connection that refuses a request if it is ambiguous where the request ends.
-
-    If a proxy and the server disagree where a request ends, a client can hide a second request
-    behind it (RFC 9112, 5.2 and 6.1). So folded header lines, and a Content-Length together with a
-    Transfer-Encoding, are errors, and the connection is closed.
-    """
-
-    def next_event(self) -> Any:
-        """Return the next event of h11.
-
-        Raises:
-            h11.RemoteProtocolError: if the end of the request is ambiguous.
-        """
-        if self.their_state is h11.IDLE:
-            self._refuse_folded_lines()
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            names = {name for name, _ in event.headers}
-            if {b"content-length", b"transfer-encoding"} <= names:
-                raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
-        return event
-
-    def _refuse_folded_lines(self) -> None:
-        """Raise RemoteProtocolError if a header line of the next request is folded."""
-        received, _ = self.trailing_data  # the bytes that h11 has not parsed yet
-        head = _END_OF_HEAD.split(received, maxsplit=1)[0]
-        if _FOLDED_LINE.search(head):
-            raise h11.RemoteProtocolError("a header line is folded")
-
-
-class Impatient(H11Protocol):
-    """The HTTP/1.1 protocol of uvicorn with a timeout for the head of a request.
-
-    `cli.web.guard` limits the time for the body of a request.
-
-    Args:
-        patience: the timeout in seconds, counted from the start of the connection or from the last
-            request.
-    """
-
-    def __init__(self, *args: Any, patience: float, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.conn = StrictConnection(h11.SERVER)
-        self._patience = patience
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._update_timer()
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        self._update_timer()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._stop_timer()
-        super().connection_lost(error)
-
-    def _update_timer(self) -> None:
-        """Run the timer only while the connection waits for the head of a request."""
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_timer()
-        elif self._timer is None and not self.transport.is_closing():
-            self._timer = self.loop.call_later(self._patience, self.timeout_keep_alive_handler)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+MOST_CONNECTIONS = 1000  # more connections are answered with 503, after which pages try again
 
 
 class _Server(uvicorn.Server):
     """A server of uvicorn that ends in an orderly way after SIGHUP, too."""
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop the server after a signal.
-
-        The handler of uvicorn would also raise the signal again while requests are running.
-        """
-        self.should_exit = True
-
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop the server at SIGHUP, too, until the end of the `with` block.
+        """Stop the server at a signal, which uvicorn would raise again when it has stopped."""
 
-        Without this handler SIGHUP would raise an exception in the middle of a request, where the
-        exception would be lost.
-        """
-        with ExitStack() as stack:
-            if self._handles_hangup():
-                previous_handler = signal.signal(signal.SIGHUP, self.handle_exit)
-                stack.callback(signal.signal, signal.SIGHUP, previous_handler)
-            with super().capture_signals():
-                yield
+        def stop(number: int, frame: object) -> None:
+            self.should_exit = True
 
-    @staticmethod
-    def _handles_hangup() -> bool:
-        """Tell whether a handler of SIGHUP can be set, and the signal is not ignored."""
-        if threading.current_thread() is not threading.main_thread():
-            return False  # Python sets handlers of signals only in the main thread
-        if not hasattr(signal, "SIGHUP"):  # not every system has it
-            return False
-        return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        with signals_handled(stop, "SIGINT", "SIGTERM", "SIGHUP"):
+            yield
 
 
 def make_server(app: Guard) -> uvicorn.Server:
     """Make a server for the application; the server logs only its own errors."""
     config = uvicorn.Config(
         app,
-        http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
+        http="h11",
         log_config=None,
         log_level="error",
         access_log=False,  # the addresses contain secret tokens
@@ -145,6 +58,7 @@ def make_server(app: Guard) -> uvicorn.Server:
         proxy_headers=False,
         lifespan="off",
         ws="none",
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
     return _Server(config)
@@ -190,7 +104,11 @@ def _read_and_fit(
         before_read()
         for pages, people in sites:
             try:
-                faults = _read_and_fit_once(pages, people)
+                people.read()
+                for service in pages.services:
+                    service.sync()
+                    service.keep_fitted()
+                faults = [service.fault for service in pages.services if service.fault]
             except Exception as error:  # no error may end the thread: answers must be fitted later
                 faults = [f"{type(error).__name__}: {error}"]
                 seconds = 5 * READ_EVERY
@@ -200,10 +118,154 @@ def _read_and_fit(
                 pages.faults.end("keeping up", "answers are read and fitted again")
 
 
-def _read_and_fit_once(pages: Pages, people: People) -> list[str]:
-    """Read the links and judgements of a collection, and fit its models; return their faults."""
-    people.read()
-    for service in pages.services:
-        service.sync()
-        service.keep_fitted()
-    return [service.fault for service in pages.services if service.fault]
+@dataclass(frozen=True)
+class ServerOptions:
+    """Options of a server.
+
+    Attributes:
+        host: address to listen on.
+        port: port to listen on; 0: any free port.
+        annotators: names of annotators who get a link; unknown annotators are created.
+        lease: seconds for which a question is reserved for an annotator.
+        url: public address of a proxy in front of the server; None: there is no proxy.
+        browser: whether to open the first link in this machine's browser.
+    """
+
+    host: str
+    port: int
+    annotators: Sequence[str]
+    lease: float
+    url: str | None
+    browser: bool
+
+    @property
+    def is_public(self) -> bool:
+        """Whether other machines can reach the server."""
+        return self.host not in LOOPBACK or bool(self.url)
+
+    def address(self, port: int) -> str:
+        """Return the address with which all links begin.
+
+        Args:
+            port: the port that the server listens on.
+        """
+        if self.url:
+            return self.url
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        return f"http://{_in_url(host)}:{port}"
+
+    def names(self) -> Names:
+        """Return the host names by which browsers may address the server."""
+        is_everywhere = self.host in EVERYWHERE
+        hosts = {self.host.lower(), urlsplit(self.url or "").hostname or self.host.lower()}
+        if is_everywhere or self.host in LOOPBACK:
+            hosts.update(LOOPBACK)
+        if is_everywhere:
+            hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return Names(frozenset(hosts), any_address=is_everywhere)
+
+
+def serve_collections(
+    store: Store,
+    names: Sequence[str],
+    options: ServerOptions,
+    signals: AbstractContextManager[Sequence[int]],
+) -> None:
+    """Serve the pages of collections until a signal ends the server.
+
+    Args:
+        store: the store of the collections.
+        names: the names of the collections.
+        options: the options of the server.
+        signals: collects the numbers of the signals that come while the pages are served.
+
+    Raises:
+        SortNetError: if the port cannot be used, a collection has nothing to compare or is
+            served by another process, or a collection is removed meanwhile.
+    """
+    with _listening(options.host, options.port) as listening:
+        collections = [store.collection(name) for name in dict.fromkeys(names)]
+        for collection in collections:
+            if len(collection.items()) < 2:
+                fault = "has fewer than two items: nothing to compare"
+                raise SortNetError(f"collection {collection.name!r} {fault}")
+        with signals as received, ExitStack() as stack:
+            claims = [stack.enter_context(collection.serving()) for collection in collections]
+            sites = [_site(stack, collection, options) for collection in collections]
+            port = listening.getsockname()[1]
+            _announce(sites, options, options.address(port))
+            url = urlsplit(options.url or "")
+            origin = f"{url.scheme}://{url.netloc}" if options.url else None
+            server = make_server(make_app(sites, options.names(), origin, url.path))
+
+            def end_if_signalled_or_lost() -> None:
+                is_lost = any(claim.lost.is_set() for claim in claims)
+                if received or is_lost:
+                    server.should_exit = True
+
+            with keep_up_to_date(sites, before_read=end_if_signalled_or_lost):
+                server.run(sockets=[listening])
+            for collection, claim in zip(collections, claims, strict=True):
+                if claim.lost.is_set():
+                    fault = "was removed, or another process serves it now"
+                    raise SortNetError(f"collection {collection.name!r} {fault}")
+    served = ", ".join(repr(collection.name) for collection in collections)
+    say(f"no longer serving {served}; the links will work again at the next start")
+
+
+def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
+    """Make the pages of a collection, and links for the annotators in the options.
+
+    Args:
+        stack: closes the pages when the stack is closed.
+    """
+    pages = Pages(collection, lease_seconds=options.lease, record=True)
+    stack.enter_context(closing(pages))
+    people = People(collection)
+    for annotator in options.annotators:
+        people.add(annotator)
+    return pages, people
+
+
+def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, address: str) -> None:
+    """Print the links, and open the first link in a browser if `options.browser` is set."""
+    links = [
+        Links(pages.collection.name, people.tokens, people.revoked, people.admin)
+        for pages, people in sites
+    ]
+    print_links(address, links, is_public=options.is_public)
+    if options.browser:
+        first_token = next(iter(links[0].tokens.values()), "")
+        click.launch(f"{address}/a/{first_token}")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Open a socket that listens on a host and a port, and close it after the `with` block.
+
+    Raises:
+        SortNetError: if the host or the port cannot be used.
+    """
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
+        dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listening = socket.create_server(
+            address, family=family, backlog=1024, dualstack_ipv6=dual_stack
+        )
+    except (OSError, UnicodeError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+        if code == errno.EADDRINUSE:
+            fault = f"port {port} is in use: choose another with --port, or 0 for any"
+        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+            fault = f"--host {host!r} is not an address of this machine"
+        raise SortNetError(fault) from None
+    with listening:
+        yield listening
+
+
+def _in_url(host: str) -> str:
+    """Write a host for a URL: an IPv6 address is put in brackets."""
+    is_bare_ipv6 = ":" in host and not host.startswith("[")
+    return f"[{host}]" if is_bare_ipv6 else host

@@ -21,7 +21,7 @@ def sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
     counts = dict.fromkeys(CALL_COUNTS, 0)
     for row in rows.tolist():
         text = all_judgements.meta[row]
-        meta = _parse_meta(text) if text is not None else {}
+        meta = parse_meta(text) if text is not None else {}
         if "model" in meta:  # people and programs make no calls
             for name, number in _call_counts(meta).items():
                 counts[name] += number
@@ -52,7 +52,7 @@ def _count_or_0(value: Any) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _parse_meta(text: str) -> dict[str, Any]:
+def parse_meta(text: str) -> dict[str, Any]:
     """Parse the JSON facts stored with an answer; return {} if they are no JSON object."""
     try:
         meta = json.loads(text)

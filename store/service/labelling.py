@@ -281,14 +281,6 @@ class LabellingService:
             judgements.extend(self._excluded_judgements)
             return judgements.where(np.argsort(judgements.number))
 
-    @property
-    def moment(self) -> tuple[int, ...]:
-        """Numbers that change when a judgement or a decision is read, or a fit is made."""
-        n_fitted = -1  # before the first fit; a fit may have 0 events
-        if self._last_fit is not None:
-            n_fitted = self._last_fit.n_events
-        return self.last_number, len(self._decisions), n_fitted
-
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """Report on the named annotators, by the last fit."""
         with self._lock:

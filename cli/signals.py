@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # names of signals that end a command
 _RECEIVED: list[int] = []  # numbers of the signals that the running command has received
 
 
@@ -20,12 +20,17 @@ def raise_if_signalled() -> None:
         raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
 
 
-def _numbers_of_signals(*names: str) -> list[int]:
-    """Return the numbers of signals, without the signals that the system does not have.
+def _handlers(*names: str) -> dict[int, Any]:
+    """Return the handlers of the named signals, {number: handler}.
 
-    Windows has no SIGHUP, for example.
+    Signals that the system does not have, and handlers that were not set from Python, are left out.
+    Outside the main thread the dict is empty, because only the main thread can set handlers.
     """
-    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in handlers.items() if handler is not None}
 
 
 @contextmanager
@@ -34,26 +39,44 @@ def signals_restored() -> Iterator[None]:
 
     This is needed because `signals_as_ctrl_c` ignores all signals after the first signal.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = _numbers_of_signals(*_ENDING)
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = _handlers("SIGINT", "SIGTERM", "SIGHUP")
     try:
         yield
     finally:
         for number, handler in handlers.items():
-            if handler is not None:  # None: the handler was not set from Python
-                signal.signal(number, handler)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def signals_handled(handler: Callable[[int, object], None], *names: str) -> Iterator[list[int]]:
+    """Handle the named signals in the body; an ignored signal, as by nohup, stays ignored.
+
+    Args:
+        handler: called with the number of a signal.
+        names: names of the signals.
+
+    Yields:
+        The numbers of the signals that are handled.
+    """
+    handlers = _handlers(*names)
+    numbers = [number for number in handlers if handlers[number] is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, handler)
+    try:
+        yield numbers
+    finally:
+        for number in numbers:
+            # A handler that ignores further signals does so until `signals_restored` ends.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handlers[number])
 
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[list[int]]:
     """Turn SIGTERM and SIGHUP into a KeyboardInterrupt with the signal's name.
 
-    A signal that is ignored, for example by nohup, stays ignored. After the first signal further
-    signals are ignored, so that the command can report why it ends; `signals_restored` restores
-    the handlers.
+    After the first signal further signals are ignored, so that the command can report why it ends;
+    `signals_restored` restores the handlers.
 
     Python ignores an interrupt in a finaliser or in a callback of an import. So a long task calls
     `raise_if_signalled` from time to time.
@@ -62,35 +85,17 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         The list of the numbers of received signals, which grows when a signal comes.
     """
     _RECEIVED.clear()
-    handled = _signals_to_handle()
 
     def interrupt(number: int, frame: object) -> None:
         """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
         _RECEIVED.append(number)
         # A closing terminal sends two signals; the second must not interrupt the cleanup.
-        for handled_number in handled:
+        for handled_number in numbers:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    previous_handlers = {number: signal.signal(number, interrupt) for number in handled}
-    try:
+    with signals_handled(interrupt, "SIGTERM", "SIGHUP") as numbers:
         yield _RECEIVED
-    finally:
-        for number, handler in previous_handlers.items():
-            # After a signal all signals stay ignored, until `signals_restored` ends.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
-
-
-def _signals_to_handle() -> list[int]:
-    """Return the numbers of SIGTERM and SIGHUP, without the signals that are ignored now.
-
-    The list is empty in all threads but the main thread, which alone can set handlers.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    numbers = _numbers_of_signals("SIGTERM", "SIGHUP")
-    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager
