@@ -31,8 +31,9 @@ MOST_DISCARDED = 2**26
 PATIENCE = 20.0  # seconds within which a request must arrive
 PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
-    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "media-src 'self'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
