@@ -16,7 +16,8 @@ from test_report import Page
 import sortnet
 from sortnet.preference import Judgement
 from store import open_store
-from store.report import report
+from store.report.run_page import write_run_page
+from store.report.subject_page import report
 from store.service.labelling import LabellingService
 
 TEXTS = ["pear", "fig", "blackcurrant", "kiwi fruit"]
@@ -73,9 +74,9 @@ def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missi
     with open_store(own_trained / "s.db", write=False) as store:
         run = store.run("last")
         page = io.StringIO()
-        assert report(run, page, top=1, progress=steps.append) == ""
+        assert write_run_page(run, page, top=1, progress=steps.append) == ""
         shutil.rmtree(str(run.out))
-        missing = report(run, "page.html", top=1)
+        missing = write_run_page(run, "page.html", top=1)
     assert steps[-1] == "drawing"
     whole, part = Page(page.getvalue()), Page(Path("page.html").read_text(encoding="utf-8"))
     assert f"SortNet run {run.id}" in whole.words

@@ -118,12 +118,12 @@ def _print_collection_facts(store: str | None, name: str, top: int | None) -> No
 
 def _write_collection(store: str | None, name: str, output: str | None, top: int | None) -> None:
     """Write the report of a collection as a page, and print the path of the file."""
-    from store.report import report
+    from store.report.collection_page import write_collection_page
 
     name_in_path = re.sub(r"[^\w.-]+", "-", name)
     page = _page_file(output, name_in_path)
     with progress() as status, open_collection(store, name) as collection:
-        report(collection, page, top=top, progress=status)
+        write_collection_page(collection, page, top=top, progress=status)
     _put_page(page)
 
 
@@ -143,17 +143,17 @@ def _write_run(
 
     The report of a run that records the labelling of a collection is the report of the collection.
     """
-    from store.report import report
-    from store.report.run_page import labelled_collection
+    from store.report.run_page import labelled_collection, write_run_page
+    from store.report.subject_page import report
 
+    missing = ""
     with progress() as status, open_run(store, name) as run:
         set_threads(threads)
         page = _page_file(output, run.id)
         if labelled_collection(run) is not None:
             report(run, page, progress=status)
-            missing = ""
         else:
-            missing = report(
+            missing = write_run_page(
                 run, page, model=model, data=data, top=queries, cache=cache, progress=status
             )
     if missing:

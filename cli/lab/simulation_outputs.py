@@ -48,7 +48,6 @@ def write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
     from store.plots.figures import simulation_figure
 
     titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
-    errors = {f"{measure}_se": f"{measure}_error" for measure in titles}
-    figure = simulation_figure(frame.rename(columns=errors), titles, title)
+    figure = simulation_figure(frame, titles, title)
     file_format = Path(file).suffix.lower().removeprefix(".")
     write_file(file, lambda path: figure.savefig(path, format=file_format))

@@ -439,12 +439,13 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
 
     Args:
         frame: a row for each `strategy` and number of `questions`. Each measure has a column of its
-            name, and a column `<measure>_error` with the standard errors.
+            name, and a column `<measure>_se` with the standard errors.
         measures: {name of the measure: title of its panel}.
         title: title of the figure.
     """
     figure, panels = new_figure(3.4 * len(measures) + 1, 3.7, 1, len(measures), title)
-    groups = list(frame.groupby("strategy", sort=False))
+    errors = {f"{measure}_se": f"{measure}_error" for measure in measures}
+    groups = list(frame.rename(columns=errors).groupby("strategy", sort=False))
     for axes, (measure, measure_title) in zip(panels, measures.items(), strict=True):
         _draw_groups(axes, groups, "questions", measure)
         axes.set(xscale="log", xlabel="questions", ylabel=measure_title)
