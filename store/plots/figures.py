@@ -475,7 +475,7 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
     runs = indistinguishable_runs(ordered, cd)
     remark = f"a bar joins rankers that do not differ: closer than {cd:.2f}"
     height = 1.5 + 0.24 * n_rankers
-    figure, (axes,) = new_figure(5.6, height, 1, 1, "Mean ranks", remark)
+    figure, (axes,) = new_figure(SMALL[0], height, 1, 1, "Mean ranks", remark)
     axes.plot(ordered, range(n_rankers), "o", color=BLUE, gid="ranks")
     for number, (first, last) in enumerate(runs, start=1):
         # Bars stand side by side, to the right of the last rank.

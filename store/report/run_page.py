@@ -384,8 +384,8 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
     lines = [
         "A pair is two rows of one query, of which one belongs first; it is wrong if the sort "
         "compared the two and the model put the other first.",
-        "Iteration 0 sorts with random weights. The best iteration on validation is kept, unless "
-        "another ranker was better.",
+        "Iteration 0 sorts with random weights. The best iteration on validation, the last one "
+        "marked with a star, is kept, unless another ranker was better.",
         *_conventions(run, iterations, sources),
     ]
     return [
