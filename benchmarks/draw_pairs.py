@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.lab.pair_efficiency import REACHED, REFERENCE, STRATEGIES
-from store.plots.drawing import FAINT, INK, new_figure
+from store.plots.figures import FAINT, INK, new_figure
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / "results.json"

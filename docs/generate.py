@@ -34,7 +34,6 @@ INNER = (
     "sortnet.estimator.evaluation",
     "sortnet.estimator.parameters",
     "sortnet.preference.history",
-    "store.plots.drawing",
     "store.database",
     "store.runs.postgresql_pairs",
     "store.runs.pair_rows",

@@ -584,11 +584,12 @@ def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, 
     before = Path("m/model.json").read_bytes()
     done("train", "--resume", "--out", "m", "--store", "s.db")
     assert Path("m/model.json").read_bytes() == before
-    assert "not in the report" not in invoke("report", "m", "--output", "r.html").stderr
+    assert "Not in the report" not in invoke("report", "m", "--output", "r.html").stderr
     Path("all.csv").rename("moved.csv")
     lacking = invoke("report", "m", "--output", "r.html")
     assert lacking.exit_code == 0
-    assert "not in the report: Documents of training queries: all.csv: no such" in lacking.stderr
+    assert "Not in the report is what needs all.csv: no such file" in lacking.stderr
+    assert "--data names the file of the training, validation, test data" in lacking.stderr
     done("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db")
     line = fault("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db", "--query",
                  "none", "--grade", "stars")  # fmt: skip

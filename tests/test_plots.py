@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,14 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from sortnet.core import SPLITS
 from sortnet.errors import DataError, SortNetError
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
+from store import plots
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
-from store.plots import figures as plots
-from store.plots import labelling
-from store.plots.drawing import choose_iterations
+from store.plots.figures import indistinguishable_runs
 
 RNG = np.random.default_rng(5)
 
@@ -92,14 +93,6 @@ def pairs(n: int = 60) -> pd.DataFrame:
     )
 
 
-def order(n: int = 8) -> pd.DataFrame:
-    names = [f"d{k}" for k in range(n)]
-    before, after = RNG.permutation(n) + 1, RNG.permutation(n) + 1
-    return pd.DataFrame(
-        {"document": names, "grade": np.arange(n) % 3, "before": before, "after": after}
-    )
-
-
 def lines(figure: Figure) -> dict[str, list[list[float]]]:
     """{what a line was drawn of: its points' numbers}."""
     drawn = [line for axes in figure.axes for line in axes.lines if line.get_gid()]
@@ -126,22 +119,19 @@ def test_the_word_that_marks_the_kept_iteration_is_above_every_line(iterations):
         assert len(tops) == 2 and max(tops) + 3 < lowest  # pixels, half of a point's mark
 
 
-def test_pair_growth_draws_sizes_and_new_pairs_and_marks_the_kept(iterations):
-    figure = plots.pair_growth(iterations)
-    drawn = lines(figure)
-    for column in ("tp", "vp", "new_train", "new_vali"):
+def test_learning_draws_pairs_wrong_comparisons_and_rank_quality_and_marks_the_kept(iterations):
+    figures = plots.learning(iterations)
+    assert list(figures) == ["Pairs kept", "Comparisons that were wrong", "map"]
+    together = lines(plots.pair_growth(iterations))
+    drawn = {name: line for figure in figures.values() for name, line in lines(figure).items()}
+    assert drawn == together
+    for column in ("tp", "vp", "train_map", "vali_map"):
         assert drawn[column] == points(iterations, column)
     for split in SPLITS:
         share = iterations[f"miscompared_{split}"] / iterations[f"comparisons_{split}"]
-        expected = [[float(k), value] for k, value in enumerate(share)]
-        assert drawn[f"wrong_{split}"] == expected
+        assert drawn[f"wrong_{split}"] == [[float(k), value] for k, value in enumerate(share)]
     assert [x for x, _ in drawn["kept"]] == [2, 2]
-    assert texts(figure) == ["kept"] * 3
-    assert figure.get_suptitle() == "Pairs kept"
-    iterations.attrs["pairs"] = "wrong"
-    assert plots.pair_growth(iterations).get_suptitle() == "Pairs the comparator got wrong"
-    iterations.attrs["pairs"] = "random"
-    assert plots.pair_growth(iterations).get_suptitle() == "Pairs learned from (random)"
+    assert [texts(figure) for figure in figures.values()] == [["kept"]] * 3
 
 
 def test_measures_draws_each_on_both_parts_under_their_conventions(iterations):
@@ -151,10 +141,8 @@ def test_measures_draws_each_on_both_parts_under_their_conventions(iterations):
     for name in ("train_map", "vali_map", "train_p@10", "vali_p@10"):
         assert drawn[name] == points(iterations, name)
     assert [axes.get_title() for axes in figure.axes] == ["map", "p@10"]
-    title = figure.get_suptitle().replace("\N{NO-BREAK SPACE}", " ").replace("\n", " ")
-    assert title.endswith("P@10 divides by 10; relevant from grade 1")
-    assert "of a friend" in plots.measures(iterations, conventions="of\na friend").get_suptitle(
-    ).replace("\N{NO-BREAK SPACE}", " ").replace("\n", " ")  # fmt: skip
+    assert figure.get_suptitle().endswith("P@10 divides by 10; relevant from grade 1")
+    assert "of a friend" in plots.measures(iterations, conventions="of a friend").get_suptitle()
 
 
 def test_a_measure_that_is_missing_in_an_iteration_leaves_a_gap(iterations):
@@ -174,20 +162,14 @@ def test_margins_draws_the_counts_of_every_bin(split):
             assert steps.get_data().values.tolist() == expected
             assert len(expected) == len(MARGIN_EDGES) + 1
         assert {steps.get_gid() for steps in axes.patches} == set(OUTCOMES)
-        if iteration < 2:
-            continue  # a panel below it has the labels
         labels = [label.get_text().partition("/") for label in axes.get_xticklabels()]
         at = [float(top) / float(bottom or 1) for top, _, bottom in labels]
         assert at == [MARGIN_EDGES[int(place) - 1] for place in axes.get_xticks()]
 
 
-def test_many_iterations_are_thinned_out_to_the_first_the_kept_and_the_last():
-    frame = margins_frame(rows(20))
-    frame.attrs["kept"] = 6
-    titles = [axes.get_title() for axes in plots.margins(frame, most=4).axes]
-    assert titles == ["iteration 0", "iteration 6 (kept)", "iteration 13", "iteration 19"]
-    assert choose_iterations([3, 5, 9], 5, 3) == [3, 5, 9]
-    assert choose_iterations(list(range(50)), None, 2) == [0, 49]
+def test_many_iterations_are_thinned_out_to_the_first_and_the_last():
+    titles = [axes.get_title() for axes in plots.margins(margins_frame(rows(20)), most=4).axes]
+    assert titles == [f"iteration {number}" for number in (0, 6, 13, 19)]
 
 
 def test_mistakes_by_rank_draws_shares_and_writes_the_counts():
@@ -217,48 +199,22 @@ def test_the_kept_iteration_is_shown_unless_another_is_asked_for():
         plots.mistakes_by_rank(frame, iteration=9)
 
 
-def bars_of(figure: Figure) -> list[tuple[str, float]]:
-    """(name, length) of the bars from the top."""
-    (axes,) = figure.axes
-    lengths = {
-        round(bar.get_y() + bar.get_height() / 2): bar.get_width()
-        for container in axes.containers
-        for bar in container
-    }
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    return [(names[k], lengths[k]) for k in range(len(names))]
-
-
-def test_a_convention_longer_than_a_line_is_broken_between_words(iterations):
-    said = "accuracy is the share of the judgements predicted, by their weights"
-    frame = iterations[["iteration", "train_map", "vali_map"]]
-    _, *lines = plots.measures(frame, conventions=said).get_suptitle().splitlines()
-    assert len(lines) > 1 and " ".join(lines) == said
-
-
-def test_hard_queries_sums_the_mistakes_of_each_query():
+def test_hard_queries_sums_the_mistakes_of_each_query_after_iteration_0():
     frame = pairs()
     summed: dict[tuple[str, str], int] = {}
     for row in frame.itertuples():
         times = row.times - (row.first_wrong == 0)  # iteration 0 is not counted
         summed[row.split, row.qid] = summed.get((row.split, row.qid), 0) + times
     figure = plots.hard_queries(frame, top=5)
-    drawn = bars_of(figure)
-    assert [length for _, length in drawn] == sorted(summed.values(), reverse=True)[:5]
-    for name, length in drawn:
-        assert length in [summed.get((split, name)) for split in SPLITS]
-    after = frame[(frame["first_wrong"] > 0) | (frame["times"] > 1)]
-    sizes = after.groupby(["split", "qid"], observed=True).size()
-    most = max(summed.values())
-    worst = [f"{most} times, {sizes[key]} pairs" for key, n in summed.items() if n == most]
-    assert texts(figure)[0] in worst
-
-
-def test_hard_queries_says_of_how_many_iterations_and_needs_them_recorded():
-    frame = pairs()
+    (axes,) = figure.axes
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == sorted(summed.values(), reverse=True)[:5]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    for name, width, text in zip(names, widths, texts(figure), strict=True):
+        split = "vali" if text.endswith("validation") else "train"
+        assert summed[split, name] == width and text.startswith(f"{width:.0f} × in ")
     last = frame["last_wrong"].max()
-    (axes,) = plots.hard_queries(frame).axes
-    assert f"in the {last} iterations from 1 on" in axes.get_xlabel()
+    assert f"in the {last} iterations from 1 on" in figure.get_suptitle()
     first_only = frame.assign(first_wrong=0, last_wrong=0, times=1)
     with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
         plots.hard_queries(first_only)
@@ -272,22 +228,20 @@ def test_cycles_draws_the_share_of_both_parts():
         assert np.asarray(line.get_xydata()).tolist() == points(part, "share")
 
 
-def test_before_after_joins_the_two_ranks_of_each_document():
-    frame = order()
-    drawn = lines(plots.before_after(frame))
-    for row in frame.itertuples():
-        assert drawn[row.document] == [[0, row.before], [1, row.after]]
-    assert set(lines(plots.before_after(frame, top=3))) == set(
-        frame[frame["after"] <= 3]["document"]
+def study(groups: int = 3) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            (f"ranker {group}", size, 0.5 + 0.01 * group + 1e-4 * size, 0.01 * (group + 1))
+            for group in range(groups)
+            for size in (100, 10, 1000)
+        ],
+        columns=["ranker", "documents", "ndcg@20", "ndcg@20_error"],
     )
 
 
-def test_seconds_stacks_sorting_on_training(iterations):
-    (axes,) = plots.seconds(iterations).axes
-    training, sorting = axes.containers
-    assert [bar.get_height() for bar in training] == [1.5] * 5
-    assert [bar.get_height() for bar in sorting] == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert [bar.get_y() for bar in sorting] == [1.5] * 5
+def draw(plot: Any, frame: pd.DataFrame) -> Figure:
+    columns = ("documents", "ndcg@20", "ranker") if plot is plots.curves else ()
+    return plot(frame, *columns)
 
 
 DRAWN = {
@@ -297,8 +251,7 @@ DRAWN = {
     plots.mistakes_by_rank: lambda: mistakes_frame(rows()),
     plots.hard_queries: pairs,
     plots.cycles: lambda: cycles_frame(rows()),
-    plots.before_after: order,
-    plots.seconds: lambda: iterations_frame(rows()),
+    plots.curves: study,
 }
 
 
@@ -306,25 +259,25 @@ DRAWN = {
 def test_a_frame_without_rows_is_refused_with_the_next_step(plot):
     frame = DRAWN[plot]()
     with pytest.raises(SortNetError, match=r"nothing to draw, the frame has no rows: \w+") as fault:
-        plot(frame.iloc[:0])
+        draw(plot, frame.iloc[:0])
     assert "\n" not in str(fault.value)
     with pytest.raises(SortNetError, match="the frame has no column"):
-        plot(frame[[]])
+        draw(plot, frame[[]])
 
 
 @pytest.mark.parametrize("plot", DRAWN, ids=lambda plot: plot.__name__)
 def test_every_figure_draws_with_one_row_and_leaves_the_frame_alone(plot):
     frame = DRAWN[plot]()
     before = frame.copy(deep=True)
-    plot(frame).savefig(io.BytesIO())
+    draw(plot, frame).savefig(io.BytesIO())
     pd.testing.assert_frame_equal(frame, before)
     first = frame["iteration"] == 0 if "iteration" in frame else frame.index == 0
-    plot(frame[first]).savefig(io.BytesIO())
+    draw(plot, frame[first]).savefig(io.BytesIO())
 
 
 @pytest.mark.parametrize("plot", DRAWN, ids=lambda plot: plot.__name__)
 def test_no_label_is_cut_and_the_legend_covers_no_panel(plot):
-    fits_on_paper(plot(DRAWN[plot]()))
+    fits_on_paper(draw(plot, DRAWN[plot]()))
 
 
 def test_long_names_of_queries_cut_no_label():
@@ -333,11 +286,6 @@ def test_long_names_of_queries_cut_no_label():
     frame["qid"] = frame["qid"].cat.rename_categories(names)
     frame["last_wrong"] += 9  # iteration numbers with two digits
     fits_on_paper(plots.hard_queries(frame))
-
-
-def test_hard_queries_counts_one_in_the_singular():
-    frame = pairs(1).assign(first_wrong=1, last_wrong=1, times=1)
-    assert texts(plots.hard_queries(frame)) == ["1 time, 1 pair"]
 
 
 def fits_on_paper(figure: Figure) -> None:
@@ -354,7 +302,7 @@ def fits_on_paper(figure: Figure) -> None:
 
 def test_intervals_draw_each_item_and_of_many_a_band_of_medians():
     frame = pd.DataFrame({"rank": [1, 2, 3], "id": ["a", "b", "c"], "low": 1, "high": [2, 3, 3]})
-    (axes,) = labelling.ranking_intervals(frame).axes
+    (axes,) = plots.ranking_intervals(frame).axes
     (drawn,) = axes.collections
     assert [path.tolist() for path in drawn.get_segments()] == [
         [[1, 1], [2, 1]], [[1, 2], [3, 2]], [[1, 3], [3, 3]]
@@ -363,8 +311,8 @@ def test_intervals_draw_each_item_and_of_many_a_band_of_medians():
     rank = np.arange(1, 1001)
     low, high = np.maximum(rank - 7, 1), np.minimum(rank + 9, 1000)
     many = pd.DataFrame({"rank": rank, "id": rank, "low": low, "high": high})
-    figure = labelling.ranking_intervals(many)
-    assert "medians of 5 items" in figure.get_suptitle().replace("\N{NO-BREAK SPACE}", " ")
+    figure = plots.ranking_intervals(many)
+    assert "medians of 5 items" in figure.get_suptitle()
     assert lines(figure)["rank"] == [[k, k] for k in range(3, 1000, 5)]
 
 
@@ -372,20 +320,23 @@ def test_growth_draws_what_is_known_and_the_goal():
     fits = pd.DataFrame(
         {"answers": [5, 9, 12], "expected": [0.6, 0.7, 0.9], "holdout": [None, 0.5, 0.75]}
     )
-    drawn = lines(labelling.certainty_growth(fits, goal=0.95))
+    drawn = lines(plots.certainty_growth(fits, goal=0.95))
     assert drawn["expected"] == [[5, 0.6], [9, 0.7], [12, 0.9]]
-    assert drawn["holdout"] == [[9, 0.5], [12, 0.75]]
+    assert drawn["hold-out predicted"] == [[9, 0.5], [12, 0.75]]
     assert [y for _, y in drawn["goal"]] == [0.95, 0.95]
     with pytest.raises(SortNetError, match="one fit is no growth"):
-        labelling.certainty_growth(fits.head(1))
+        plots.certainty_growth(fits.head(1))
 
 
-def test_annotators_have_a_bar_each_and_the_last_of_many_one_together():
-    frame = pd.DataFrame({"annotator": [f"p{k}" for k in range(25)], "answers": range(25)})
-    (axes,) = labelling.answers_by_annotator(frame).axes
-    widths = [bar.get_width() for bar in axes.patches]
-    assert widths == [*range(24, 4, -1), 0 + 1 + 2 + 3 + 4]
-    assert [label.get_text() for label in axes.get_yticklabels()][-1] == "5 others"
+def test_bars_have_a_label_behind_their_error_and_only_what_is_drawn_is_asked_for():
+    figure = plots.bars(["a", "b"], [2.0, 1.0], ["two", "one"], errors=[0.5, 0.0], title="t",
+                        xlabel="x")  # fmt: skip
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [2, 1]
+    assert {text.get_text(): text.xy for text in axes.texts} == {"two": (2.5, 0), "one": (1, 1)}
+    fits_on_paper(figure)
+    with pytest.raises(DataError, match="no bars"):
+        plots.bars([], [], [], title="t", xlabel="x")
 
 
 def test_splits_are_distinct_without_colour(iterations):
@@ -399,8 +350,69 @@ def test_drawing_imports_no_pyplot_and_importing_plots_no_matplotlib():
     code = (
         "import sys; from store import plots; assert 'matplotlib' not in sys.modules\n"
         "import pandas as pd\n"
-        "frame = pd.DataFrame({'iteration': [0], 'seconds_sort': [1.0], 'seconds_train': [2.0]})\n"
-        "plots.seconds(frame); print('matplotlib.pyplot' in sys.modules)"
+        "frame = pd.DataFrame({'answers': [1, 2], 'right': [0.5, 1]})\n"
+        "plots.curves(frame, 'answers', 'right'); print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_diagram_of_mean_ranks_has_the_best_first_and_joins_who_does_not_differ():
+    figure = plots.critical_difference_diagram([2.5, 1.2, 2.3, 4.0], list("abcd"), 1.2)
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["b  1.20", "c  2.30", "a  2.50", "d  4.00"]
+    bars = [line for line in axes.lines if line.get_gid() == "alike"]
+    assert [tuple(line.get_ydata().round()) for line in bars] == [(0, 1), (1, 2)]
+    assert len({line.get_xdata()[0] for line in bars}) == 2
+    assert "1.20" in figure.get_suptitle()
+    with pytest.raises(DataError, match="3 names of rankers and 2 mean ranks"):
+        plots.critical_difference_diagram([1, 2], list("abc"), 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_rankers_share_a_bar_exactly_if_their_ranks_are_near(seed):
+    rng = np.random.default_rng(seed)
+    ranks = np.sort(rng.integers(2, 20, 8) / 2)
+    bars = indistinguishable_runs(ranks, 2.2)
+    for i, j in combinations(range(8), 2):
+        joined = any(low <= i and j <= high for low, high in bars)
+        assert joined == (ranks[j] - ranks[i] <= 2.2)
+    for (a, b), (c, d) in combinations(bars, 2):
+        assert not (a <= c and d <= b) and not (c <= a and b <= d)
+
+
+def test_curves_draw_the_points_of_each_group_in_order_with_their_band():
+    frame = study()
+    figure = plots.curves(frame, "documents", "ndcg@20", "ranker", log=True)
+    drawn = lines(figure)
+    for group, of_group in frame.groupby("ranker"):
+        in_order = of_group.sort_values("documents")
+        assert drawn[group] == in_order[["documents", "ndcg@20"]].to_numpy().tolist()
+    (axes,) = figure.axes
+    assert [band.get_gid() for band in axes.collections] == ["ranker 0", "ranker 1", "ranker 2"]
+    heights = axes.collections[1].get_paths()[0].vertices[:, 1]
+    assert heights.min() == pytest.approx(0.511 - 0.02)
+    assert heights.max() == pytest.approx(0.61 + 0.02)
+    assert axes.get_xscale() == "log"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(drawn)
+    alone = plots.curves(study(1)[["documents", "ndcg@20"]], "documents", "ndcg@20")
+    assert not alone.axes[0].collections and not alone.legends
+
+
+def test_many_curves_are_distinct_with_and_without_colour():
+    drawn = plots.curves(study(21), "documents", "ndcg@20", "ranker").axes[0].lines
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in drawn}
+    grey = {(line.get_marker(), line.get_linestyle()) for line in drawn}
+    assert len(looks) == len(grey) == 21
+
+
+@pytest.mark.parametrize("n_groups", [2, 21])
+def test_names_and_titles_of_data_are_no_formulas_and_cover_nothing(n_groups):
+    frame = study(n_groups).assign(ranker=lambda rows: "$a_{" + rows["ranker"])
+    figure = plots.curves(frame, "documents", "ndcg@20", "ranker", title="$x_{$", remark="a $ b")
+    fits_on_paper(figure)
+    figure.savefig(io.BytesIO(), format="svg")
+    assert any(r"\$a" in text.get_text() for text in figure.findobj(Text))
+    figure = plots.critical_difference_diagram(np.arange(n_groups) + 1, ["$a_{"] * n_groups, 1.5)
+    fits_on_paper(figure)

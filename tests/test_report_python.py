@@ -10,11 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from collection_helpers import made_items
 from test_report import Page
 
 import sortnet
+from sortnet.preference import Judgement
 from store import open_store
 from store.report.run_page import write_run_page
+from store.report.subject_page import report
+from store.service.labelling import LabellingService
 
 TEXTS = ["pear", "fig", "blackcurrant", "kiwi fruit"]
 BY_LENGTH = sorted(TEXTS, key=len, reverse=True)
@@ -70,11 +74,25 @@ def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missi
     with open_store(own_trained / "s.db", write=False) as store:
         run = store.run("last")
         page = io.StringIO()
-        assert write_run_page(run, page, top=1, progress=steps.append) == []
+        assert write_run_page(run, page, top=1, progress=steps.append) == ""
         shutil.rmtree(str(run.out))
-        notes = write_run_page(run, "page.html", top=1)
+        missing = write_run_page(run, "page.html", top=1)
     assert steps[-1] == "drawing"
     whole, part = Page(page.getvalue()), Page(Path("page.html").read_text(encoding="utf-8"))
     assert f"SortNet run {run.id}" in whole.words
-    assert len(whole.of("img")) > len(part.of("img")) > 0  # the orders by the model are missing
-    assert len(notes) == 1 and notes[0] in part.words
+    assert len(whole.of("img")) > len(part.of("img")) > 0  # what the model does is missing
+    assert str(run.out) in missing and missing in part.words
+
+
+def test_the_run_of_a_labelling_is_reported_as_its_collection(tmp_path):
+    with open_store(tmp_path / "s.db") as store:
+        collection = store.add_items("essays", made_items(6))
+        service = LabellingService(collection, record=True)
+        collection.annotator("ana")
+        collection.append([Judgement.of("ana", (n - 1, n), "right") for n in range(1, 6)])
+        service.sync()
+        service.settle()
+        service.close()
+        report(store.run("last"), tmp_path / "page.html")
+    words = Page((tmp_path / "page.html").read_text(encoding="utf-8")).words
+    assert "The ranking of essays" in words and "Ranking: all 6 items" in words

@@ -12,11 +12,11 @@ from collection_helpers import Clock, made_items
 from web_helpers import served
 
 from cli.web import ranking_rows
-from cli.web.curve import draw_curve
 from sortnet.preference import Judgement
 from sortnet.preference.goal import Goal
 from sortnet.preference.study import LONGEST, QUESTION, Decision
 from store import open_store
+from store.report.growth import growth_picture
 from store.service.labelling import LabellingService
 
 SCRIPT = "<script>document.title = 'taken'</script>"
@@ -204,22 +204,18 @@ def test_with_a_goal_of_a_top_the_page_shows_how_probably_each_item_is_of_it(sit
     assert f"<td>{100 * service.ranking.among_top.max():.0f} %</td>" in html
 
 
-def test_the_curve_is_drawn_to_scale_and_said():
+def test_the_curve_is_drawn_once_and_said():
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
-    of = {"curve": points, "goal": 0.1, "top": None, "wanted": ""}
-    drawn = draw_curve(of)
-    assert drawn["text"] == (
-        "After 15 answers 88 % of the pairs are expected in the right order, 75 % of the hold-out "
-        "predicted; the goal is 90 %."
+    drawn = growth_picture(points, Goal(0.1))
+    assert drawn is growth_picture(points, Goal(0.1))  # an open page asks every few seconds
+    assert drawn.source.startswith("data:image/svg+xml;base64,")
+    assert drawn.alt == (
+        "After 15 answers the model expects 88% of the pairs to be in the right order and "
+        "predicted 75% of the hold-out; the goal: at most 10% of the pairs in the wrong order."
     )
-    assert drawn["lines"]["expected"][0] == pytest.approx((100 / 3, 100 * 0.375 / 0.8))
-    assert drawn["goal"] == pytest.approx(100 * 0.1 / 0.8)
-    assert [n for _, n in drawn["answers"]] == [0, 5, 10, 15]
-    assert [share for _, share in drawn["shares"]] == [f"{n} %" for n in (100, 80, 60, 40, 20)]
-    top = draw_curve(of | {"top": 2, "wanted": "the top 2"})
-    assert top["text"].startswith("After 15 answers 88 % of the top 2 are expected to belong there")
-    assert top["text"].endswith("; the goal is the top 2.") and top["goal"] is None
-    assert draw_curve(of | {"curve": points[:1]}) is None
+    top = growth_picture(points, Goal(0.1, top=2))
+    assert "88% of the top 2 to belong there" in top.alt
+    assert growth_picture(points[:1], Goal()) is None
 
 
 def decide(site, kind, **facts):

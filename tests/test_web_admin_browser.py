@@ -183,19 +183,18 @@ def test_the_admin_changes_what_is_asked(driver, replies):
 def test_the_curve_is_drawn_and_without_its_goal_for_a_top(driver, store, monkeypatch):
     collection = store.add_items("essays", made_items(6, d=1))
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
-    monkeypatch.setattr("cli.web.admin_state._curve", lambda *_: points)
+    monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
     with served(collection) as site:
         admin = Admin(driver, site)
-        assert len(admin.all("#curve circle.expected")) == 3
-        assert admin.find("#curve svg").get_attribute("aria-label").startswith("After 15 answers")
-        assert len(admin.all("#curve line.goal")) == 1
+        picture = admin.find("#curve img")
+        assert picture.get_attribute("alt").startswith("After 15 answers")
+        assert int(picture.get_property("naturalWidth")) > 100  # the policy allows it
         assert "In the top" not in admin.text("#ranking thead")
         collection.decide(Decision("top", amount=2))
         site.pages.services[0].sync()
         site.pages.services[0].settle()
         admin.until(lambda: "In the top" in admin.text("#ranking thead"))
         assert admin.text("#asked").endswith("Goal: the top 2, at most 0 of them wrong")
-        assert not admin.all("#curve line.goal")
         assert "Share of the top 2 that belong there" in admin.text("#curve figcaption")
 
 
@@ -231,7 +230,7 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
     driver, store, tmp_path, monkeypatch, scheme, width
 ):
     points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
-    monkeypatch.setattr("cli.web.admin_state._curve", lambda *_: points)
+    monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
     collection = store.add_items("all", pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3))
     said = [
         Judgement.of("ana", (0, 1), "left", comment="short", at=1e9),
@@ -250,7 +249,7 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
         driver.execute_script(
             "for (const at of document.querySelectorAll('details')) at.open = true"
         )
-        for shown in ("#comments", "#gold", "#study", "#curve svg", "#groups table"):
+        for shown in ("#comments", "#gold", "#study", "#curve img", "#groups table"):
             assert admin.find(shown).is_displayed()
         found["admin"] = violations(driver)
         collection.decide(Decision("deadline", amount=1.0))

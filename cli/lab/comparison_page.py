@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.lab.comparison import Comparison, published_rows, settings_rows
-from store.report.html_page import render_template
-from store.report.svg import Picture, picture
+from store.report.html_page import Block, Picture, Section, Table, picture, render_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,55 +21,76 @@ def render(comparison: Comparison, command: str) -> str:
     Cost: a second or two to draw the pictures.
     """
     parts = list(dict.fromkeys(comparison.figures["part"]))
-    return render_template(
-        "experiment.html",
-        title=f"Rankers on {Path(comparison.data).resolve().name}",
+    figures = Table(comparison.convention_line, comparison.head, comparison.rows())
+    heads, rows = settings_rows(comparison.results, parts)
+    settings = Table("On each part, of those that were searched.", heads, rows, range(len(heads)))
+    failed = [[cell.name, why] for cell, why in comparison.results.failed]
+    sections = [
+        Section("Figures", [("table", figures), *(("text", note) for note in comparison.notes)]),
+        Section("Published figures", _published(comparison)),
+        Section("Is one better than another?", _differences(comparison)),
+        Section("Settings chosen", [("table", settings)]),
+        Section("Cells that failed", _failed(failed)),
+        Section("Reproduce", [("code", command)]),
+    ]
+    return render_page(
+        f"Rankers on {Path(comparison.data).resolve().name}",
+        sections,
         about=f"{len(comparison.summary)} rankers on {len(parts)} parts of the data, each with the "
         "same budget for its settings, which the test parts did not choose.",
-        said=comparison.convention_line,
-        figures=(comparison.head, comparison.rows()),
-        notes=comparison.notes,
-        published=None if comparison.published.empty else published_rows(comparison.published),
-        pictures=_pictures(comparison),
-        tests=[_tests(comparison)],
-        settings=settings_rows(comparison.results, parts),
-        failed=[[cell.name, why] for cell, why in comparison.results.failed],
-        command=command,
     )
 
 
-def _pictures(comparison: Comparison) -> list[Picture]:
-    """Draw the pictures of the differences between rankers.
+def _published(comparison: Comparison) -> list[Block]:
+    """Make the table of published figures on the same data, if there are any."""
+    if comparison.published.empty:
+        return []
+    warning = "Only figures of one convention and protocol can be compared."
+    table = Table("From the papers.", *published_rows(comparison.published))
+    return [("text", warning), ("table", table)]
 
-    With two rankers or more there is a matrix of p values; with three rankers or more on several
-    parts of the data also a critical difference diagram.
+
+def _failed(failed: Sequence[Sequence[str]]) -> list[Block]:
+    """Make the table of the cells that failed, if there are any."""
+    table = Table("A ranker on a part.", ["cell", "why"], failed, text=(0, 1))
+    return [("table", table)] if failed else []
+
+
+def _differences(comparison: Comparison) -> list[Block]:
+    """Show the differences between each two rankers: tables of tests, and a picture of mean ranks.
+
+    The picture needs three rankers or more on several parts of the data.
     """
     from sortnet.lab import significance as tests
 
     names = list(comparison.summary["ranker"])
     if len(names) < 2:
         return []
-    pictures = [_p_value_picture(comparison, names)]
-    table = tests.by_part(comparison.figures, comparison.measures[0], names)
-    if len(table) > 1 and len(names) > 2:
-        pictures.append(_mean_rank_picture(comparison, names, table))
-    return pictures
-
-
-def _p_value_picture(comparison: Comparison, names: Sequence[str]) -> Picture:
-    """Draw the p values of the differences between each two rankers over all queries."""
-    from sortnet.lab import significance as tests
-    from store.plots.comparisons import p_value_matrix
-
     measure = comparison.measures[0]
-    p_values = tests.as_matrix(comparison.by_query, names)
-    means = list(comparison.summary[measure])
-    caption = (
-        "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
-        "better one."
-    )
-    title = f"Differences in {measure}, query by query"
-    return picture(title, caption, "matrix of p values", p_value_matrix(p_values, names, means))
+    blocks: list[Block] = []
+    for test, by in (
+        ("a paired t-test over all queries", comparison.by_query),
+        ("Nadeau and Bengio's test over the parts", comparison.by_part),
+    ):
+        caption = (
+            f"Difference in {measure}, row minus column, and p of {test} with Holm's correction; a "
+            f"star marks p < {_ALPHA:g}."
+        )
+        blocks.append(("table", Table(caption, ["ranker", *names], _matrix(by, names))))
+    table = tests.by_part(comparison.figures, measure, names)
+    if len(table) > 1 and len(names) > 2:
+        blocks.append(("pictures", [_mean_rank_picture(comparison, names, table)]))
+    return blocks
+
+
+def _matrix(tests: pd.DataFrame, names: Sequence[str]) -> list[list[str]]:
+    """Arrange tests of each two rankers as a row for each ranker and a column for each ranker."""
+    cells = {(name, name): "" for name in names}
+    for row in tests.to_dict("records"):
+        star = "*" if row["p_holm"] < _ALPHA else ""
+        for pair, sign in (((row["a"], row["b"]), 1), ((row["b"], row["a"]), -1)):
+            cells[pair] = f"{sign * row['difference']:+.4f}{star} ({row['p_holm']:.3f})"
+    return [[name, *(cells[name, column] for column in names)] for name in names]
 
 
 def _mean_rank_picture(
@@ -84,39 +104,13 @@ def _mean_rank_picture(
         table: the measure of each ranker on each part, with a row for each part.
     """
     from sortnet.lab import significance as tests
-    from store.plots.comparisons import critical_difference_diagram
+    from store.plots.figures import critical_difference_diagram
 
     result = tests.friedman(table)
     critical_difference = tests.critical_difference(len(names), len(table), _ALPHA)
     diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
-    title = f"Mean ranks in {comparison.measures[0]} over {len(table)} parts"
     caption = (
-        f"Friedman's p {result.p:.3g}; rankers under one bar do not differ by Nemenyi's "
-        f"test at {_ALPHA:.0%}."
+        f"Mean ranks in {comparison.measures[0]} over {len(table)} parts. Friedman's p "
+        f"{result.p:.3g}; rankers at one bar do not differ by Nemenyi's test at {_ALPHA:.0%}."
     )
-    return picture(title, caption, "critical difference diagram", diagram)
-
-
-def _tests(comparison: Comparison) -> tuple[str, list[str], list[list[str]]]:
-    """Make a table with the tests of the difference between each two rankers.
-
-    Each row has a test over the queries, and a test over the parts of the data.
-
-    Returns:
-        The title, the names of the columns, and the rows.
-    """
-    both_tests: pd.DataFrame = comparison.by_query.merge(
-        comparison.by_part, on=["a", "b"], suffixes=("", "_part")
-    )
-    rows = [
-        [
-            f"{row['a']} - {row['b']}",
-            f"{row['difference']:+.4f}",
-            f"{row['p_holm']:.3f}",
-            f"{row['difference_part']:+.4f}",
-            f"{row['p_holm_part']:.3f}",
-        ]
-        for row in both_tests.to_dict("records")
-    ]
-    head = ["rankers", "by query", "p", "by part", "p (Nadeau and Bengio)"]
-    return f"Differences in {comparison.measures[0]}, with Holm's correction", head, rows
+    return picture(diagram, "critical difference diagram", caption)

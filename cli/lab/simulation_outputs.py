@@ -45,7 +45,7 @@ def check_plot(file: str | None) -> None:
 
 def write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
     """Draw the figures of a simulation, and write the plot to a file."""
-    from store.plots.simulations import simulation_figure
+    from store.plots.figures import simulation_figure
 
     titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
     figure = simulation_figure(frame, titles, title)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.curve import draw_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
@@ -23,8 +22,9 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.annotator_figures import TITLES, figures_of
+from store.report.growth import growth_picture, growth_points
 from store.report.question_sizes import facts_of_sizes
-from store.service.convergence import FEW, recorded
+from store.service.convergence import recorded
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words, remaining_facts
 
@@ -101,7 +101,7 @@ class AdminState:
             "answers": service.session.n_votes,
             "enough": ENOUGH_SHARED,  # agreement on fewer pairs says nothing
             "remaining": distance if is_fitted else None,
-            "curve": _curve(statistics["recorded"], service) if is_fitted else [],
+            "curve": growth_points(service, statistics["recorded"]) if is_fitted else [],
             "groups": groups if is_fitted else [],
             "goal": goal.wrong,  # share of pairs
             "top": goal.top,  # number of items
@@ -133,7 +133,7 @@ class AdminState:
         study = self.service.study
         return {
             "state": state,
-            "curve": draw_curve(state),
+            "curve": growth_picture(state["curve"], self.service.session.goal),
             "view": view,
             "study": {
                 name: getattr(study, name)
@@ -252,32 +252,6 @@ class AdminState:
                 for item in judgement.items
             ],
         }
-
-
-def _curve(
-    recorded_fits: Sequence[dict[str, Any]], service: LabellingService
-) -> list[dict[str, Any]]:
-    """Return the points of the curve that shows how the ranking improves with more answers.
-
-    A point is a fit of the model, with the keys of `recorded`: `answers`, `expected` and `holdout`.
-    The points ascend by the number of answers, and the last point is the latest fit.
-
-    Args:
-        recorded_fits: the result of `recorded`.
-        service: the labelling service, which has the latest fit.
-    """
-    remaining = service.remaining
-    n_answers = service.session.n_votes
-    share_expected_right = 1 - remaining.wrong
-    # A share of only a few held-out answers would say little.
-    share_predicted = remaining.check.right if remaining.check.n >= FEW else None
-    latest_fit: dict[str, Any] = plain(
-        {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}
-    )
-    # The latest fit replaces a recorded fit of as many answers. A recorded fit has more answers
-    # if some of them were undone later, or their annotator was excluded.
-    fits_of_fewer_answers = [fit for fit in recorded_fits if fit["answers"] < n_answers]
-    return [*fits_of_fewer_answers, latest_fit]
 
 
 def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:

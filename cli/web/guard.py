@@ -26,8 +26,9 @@ LONGEST_PATH = 2048  # characters of a request's path; the pages' own paths have
 MOST_BYTES = 2**18  # bytes of a request's body: enough for instructions of 50,000 characters
 PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
-    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "media-src 'self'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,

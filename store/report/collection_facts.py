@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -22,7 +23,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
-from store.report.labelling_pictures import draw_pictures
+from store.report.growth import growth_of, growth_picture
 from store.report.question_sizes import facts_of_sizes
 from store.service.costs import CALL_COUNTS, sum_up_costs
 from store.service.labelling import LabellingService
@@ -30,7 +31,7 @@ from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
-_FOR_THE_PAGE = ("rows", "pictures")  # facts that programs do not get
+_FOR_THE_PAGE = ("rows", "intervals", "growth")  # facts that programs do not get
 _LONGEST_TEXT = 200  # characters of an item's text
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
@@ -94,7 +95,7 @@ def _facts_of(
         annotators: the annotators of the collection.
         top: the number of items of each group in the facts `ranking` and `rows`. If None, `ranking`
             has the number of top items in the goal, or 10; and `rows` has all items.
-        pictures: whether to draw pictures.
+        pictures: whether to draw how certainty has grown, for the page.
 
     Cost: a fit to all judgements.
     """
@@ -123,7 +124,7 @@ def _facts_of(
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
-        "pictures": draw_pictures(service, judges) if pictures else [],
+        "growth": growth_picture(growth_of(service), session.goal) if pictures else None,
         "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
 
@@ -171,7 +172,17 @@ def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]
         "top": n_top,
         "ranking": _first_of_each_group(rows, n_top),
         "rows": rows if top is None else _first_of_each_group(rows, top),
+        "intervals": _rows_of_busiest_group(rows),
     }
+
+
+def _rows_of_busiest_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the group with the most answers; all rows if there are no groups."""
+    answers_of_group: Counter[str | None] = Counter()
+    for row in rows:
+        answers_of_group[row["group"]] += row["judgements"]
+    [(busiest, _)] = answers_of_group.most_common(1)
+    return [row for row in rows if row["group"] == busiest]
 
 
 def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:

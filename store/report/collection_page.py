@@ -1,10 +1,11 @@
-"""Render a collection as one self-contained HTML page: its ranking, and how reliable it is."""
+"""Make the report of a collection: its ranking, and how reliable the ranking is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from sortnet.core import Progress
@@ -13,15 +14,27 @@ from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
 from store import Collection
+from store.plots.figures import NAMED, calibration_curves, ranking_intervals
 from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
-from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
+from store.report.html_page import (
+    Block,
+    PageFile,
+    Picture,
+    Section,
+    Table,
+    listed,
+    picture,
+    refuse_page_file,
+    render_page,
+    write_page,
+)
 from store.report.instructions import instructions_html
 from store.service.item_ranking import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
-_RANKING_ROWS_AS_HTML = 100  # rows that need no script; the script draws all others
 _MOST_ANSWERS = 12  # answers that are shown about a pair
+_UNKNOWN = "-"
 # {how an annotator's probabilities count: what the page says about it}
 _USE_OF_PROBABILITIES = {
     "measurement": "measurements",
@@ -29,9 +42,33 @@ _USE_OF_PROBABILITIES = {
     "share": "shares of votes",
     "ignored": "words: they are ignored",
 }
+# {how far the session is: the state of the goal in a tile}
+_GOAL_STATES = {
+    "asking": "not reached yet",
+    "short": "needs more annotators",
+    "near-ties": "out of reach: near-ties",
+    "unchecked": "seems reached, being checked",
+    "contradicted": "seems reached, but contradicted",
+    "reached": "reached",
+    "all-top": "reached",
+}
 _WITH_SMALL_PRINT = Markup("{} <small>{}</small>")
 _JUDGE_COLUMNS = (
     "judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
+)  # fmt: skip
+_ABOUT_JUDGES = (
+    "Reliability: 1 for the average of these judges, 0 for coin tosses, below 0 for a judge who "
+    "prefers the worse item. Side bias: above 0 towards the left. The 90 % interval is in "
+    "brackets. With others, with self: the share of answers that are the same / the share expected "
+    "of average judges."
+)
+_ABOUT_SIZES = (
+    "By the number of items in a question. Comparisons follow from the answers; correct: the share "
+    "that agrees with gold pairs and with others' hold-out answers."
+)
+_SIZE_COLUMNS = (
+    "items", "answers", "comparisons", "seconds", "calls", "tokens a comparison",
+    "cost a comparison", "correct",
 )  # fmt: skip
 
 
@@ -69,74 +106,32 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
         all_facts: the facts of the collection, or of each of its criteria, see `facts_of_criteria`.
         name: the name of the collection.
     """
-    return render_template(
-        "collection.html",
-        script="ranking.js",
-        title=f"SortNet: {name}",
-        all_facts=[_with_texts(facts) for facts in all_facts],
-        sections=_sections(all_facts),
-        most_answers=_MOST_ANSWERS,
-        judge_columns=_JUDGE_COLUMNS,
-    )
+    sections = [section for facts in all_facts for section in _sections(facts)]
+    return render_page(f"The ranking of {name}", sections)
 
 
-def _sections(all_facts: Sequence[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """List the entries of the table of contents: anchor, title, and whether the section exists.
-
-    If the collection has criteria, there is an entry for each criterion.
-    """
-    first_facts = all_facts[0]
-    if first_facts["criterion"]:
-        return [
-            (f"summary-{number}", facts["criterion"], True)
-            for number, facts in enumerate(all_facts, 1)
-        ]
+def _sections(facts: dict[str, Any]) -> list[Section]:
+    """Make the sections about a criterion; of several, the contents list only the first section."""
+    criterion = facts["criterion"]
+    instructions = instructions_html(facts["instructions"])
+    blocks_of_title: dict[str, list[Block]] = {
+        criterion or "The question": [
+            ("lead", facts["question"]),
+            ("html", Markup('<div dir="auto">{}</div>').format(instructions)),
+            ("tiles", [*_tiles(facts)]),
+        ],
+        "How reliable it is": [("lines", [*_reliability(facts)]), *_pictures(facts)],
+        "Who judged": _judges(facts),
+        _ranking_title(facts): [("table", _ranking_table(facts))],
+        "Pairs most in doubt": _pairs_in_doubt(facts),
+    }
     return [
-        ("summary-1", "Question", True),
-        ("reliability-1", "How reliable it is", True),
-        ("pictures-1", "Pictures", bool(first_facts["pictures"])),
-        ("judges-1", "Judges", True),
-        ("top-1", "Ranking", True),
-        ("doubt-1", "Pairs most in doubt", bool(first_facts["in_doubt"])),
+        Section(title, blocks, is_listed=not criterion or title == criterion)
+        for title, blocks in blocks_of_title.items()
     ]
 
 
-def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add what the template shows to the facts of a criterion: texts, and tables as rows of cells.
-
-    Args:
-        facts: the facts of the criterion, as `facts_of_criteria` collects them.
-    """
-    judges = facts["judges"]
-    sizes = facts["sizes"]
-    ranking = facts["rows"]
-    return {
-        **facts,
-        "summary": [*_summary(facts)],
-        "reliability": [*_reliability(facts)],
-        "instructions_html": instructions_html(facts["instructions"]),
-        "judge_rows": [_judge_row(judge) for judge in judges],
-        "calibration": [_calibration_line(judge) for judge in judges if judge["calibration"]],
-        "size_rows": [_size_row(size) for size in sizes],
-        "has_sets": any(size["items"] > 2 for size in sizes),
-        "ranking_title": _ranking_title(facts),
-        "cells": [_ranking_row(item, facts) for item in ranking[:_MOST_RANKING_ROWS]],
-        "n_ranked": len(ranking),
-        "rows_told": _MOST_RANKING_ROWS,
-        "rows_written": _RANKING_ROWS_AS_HTML,
-    }
-
-
-def _ranking_title(facts: dict[str, Any]) -> str:
-    """Write the heading of the ranking table, which tells whether all items are shown."""
-    if len(facts["rows"]) == facts["items"]:
-        return f"Ranking: all {facts['items']:,} items"
-    if facts["groups"]:
-        return f"Ranking: the top {facts['top']} of each group"
-    return f"Ranking: the top {facts['top']}"
-
-
-def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _tiles(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the title and the content of each box below the question."""
     n_items = f"{facts['items']:,}"
     if facts["groups"]:
@@ -149,43 +144,84 @@ def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if facts["cost"] is not None:
         yield "Cost", amount(facts["cost"])
     remaining = facts["remaining"]
-    yield "Goal", "reached" if remaining["stop"] else "not reached yet"
+    yield "Goal", _GOAL_STATES[remaining["standing"]]
     if remaining["holdout_n"] >= ENOUGH_SHARED:
         yield "Held-out accuracy", f"{remaining['holdout_right']:.0%} of {remaining['holdout_n']}"
 
 
-def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[str]]:
-    """Make the cells of an item's row in the ranking table.
-
-    A cell is a text, except the cell of the item, which is a list of the item's id and text. If the
-    collection has groups, the first cell is the group.
-    """
-    cells: list[str | list[str]] = [
-        str(row["rank"]),
-        [row["id"], row["text"] or ""],
-        page_cell("score", row["score"]),
-        f"{row['low']}-{row['high']}",
-        page_cell(TOP, row[TOP]),
-        str(row["judgements"]),
+def _pictures(facts: dict[str, Any]) -> list[Block]:
+    """Draw the pictures of a collection for which there are enough answers."""
+    pictures = [
+        _intervals_picture(facts["intervals"]),
+        facts["growth"],
+        _calibration_picture(facts["judges"]),
     ]
-    return [str(row["group"]), *cells] if facts["groups"] else cells
-
-
-def _size_row(size: dict[str, Any]) -> list[str]:
-    """Make the cells of a row about all questions with the same number of items."""
-    n_tokens = size["tokens_in"] + size["tokens_out"]
-    tokens_per_comparison = n_tokens / max(size["comparisons"], 1)
-    cost = size["cost_a_comparison"]
     return [
-        str(size["items"]),
-        f"{size['answers']:,}",
-        f"{size['comparisons']:,}",
-        "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
-        f"{size['calls']:,}" if size["calls"] else "-",
-        f"{tokens_per_comparison:,.0f}" if size["calls"] else "-",
-        "-" if cost is None else amount(cost),
-        "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
+        ("pictures", [known_picture for known_picture in pictures if known_picture is not None])
     ]
+
+
+def _intervals_picture(rows: Sequence[dict[str, Any]]) -> Picture | None:
+    """Draw the intervals of the ranks of some items; None if there are no answers about them."""
+    if not any(row["judgements"] for row in rows):
+        return None
+    frame = pd.DataFrame(rows)
+    width = frame["high"] - frame["low"] + 1
+    drawn_as = "A band" if len(frame) > NAMED else "A line for each item"
+    of_group = "" if rows[0]["group"] is None else f" in the group {rows[0]['group']}"
+    alt = (
+        f"Intervals of the ranks{of_group}. {drawn_as}; the 90 % interval of a rank has a median "
+        f"of {width.median():.0f} of {len(frame)} ranks, {width.min()} at least and {width.max()} "
+        "at most; see the ranking."
+    )
+    caption = (
+        f"The narrower an interval{of_group}, the surer the rank; items whose intervals overlap "
+        "may change places."
+    )
+    return picture(ranking_intervals(frame), alt, caption)
+
+
+def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture | None:
+    """Draw how often judges are right who are as sure as that; None if nothing is known."""
+    points = [
+        {"judge": judge["name"], "stated": stated, "right": share_right}
+        for judge in judges
+        if judge["calibration"]
+        for stated, share_right, _ in judge["calibration"]["curve"]
+    ]
+    if not points:
+        return None
+    n_judges = len({point["judge"] for point in points})
+    alt = f"Stated probabilities. Lines of {count(n_judges, 'judge')}; see below the table."
+    caption = "On the dotted line a judge is right as often as stated; below it, too sure."
+    return picture(calibration_curves(pd.DataFrame(points)), alt, caption)
+
+
+def _judges(facts: dict[str, Any]) -> list[Block]:
+    """Make the tables about the judges and about questions of several items."""
+    if not facts["judges"]:
+        return [("text", "Nobody has answered yet.")]
+    all_cells = pd.DataFrame(map(_judge_row, facts["judges"]), columns=_JUDGE_COLUMNS)
+    cells = all_cells.loc[:, (all_cells != _UNKNOWN).any()]
+    heads = list(cells.columns)
+    text = [heads.index(name) for name in ("judge", "kind", "verdict") if name in heads]
+    caption = "Who answered, how well, and at what cost"
+    blocks: list[Block] = [
+        ("table", Table(caption, heads, cells.to_numpy().tolist(), text=text)),
+        ("text", _ABOUT_JUDGES),
+    ]
+    stated = [_calibration_line(judge) for judge in facts["judges"] if judge["calibration"]]
+    if stated:
+        explanation = (
+            "Stated probabilities beside gold pairs, and elsewhere beside the answers of others. "
+            "Judges differ on close pairs: even a judge who is never wrong agrees with others less "
+            "often than stated."
+        )
+        blocks += [("text", explanation), ("lines", stated)]
+    if any(size["items"] > 2 for size in facts["sizes"]):
+        sizes = [_size_row(size) for size in facts["sizes"]]
+        blocks.append(("table", Table(_ABOUT_SIZES, _SIZE_COLUMNS, sizes, text=())))
+    return blocks
 
 
 def _judge_row(judge: dict[str, Any]) -> list[str]:
@@ -195,25 +231,19 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
     return [
         f"{judge['name']}{state}",
         judge["kind"],
-        f"{judge['answers']:,}",
-        f"{judge['skipped']:,}",
+        _cell(judge["answers"]),
+        _cell(judge["skipped"]),
         *map(_figure_cell, figures_of(judge)),
-        f"{judge['calls']:,}" if judge["calls"] else "-",
-        f"{tokens:,}" if judge["calls"] else "-",
-        "-" if judge["cost"] is None else amount(judge["cost"]),
-        judge["verdict"] or "-",
+        _cell(judge["calls"] or None),
+        _cell(tokens if judge["calls"] else None),
+        _cell(judge["cost"], amount),
+        judge["verdict"] or _UNKNOWN,
     ]
 
 
-def _calibration_line(judge: dict[str, Any]) -> str:
-    """Write how sure a judge is, beside how often the known answers or others agree."""
-    found = judge["calibration"]
-    use = _USE_OF_PROBABILITIES[judge["probabilities"]]
-    return (
-        f"{judge['name']}, whose probabilities count as {use}: "
-        f"{found['said']:.2f} sure on average, right in {found['right']:.2f} of "
-        f"{count(found['answers'], 'answer')}; Brier score {found['brier']:.3f}."
-    )
+def _cell(value: Any, text_of: Callable[[Any], str] = "{:,}".format) -> str:
+    """Write a value as text; a dash if it is unknown."""
+    return _UNKNOWN if value is None else text_of(value)
 
 
 def _figure_cell(figure: Figure) -> str:
@@ -221,8 +251,111 @@ def _figure_cell(figure: Figure) -> str:
     if isinstance(figure, Interval):
         return _WITH_SMALL_PRINT.format(figure.value, f"[{figure.low}, {figure.high}]")
     if figure is None:
-        return "-"
+        return _UNKNOWN
     return _WITH_SMALL_PRINT.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
+
+
+def _calibration_line(judge: dict[str, Any]) -> str:
+    """Write how sure a judge is, beside how often the known answers or others agree."""
+    measured = judge["calibration"]
+    use = _USE_OF_PROBABILITIES[judge["probabilities"]]
+    return (
+        f"{judge['name']}, whose probabilities count as {use}: "
+        f"{measured['said']:.2f} sure on average, right in {measured['right']:.2f} of "
+        f"{count(measured['answers'], 'answer')}; Brier score {measured['brier']:.3f}."
+    )
+
+
+def _size_row(size: dict[str, Any]) -> list[str]:
+    """Make the cells of a row about all questions with the same number of items."""
+    n_tokens = size["tokens_in"] + size["tokens_out"]
+    tokens = n_tokens / max(size["comparisons"], 1)
+    accuracy = _cell(size["accuracy"], "{:.0%}".format)
+    return [
+        _cell(size["items"]),
+        _cell(size["answers"]),
+        _cell(size["comparisons"]),
+        _cell(size["seconds"], "{:.1f}".format),
+        _cell(size["calls"] or None),
+        _cell(tokens if size["calls"] else None, "{:,.0f}".format),
+        _cell(size["cost_a_comparison"], amount),
+        f"{accuracy} of {size['checked']:,}" if size["checked"] else accuracy,
+    ]
+
+
+def _ranking_title(facts: dict[str, Any]) -> str:
+    """Write the heading of the ranking table, which tells whether all items are shown."""
+    if len(facts["rows"]) == facts["items"]:
+        return f"Ranking: all {facts['items']:,} items"
+    of_each_group = " of each group" if facts["groups"] else ""
+    return f"Ranking: the top {facts['top']}{of_each_group}"
+
+
+def _ranking_table(facts: dict[str, Any]) -> Table:
+    """Make the table of the ranking, with a column of the groups if there are groups."""
+    rows = facts["rows"]
+    caption = (
+        "With the 90 % interval of the rank, and the probability of being among the top "
+        f"{facts['top']}. A press on a heading sorts by that column."
+    )
+    if len(rows) > _MOST_RANKING_ROWS:
+        caption += (
+            f" The first {_MOST_RANKING_ROWS:,} of {len(rows):,} items; all: sortnet ranking "
+            f"{facts['collection']}."
+        )
+    heads = ["rank", "item", "score", "90 %", f"among the top {facts['top']}", "answers"]
+    cells = [_ranking_row(row) for row in rows[:_MOST_RANKING_ROWS]]
+    if not facts["groups"]:
+        return Table(caption, heads, cells, text=(1,), is_sortable=True)
+    of_groups = [[str(row["group"]), *of_row] for row, of_row in zip(rows, cells, strict=False)]
+    return Table(caption, ["group", *heads], of_groups, text=(0, 2), is_sortable=True)
+
+
+def _ranking_row(row: dict[str, Any]) -> list[str | list[str]]:
+    """Make the cells of an item's row; the cell of the item is a list of its id and text."""
+    return [
+        str(row["rank"]),
+        [row["id"], row["text"] or ""],
+        page_cell("score", row["score"]),
+        f"{row['low']}-{row['high']}",
+        page_cell(TOP, row[TOP]),
+        str(row["judgements"]),
+    ]
+
+
+def _pairs_in_doubt(facts: dict[str, Any]) -> list[Block]:
+    """Make the table of the pairs whose answers differ, or whose order is least certain."""
+    rows = [
+        [
+            [pair["first"]["id"], pair["first"]["text"]],
+            [pair["second"]["id"], pair["second"]["text"]],
+            f"{pair['p']:.0%}",
+            listed([*_answers_about(pair)]),
+        ]
+        for pair in facts["in_doubt"]
+    ]
+    if not rows:
+        return []
+    caption = (
+        "Judged pairs: first the pairs whose answers differ, then the pairs whose order is least "
+        "certain."
+    )
+    heads = ["before", "after", "sure", "answers"]
+    return [("table", Table(caption, heads, rows, text=(0, 1, 3)))]
+
+
+def _answers_about(pair: dict[str, Any]) -> Iterator[str]:
+    """Yield a text for each answer about a pair, up to a number, with its reason."""
+    for answer in pair["answers"][:_MOST_ANSWERS]:
+        text = f"{answer['annotator']}: {answer['prefers'] or 'a tie'}"
+        if answer["p_first"] is not None:
+            text += f" ({answer['p_first']:.0%} for {pair['first']['id']})"
+        if answer["reason"]:
+            text += f": {answer['reason']}"
+        yield text
+    n_more = len(pair["answers"]) - _MOST_ANSWERS
+    if n_more > 0:
+        yield f"and {n_more} more"
 
 
 def _reliability(facts: dict[str, Any]) -> Iterator[str]:

@@ -1,54 +1,170 @@
-"""Render self-contained HTML pages from templates, and write them in one step."""
+"""Make self-contained HTML pages of sections, and write them in one step.
+
+All pages are rendered by one template and one style sheet: the reports of runs and collections, and
+comparisons of rankers. A section is a list of blocks, see `Section`.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from sortnet.files import refuse_output, write_file
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PageFile: TypeAlias = str | Path | IO[str]
+Block: TypeAlias = tuple[str, Any]  # the name of a macro in page.html, and its argument
+_ROWS_AS_HTML = 100  # rows of a sortable table that need no script; the script draws all others
 
 
-def render_template(template: str, *, script: str | None = None, **values: Any) -> str:
-    """Render a template as a page that contains its style, its script and the present time.
+@dataclass(frozen=True)
+class Table:
+    """A table of a page. A cell is text, which the template escapes, or `Markup`.
 
-    The page's Content-Security-Policy allows this style, this script, and images inside the page,
-    and nothing else.
+    Attributes:
+        caption: the caption.
+        heads: the titles of the columns.
+        rows: the cells of each row.
+        text: the numbers of the columns with words, which are aligned to the left.
+        is_sortable: whether a press on a title sorts the rows. The cells are then texts, or lists
+            of an id and a text.
+    """
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    text: Collection[int] = (0,)
+    is_sortable: bool = False
+
+    @property
+    def first_rows(self) -> Sequence[Sequence[Any]]:
+        """The rows that are written as HTML."""
+        return self.rows[:_ROWS_AS_HTML] if self.is_sortable else self.rows
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a page, as SVG in a data address.
+
+    Attributes:
+        source: the address.
+        alt: the text for people who do not see the figure.
+        caption: the text below the figure; may be empty.
+    """
+
+    source: str
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a page.
+
+    Attributes:
+        title: the heading.
+        blocks: each the name of a macro of page.html with its argument: `text` and `lead` (a text),
+            `lines` (texts), `tiles` (pairs of a name and a value), `table` (a `Table`), `pictures`
+            (a list of `Picture`), `code` (a command), `listing` (lines of aligned columns) and
+            `html` (a `Markup`).
+        is_folded: whether the section is closed until it is pressed.
+        is_listed: whether the table of contents has the section.
+    """
+
+    title: str
+    blocks: Sequence[Block]
+    is_folded: bool = False
+    is_listed: bool = True
+
+
+def picture(figure: Figure, alt: str, caption: str = "") -> Picture:
+    """Draw a figure as SVG without a background.
 
     Args:
-        template: the file name of the template.
-        script: the file name of the script. If None, the page has no script.
-        values: the values that the template shows.
+        figure: the figure.
+        alt: the text for people who do not see the figure.
+        caption: the text below the figure.
+    """
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        # The warning repeats the character, which a terminal must not get if it is a control.
+        warnings.filterwarnings("ignore", "(?s)Glyph .* missing from font", UserWarning)
+        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
+    return Picture(source, alt, caption)
+
+
+def listed(texts: Sequence[Any]) -> Markup:
+    """Make a list of texts for a cell; the texts are escaped unless they are `Markup`.
+
+    >>> listed(["a < b"])
+    Markup('<ul><li dir="auto">a &lt; b</li></ul>')
+    """
+    items = Markup("").join(Markup('<li dir="auto">{}</li>').format(text) for text in texts)
+    return Markup("<ul>{}</ul>").format(items)
+
+
+def render_page(
+    title: str, sections: Sequence[Section], *, about: str = "", alert: str = ""
+) -> str:
+    """Render a page that contains its style, its script and the present time.
+
+    The page's Content-Security-Policy allows this style, this script, and images inside the page,
+    and nothing else. There is a script only if a table is sortable.
+
+    Args:
+        title: the title.
+        sections: the sections; sections without blocks are left out.
+        about: a text below the title.
+        alert: a text about an unfinished run, below the title; may be empty.
     """
     style = _read_asset("report.css")
-    code = None if script is None else _read_asset(script)
+    blocks = [value for section in sections for _, value in section.blocks]
+    is_sortable = any(isinstance(value, Table) and value.is_sortable for value in blocks)
+    script = _read_asset("ranking.js") if is_sortable else ""
     policy = f"default-src 'none'; img-src data:; style-src '{_policy_hash(style)}'; "
-    if code is not None:
-        policy += f"script-src '{_policy_hash(code)}'; "
+    if script:
+        policy += f"script-src '{_policy_hash(script)}'; "
     policy += "base-uri 'none'; form-action 'none'"
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    page = _templates().get_template(template)
-    return page.render(style=style, script=code, policy=policy, written=written, **values)
+    page: str = _template().render(
+        title=title,
+        sections=[section for section in sections if section.blocks],
+        about=about,
+        alert=alert,
+        written=written,
+        style=style,
+        script=script,
+        policy=policy,
+    )
+    return page
 
 
 @cache
-def _templates() -> Environment:
-    """Return the templates of the pages, which escape HTML and refuse undefined variables."""
-    return Environment(
+def _template() -> Any:
+    """Return the template of all pages, which escapes HTML and refuses undefined variables."""
+    environment = Environment(
         loader=PackageLoader("store.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template("page.html")
 
 
 def write_page(file: PageFile, page: str) -> None:

@@ -37,31 +37,16 @@ def subject_of(store: str | None, name: str) -> Subject:
         return Subject(name.removeprefix(PREFIX), is_collection=True)
     with open_existing(store) as opened:
         collections: list[str] = opened.collections_frame()["name"].tolist()
-        if not collections:
-            return Subject(name, is_collection=False)
+        is_collection = name in collections
         try:
             run_id = opened.run(name).id
         except StoreError as error:
-            if name in collections:
-                return Subject(name, is_collection=True)
-            listed = ", ".join(collections[:10])
-            raise StoreError(f"{error}; collections: {listed}") from None
-    if name not in collections:
-        return Subject(name, is_collection=False)
-    return _run_or_collection(name, run_id)
-
-
-def _run_or_collection(name: str, run_id: str) -> Subject:
-    """Choose between a run and a collection of the same name; a note tells which is taken.
-
-    Args:
-        name: the name of both; the name of the run may be a prefix of its id, or `last`.
-        run_id: the whole id of the run.
-    """
-    from store.service.judged_queries import PREFIX
-
-    if name in ("last", run_id):
+            if is_collection or not collections:
+                return Subject(name, is_collection)
+            raise StoreError(f"{error}; collections: {', '.join(collections[:10])}") from None
+    if is_collection and name in ("last", run_id):
         note(f"run {run_id} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
         return Subject(name, is_collection=False)
-    note(f"collection {name} is taken; the run: sortnet report {run_id}")
-    return Subject(name, is_collection=True)
+    if is_collection:
+        note(f"collection {name} is taken; the run: sortnet report {run_id}")
+    return Subject(name, is_collection)

@@ -1,4 +1,4 @@
-"""Render a run as one self-contained HTML page with plots, tables and text."""
+"""Make the report of a run: what was learned from what, how good it is, and where it is wrong."""
 
 from __future__ import annotations
 
@@ -6,27 +6,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
-from sortnet.config import Config
-from sortnet.core import Progress
-from sortnet.errors import DataError, SortNetError
+from sortnet.core import Progress, Queries
+from sortnet.errors import SortNetError
+from sortnet.explanation.dependence import Dependence
 from sortnet.files import rows_of
 from sortnet.messages import count
-from store import Run
+from store import Collection, Run
 from store.frames import after_the_first, counted_iterations, measure_names
-from store.report import iteration_table
+from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, learning
 from store.report.conventions import conventions_of, metrics_of
-from store.report.hardest import hardest, recurring
-from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
-from store.report.iteration_table import LABELLING, quality_of, share
-from store.report.kept_models import Kept, kept_figure, kept_model, kept_name
+from store.report.html_page import (
+    Block,
+    PageFile,
+    Picture,
+    Section,
+    Table,
+    picture,
+    refuse_page_file,
+    render_page,
+    write_page,
+)
+from store.report.iteration_table import LABELLING, header, line, quality_of
+from store.report.kept_models import kept_model
+from store.report.model_findings import Findings, find_out, settings_of
 from store.report.origins import from_which
-from store.report.run_plots import LABELLING_PLOTS, PLOTS, draw_plots
-from store.report.sources import PARTS, Sources, find_sources
+from store.report.sources import Sources, find_sources
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import again, is_before_the_end_of_training
+from store.service.judged_queries import PREFIX
+
+N_COLUMNS = 10  # columns whose importance is shown
+N_RECURRING = 8  # pairs that keep coming back, at most
+_MOST_GRADES = 8  # with more grades only the lowest and the highest are shown
+_LEAST_DROP = 0.00005  # a smaller drop of a measure has four zeros
+_UNKNOWN = "-"
+_MODEL = "this model"
+_PAIR_HEADS = ("belongs first", "stands behind")
 
 
 def write_run_page(
@@ -35,10 +53,10 @@ def write_run_page(
     *,
     model: str | None = None,
     data: Sequence[str] = (),
-    top: int = 3,
+    top: int = 5,
     cache: Path | None = None,
     progress: Progress = lambda text: None,
-) -> Sequence[str]:
+) -> str:
     """Write the page of a run, which needs no network, to a file in one step.
 
     Args:
@@ -46,229 +64,73 @@ def write_run_page(
         file: a path, replaced if it exists, or an open text file.
         model: the folder of the run's model, if the folder was moved.
         data: the files of the run's training or validation queries, if the files were moved.
-        top: the number of hardest queries of each part.
+        top: the number of hardest queries.
         cache: the folder of parsed data. If None, data is not cached.
         progress: gets the name of each step.
 
     Returns:
-        A line for each part of the page that is missing because the model or data were not found.
+        A line about the model or the data if they were not found; an empty text if they were.
 
     Raises:
         SortNetError: if the run has no iteration, `model` or `data` is not the run's, or the file
             cannot be written.
 
-    Cost: about 3 seconds to draw the plots, and reading the run's pairs and data.
+    Cost: reading the run's pairs and data, some seconds to find out about the model, and about two
+    seconds to draw.
     """
     refuse_without_iterations(run)
     paths = [find_data(facts) for facts in run.data.values() if "path" in facts]
     refuse_page_file(file, *paths)
     sources = find_sources(run, model, data, cache=cache, progress=progress)
+    findings = find_out(sources, _MODEL, progress)
     progress("drawing")
-    write_page(file, render(run, sources, _conventions(run, sources), top=top))
-    return sources.notes
-
-
-def _conventions(run: Run, sources: Sources) -> list[str]:
-    """Describe the conventions of the run's measures on each part whose data was found."""
-    if not sources.data:  # a run without data may have no settings of a training
-        return []
-    # Besides settings, `config` has the model that the run began with.
-    settings = {name: run.config[name] for name in run.config if name != "from"}
-    config = Config.from_json(settings)
-    metrics = metrics_of(config)
-    return [
-        f"{PARTS[split]}: {line}"
-        for split, queries in sources.data.items()
-        for line in conventions_of(queries, metrics, config.empty)
-    ]
+    write_page(file, render(run, sources, findings, top=top))
+    return sources.missing
 
 
 def render(
-    run: Run,
-    sources: Sources | None = None,
-    conventions: Sequence[str] = (),
-    *,
-    top: int = 3,
+    run: Run, sources: Sources | None = None, findings: Findings | None = None, *, top: int = 5
 ) -> str:
     """Render the page of a run as HTML.
 
     Args:
         run: the run.
-        sources: the model and the data, where documents are looked up; the notes are shown. If
-            None, documents are not shown.
-        conventions: the conventions of the measures. If empty, the conventions that the run
-            recorded.
-        top: the number of hardest queries of each part.
+        sources: the model and the data, where documents are looked up. If None, both are missing.
+        findings: what was found out about the model. If None, nothing.
+        top: the number of hardest queries.
 
     Raises:
         StoreError: on database errors.
 
-    Cost: about 3 seconds to draw the plots, and reading the run's pairs.
+    Cost: about two seconds to draw, and reading the run's pairs.
     """
+    sources = Sources() if sources is None else sources
+    findings = Findings({}) if findings is None else findings
     with run.database.one_state():  # the run may be training
-        return _render(run, Sources() if sources is None else sources, conventions, top)
-
-
-def _render(run: Run, sources: Sources, conventions: Sequence[str], top: int) -> str:
-    """Render the page of a run, see `render`, within one state of the database."""
-    iterations = run.iterations_frame()
-    pairs = run.pairs_frame()
-    measures = measure_names(iterations)
-    is_labelling = quality_of(run.config) == LABELLING
-    pictures, notes = draw_plots(run, pairs, LABELLING_PLOTS if is_labelling else PLOTS)
-    if is_labelling:  # a labelling has neither conventions nor documents
-        conventions = []
-    else:
-        recorded_conventions = str(iterations.attrs.get("conventions") or "not recorded")
-        conventions = conventions or [recorded_conventions]
-        notes = [*sources.notes, *notes]
-    counted_pairs = _pairs_after_iteration_0(pairs)
-    return render_template(
-        "report.html",
-        title=f"SortNet run {run.id}",
-        run=run,
-        data=[_data_row(part, facts) for part, facts in run.data.items()],
-        summary=summary(run, iterations),
-        status_line=status_line(run, len(iterations)),
-        conventions=conventions,
-        labelling=_labelling_table(iterations) if is_labelling else None,
-        measures=measures,
-        iterations=_iteration_rows(iterations, measures),
-        pictures=pictures,
-        notes=notes,
-        recurring=recurring(counted_pairs, sources),
-        hard=hardest(counted_pairs, sources, top=top),
-        hard_in=counted_iterations(counted_pairs),
-        settings=list(_settings(run.config)),
-        again=again(run),
-    )
-
-
-def _iteration_rows(
-    iterations: pd.DataFrame, measures: Sequence[str]
-) -> list[tuple[list[str], bool]]:
-    """Make the row of each iteration: its cells, and whether the iteration was kept."""
-    kept = iterations.attrs.get("kept")
-    return [
-        (iteration_table.cells(row, measures, "{:,}"), row["iteration"] == kept)
-        for row in rows_of(iterations)
-    ]
-
-
-def _pairs_after_iteration_0(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the pairs that were wrong after iteration 0.
-
-    Return no rows if the run is of an older version, which did not count the iterations.
-    """
-    try:
-        return after_the_first(pairs)
-    except DataError:  # the plot of hard queries tells why
-        return after_the_first(pairs.head(0))
-
-
-def _data_row(part: str, facts: Mapping[str, Any]) -> list[Any]:
-    """Make a row of the table of data: part, path, sizes and fingerprint."""
-    fingerprint = Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
-    path_and_sizes = [facts.get(name) for name in ("path", "n_queries", "n_docs", "n_features")]
-    return [part, *path_and_sizes, fingerprint]
-
-
-def _labelling_table(iterations: pd.DataFrame) -> str:
-    """Format the recorded fits of a labelling as a text table."""
-    lines = [iteration_table.line(row, LABELLING) for row in rows_of(iterations)]
-    return "\n".join([*iteration_table.header(LABELLING), *lines])
-
-
-def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
-    """Summarise the run in facts for people, each a name and a value.
-
-    Args:
-        run: the run.
-        iterations: frame of `Run.iterations_frame`; may have no rows.
-    """
-    rows = rows_of(iterations)
-    quality = quality_of(run.config)
+        iterations = run.iterations_frame()
+        pairs = run.pairs_frame()
+        status = _status_line(run, len(iterations))
+        sections = [
+            Section("The data", _what_was_learned(run, sources)),
+            Section("How good it is", _how_good(run, iterations, findings)),
+            Section("What decides", _what_decides(findings)),
+            Section("How it learned", [("pictures", _pictures_of_learning(iterations))]),
+            Section("Where it is still wrong", _where_wrong(pairs, sources, top)),
+            Section("Settings, conventions and versions", _settings(run, iterations, sources),
+                    is_folded=True),
+        ]  # fmt: skip
     started = run.created.strftime("%Y-%m-%d %H:%M UTC")
-    facts = [("Run", run.id), ("Status", run.status_text), ("Started", started)]
-    facts += _quality_facts(run, rows)
-    if not rows:
-        return [*facts, ("Iterations", "0")]
-    last = rows[-1]
-    if quality == LABELLING:
-        facts.append(("Iterations", str(len(rows))))
-        facts.append(("Judgements", str(last["iteration"])))
-        return facts
-    facts.append(("Iterations", f"0 to {last['iteration']}"))
-    n_training_pairs = iteration_table.total(last["tp"], number="{:,}")
-    n_validation_pairs = iteration_table.total(last["vp"], number="{:,}")
-    pairs_kept = f"{n_training_pairs} training, {n_validation_pairs} validation"
-    facts.append(("Pairs kept", pairs_kept))
-    seconds = sum(map(iteration_table.seconds, rows))
-    facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
-    return facts
-
-
-def _quality_facts(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Describe the quality of the kept model, of the best iteration, and before the training.
-
-    Args:
-        run: the run.
-        rows: the rows of the iterations. If no row is marked as best, there are no facts.
-
-    Returns:
-        The facts, each a name and a value.
-    """
-    # A row is marked as best if it was the best so far, so the last mark is on the best of all.
-    best_rows = [row for row in rows if row["best"]]
-    if not best_rows:
-        return []
-    best = best_rows[-1]
-    name = f"{quality_of(run.config)} of the best iteration"
-    figure = f"{share(best['quality'])} on validation, iteration {best['iteration']}"
-    facts = _kept_facts(run.kept, name, figure)
-    origin = run.config.get("from")
-    weights = "random weights" if origin is None else f"from {from_which(origin)}"
-    before_training = f"{share(rows[0]['quality'])} ({weights})"
-    return [*facts, ("Before training", before_training)]
-
-
-def _kept_facts(
-    model: Kept | None, name_of_best: str, figure_of_best: str
-) -> list[tuple[str, str]]:
-    """Describe the kept model, and the best iteration if another ranker was kept.
-
-    Args:
-        model: the kept model; None if it is not recorded.
-        name_of_best: the name of the fact about the best iteration.
-        figure_of_best: the value of the fact about the best iteration.
-
-    Returns:
-        The facts, each a name and a value.
-    """
-    fact_about_best = (name_of_best, figure_of_best)
-    if model is None:
-        return [fact_about_best]
-    name = f"{model['measure']} of the kept model"
-    kept = ("Kept", kept_model(model))
-    if model["kind"] == "sortnet":  # the kept model is the best iteration
-        return [(name, figure_of_best), kept]
-    figure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
-    return [(name, figure), kept, fact_about_best]
-
-
-def status_line(run: Run, n_iterations: int) -> str | None:
-    """Write a sentence on the status of an unfinished run; return None if the run is done."""
-    status = run.status
-    if status == "done":
-        return None
-    after = f"after {count(n_iterations, 'iteration')}"
-    if status == "running":
-        return f"The run was {run.status_text} when this was written, or was killed, {after}."
-    ended = "failed" if status == "failed" else f"was {status}"
-    early_clause = (
-        ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
+    subtitle = f"SortNet run {run.id}, started {started}."
+    return render_page(
+        f"A ranking learned from {_data_name(run)}", sections, about=subtitle, alert=status
     )
-    return f"The run is unfinished: it {ended} {after}{early_clause}."
+
+
+def labelled_collection(run: Run) -> Collection | None:
+    """Return the collection whose labelling a run records; None if the run is a training."""
+    if quality_of(run.config) != LABELLING:
+        return None
+    return Collection(run.database, run.config["collection"])
 
 
 def refuse_without_iterations(run: Run) -> None:
@@ -282,10 +144,279 @@ def refuse_without_iterations(run: Run) -> None:
     raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
 
 
-def _settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _data_name(run: Run) -> str:
+    """Name the data of a run: its collection, its only file, or the folder of its files."""
+    paths = [str(facts["path"]) for facts in run.data.values() if "path" in facts]
+    if not paths:
+        return f"Run {run.id}"
+    if paths[0].startswith(PREFIX):
+        return paths[0].removeprefix(PREFIX).partition("#")[0]
+    path = Path(find_data(run.data["train"])).absolute()
+    if len(set(paths)) == 1:
+        return path.name
+    return "/".join(path.parent.parts[-2:])
+
+
+def _status_line(run: Run, n_iterations: int) -> str:
+    """Write a sentence on the status of an unfinished run; it is empty if the run is done."""
+    status = run.status
+    if status == "done":
+        return ""
+    command = again(run)
+    to_resume = f" To resume: {command}" if command else ""
+    after = f"after {count(n_iterations, 'iteration')}"
+    if status == "running":
+        text = f"The run was {run.status_text} when this was written, or was killed, {after}."
+        return text + to_resume
+    ended = "failed" if status == "failed" else f"was {status}"
+    clause = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
+    return f"The run is unfinished: it {ended} {after}{clause}.{to_resume}"
+
+
+def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
+    """Describe the data and the kept model."""
+    part_rows = [
+        _part_row(run, part, sources) for part in PARTS if part in {*run.data, *sources.data}
+    ]
+    heads = ["part", "queries", "rows", "columns", "grades", "file"]
+    blocks: list[Block] = [("table", Table("What was read.", heads, part_rows, text=(0, 4, 5)))]
+    if sources.missing:
+        blocks.append(("text", sources.missing))
+    origin = run.config.get("from")
+    if origin is not None:
+        blocks.append(("text", f"The training went on from {from_which(origin)}."))
+    if run.kept is not None:
+        blocks.append(("text", f"Kept is {kept_model(run.kept)}."))
+    return blocks
+
+
+def _part_row(run: Run, part: str, sources: Sources) -> list[str]:
+    """Make the cells about a part of the data."""
+    facts = run.data.get(part, {})
+    queries = sources.data.get(part)
+    if queries is None:
+        sizes = [facts.get(name) for name in ("n_queries", "n_docs", "n_features")]
+        cells = [_UNKNOWN if size is None else f"{size:,}" for size in sizes]
+        return [PARTS[part], *cells, "not read", str(facts.get("path"))]
+    cells = [f"{size:,}" for size in (len(queries), queries.n_docs, queries.n_features)]
+    return [PARTS[part], *cells, _grades(queries), str(facts.get("path", queries.source))]
+
+
+def _grades(queries: Queries) -> str:
+    """Describe the grades of queries by the number of rows of each, or the judged pairs."""
+    if queries.judged is not None:
+        return f"{count(len(queries.judged), 'judged pair')}"
+    grades, counts = np.unique(queries.grades, return_counts=True)
+    if len(grades) > _MOST_GRADES:
+        return f"{grades[0]} to {grades[-1]}"
+    return ", ".join(f"{n:,} × {grade}" for grade, n in zip(grades, counts, strict=True))
+
+
+def _how_good(run: Run, iterations: pd.DataFrame, findings: Findings) -> list[Block]:
+    """Make the table of measures: this model before and after training, and LightGBM."""
+    names = measure_names(iterations)
+    if not names:
+        return []
+    before = "started from" if run.config.get("from") else "before training"
+    model_of_iteration = {0: before, iterations.attrs.get("kept"): _MODEL}
+    recorded = {
+        ("vali", model_of_iteration[row["iteration"]]): {
+            name: row.get(f"vali_{name}") for name in names
+        }
+        for row in rows_of(iterations)
+        if row["iteration"] in model_of_iteration
+    }
+    measures = recorded | dict(findings.measures)
+    rows = [
+        [PARTS[part], model, *(_share(values.get(name)) for name in names)]
+        for (part, model), values in measures.items()
+    ]
+    caption = "Higher is better. The model was chosen by the validation part; "
+    if ("test", _MODEL) in measures:
+        caption += "the test part shows what to expect of new data."
+    else:
+        caption += "sortnet evaluate measures it on new data."
+    table = Table(caption, ["part", "model", *names], rows, text=(0, 1))
+    return [("table", table), *(("text", note) for note in findings.notes)]
+
+
+def _share(value: float | None) -> str:
+    """Write a measure with four decimals, or a dash if it is unknown."""
+    return _UNKNOWN if value is None or np.isnan(value) else f"{value:.4f}"
+
+
+def _what_decides(findings: Findings) -> list[Block]:
+    """Draw the importance of the columns, and curves of the most important columns."""
+    importance = findings.importance
+    if importance is None:
+        return []
+    all_parts = {part for column in importance.columns for part in column.parts}
+    largest = [k for k in importance.largest() if importance.columns[k] not in all_parts]
+    decisive = [k for k in largest if importance.mean[k] >= _LEAST_DROP][:N_COLUMNS]
+    if not decisive:
+        return [("text", "No column decides: shuffling any of them changes nothing.")]
+    names = [_column_name(importance.columns[k].name) for k in decisive]
+    drops = [f"{drop:.4f}" for drop in importance.mean[decisive]]
+    measure = importance.metric.name
+    figure = bars(
+        names, importance.mean[decisive].tolist(), drops,
+        errors=importance.std[decisive].tolist(), title="What the ranking needs",
+        xlabel=f"drop of {measure} if shuffled",
+    )  # fmt: skip
+    columns = ", ".join(f"{name} {drop}" for name, drop in zip(names, drops, strict=True))
+    pictures = [picture(figure, f"Drop of {measure} if a column is shuffled: {columns}.")]
+    pictures += _dependence_pictures(findings.dependences)
+    n_columns_left = len(largest) - len(decisive)
+    clause = f"; {count(n_columns_left, 'more column')} decide less" if n_columns_left else ""
+    text = (
+        f"Measured on {findings.sampled}{clause}. The curves show how much of its query a row is "
+        "ranked above if the column had another value and all else stayed as it is."
+    )
+    return [("text", text), ("pictures", pictures)]
+
+
+def _column_name(name: str) -> str:
+    """Name a column; a column without a name has a number."""
+    return f"feature {name}" if name.isdecimal() else name
+
+
+def _dependence_pictures(dependences: Sequence[Dependence]) -> Iterator[Picture]:
+    """Draw where a row is ranked by the value of each column, all on the same scale."""
+    for dependence in dependences:
+        name = _column_name(dependence.column.name)
+        frame = pd.DataFrame({"value": dependence.values, "ranked above": dependence.above})
+        figure = curves(frame, "value", "ranked above", percent=True, title=name, size=SMALL)
+        all_shares = np.concatenate([curve.above for curve in dependences])
+        limits = (all_shares.min() - 0.02, all_shares.max() + 0.02)
+        figure.axes[0].set(xlabel="", ylim=limits)
+        ends = [f"{dependence.above[k]:.0%} at {dependence.values[k]}" for k in (0, -1)]
+        alt = f"Share of its query that a row is ranked above, by {name}: {', '.join(ends)}."
+        yield picture(figure, alt)
+
+
+def _pictures_of_learning(iterations: pd.DataFrame) -> list[Picture]:
+    """Draw pairs kept, wrong comparisons and RankQuality by iteration."""
+    captions = {
+        "Pairs kept": "A good run finds ever fewer new pairs.",
+        "Comparisons that were wrong": "Of the comparisons of each sort; they become fewer.",
+    }
+    n_iterations = count(len(iterations), "iteration")
+    return [
+        picture(
+            figure,
+            f"{title}: lines over {n_iterations}.",
+            captions.get(title, "RankQuality, by which the iteration was chosen."),
+        )
+        for title, figure in learning(iterations).items()
+    ]
+
+
+def _where_wrong(pairs: pd.DataFrame, sources: Sources, top: int) -> list[Block]:
+    """Make tables of the hardest queries and of the pairs that keep coming back."""
+    counted = after_the_first(pairs)
+    if counted.empty:
+        return [("text", "No pair was wrong after iteration 0, which sorts at random.")]
+    blocks: list[Block] = [("table", _hardest_table(counted, sources, top))] if top else []
+    n_counted = counted.attrs["counted"]
+    if n_counted > 1 and top:
+        rows = [
+            [pair["qid"], PARTS[pair["split"]], *_pair_cells(pair, sources),
+             f"{pair['times']} of {n_counted}"]
+            for pair in rows_of(counted.nlargest(N_RECURRING, "times"))
+        ]  # fmt: skip
+        caption = (
+            "Pairs that keep coming back, however often they are learned: hard to tell apart, or "
+            "labelled wrongly."
+        )
+        heads = ["query", "part", *_PAIR_HEADS, "iterations wrong"]
+        blocks.append(("table", Table(caption, heads, rows, text=range(4))))
+    if any(sources.data.get(split) is None for split in counted["split"].unique()):
+        blocks.append(("text", "Rows are named by their place in the query's data, from 0."))
+    return blocks
+
+
+def _hardest_table(counted: pd.DataFrame, sources: Sources, top: int) -> Table:
+    """Make the table of the hardest validation queries, or training queries if it has none.
+
+    Validation queries were not learned, so their mistakes are like those on new data.
+    """
+    of_vali = counted[counted["split"] == "vali"]
+    of_part = of_vali if len(of_vali) else counted
+    most_often_first = of_part.sort_values("times", ascending=False, kind="stable")
+    worst_pairs = {pair["qid"]: pair for pair in rows_of(most_often_first.drop_duplicates("qid"))}
+    rows = [
+        [query["qid"], f"{query['pairs']:,}", f"{query['times']:,}",
+         *_pair_cells(worst_pairs[query["qid"]], sources)]
+        for query in rows_of(hardest_queries(of_part).head(top))
+    ]  # fmt: skip
+    part = PARTS[str(of_part["split"].iloc[0])]
+    caption = (
+        f"The hardest {part} queries {counted_iterations(counted)}: pairs that were wrong, how "
+        "many times, and the pair that was wrong most often."
+    )
+    return Table(caption, ["query", "wrong pairs", "times", *_PAIR_HEADS], rows, text=(0, 3, 4))
+
+
+def _pair_cells(pair: dict[str, Any], sources: Sources) -> list[str]:
+    """Name the two documents of a wrong pair: by id and grade, else by row or by place."""
+    queries = sources.data.get(pair["split"])
+    cells = []
+    for side in ("winner", "loser"):
+        if queries is None:
+            cells.append(f"place {pair[f'{side}_place']}")
+            continue
+        document = pair[side]
+        docid = "" if queries.docids is None else str(queries.docids[document])
+        name = sources.name_of(docid) or f"row {queries.rows[document]}"
+        grade = "" if queries.judged is not None else f" (grade {queries.grades[document]})"
+        cells.append(f"{name}{grade}")
+    return cells
+
+
+def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Block]:
+    """List what it takes to do the run again: command, conventions, iterations and versions."""
+    fingerprints = [
+        [part, facts.get("path"), facts.get("fingerprint") or "not recorded"]
+        for part, facts in run.data.items()
+    ]
+    quality = quality_of(run.config)
+    table_lines = [*header(quality), *(line(row, quality) for row in rows_of(iterations))]
+    lines = [
+        "A pair is two rows of one query, of which one belongs first; it is wrong if the sort "
+        "compared the two and the model put the other first.",
+        "Iteration 0 sorts with random weights. The best iteration on validation, the last one "
+        "marked with a star, is kept, unless another ranker was better.",
+        *_conventions(run, iterations, sources),
+    ]
+    return [
+        ("code", run.command),
+        ("lines", lines),
+        ("listing", "\n".join(table_lines)),
+        ("table", Table("Data; the fingerprint is the SHA-256 of the file.",
+                        ["part", "file", "fingerprint"], fingerprints, text=range(3))),
+        ("table", Table(f"Settings; the seed is {run.seed}.", ["setting", "value"],
+                        [*_flat(run.config)], text=range(2))),
+        ("table", Table("Versions.", ["what", "version"], [*map(list, run.versions.items())],
+                        text=range(2))),
+    ]  # fmt: skip
+
+
+def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[str]:
+    """Describe the conventions of the measures on each part, or as the run recorded them."""
+    if not sources.data:
+        return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
+    config = settings_of(run.config)
+    return [
+        f"{PARTS[part]}: {text}"
+        for part, queries in sources.data.items()
+        for text in conventions_of(queries, metrics_of(config), config.empty)
+    ]
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
     """Yield the settings as names and values; the names of nested settings are joined by dots."""
     for name, value in config.items():
         if isinstance(value, Mapping):
-            yield from _settings(value, f"{prefix}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", "not set" if value is None else str(value)
+            yield [f"{prefix}{name}", "not set" if value is None else str(value)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sortnet.core import SPLITS, Progress, Queries, Split
-from sortnet.errors import DataError, ModelError, SortNetError, StoreError
+from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.items.base import words_of
 from sortnet.messages import cut
+from store.plots.figures import PARTS
 from store.runs.remembered_data import find_data
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from store.service.judged_queries import Source
 
 _LONGEST_TEXT = 60  # characters of an item's text in its name
-PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +28,16 @@ class Sources:
 
     Attributes:
         model: the run's model; None if the model was not found.
-        data: the queries of each part of the run whose data was found.
-        notes: a line about the model if it was not found, and about each part that was not found.
+        data: the queries of each part of the run whose data was found, by the name of the part:
+            `train`, `vali` and `test`.
+        missing: a line about what was not found, and how to name it; empty if nothing is missing.
         name_of: a function that returns the name of a document from its id. If the document is an
             item of a collection, the name includes the item's text.
     """
 
     model: Ranker | None = None
-    data: Mapping[Split, Queries] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    data: Mapping[str, Queries] = field(default_factory=dict)
+    missing: str = ""
     name_of: Callable[[str], str] = str
 
 
@@ -56,7 +57,7 @@ def find_sources(
     Raises:
         SortNetError: if a given model or file does not belong to the run.
     """
-    notes: list[str] = []
+    faults: list[str] = []
     ranker = None
     try:
         progress("loading the model")
@@ -64,19 +65,44 @@ def find_sources(
     except SortNetError as error:
         if model is not None:
             raise
-        notes.append(f"The documents' order: {error}. give its folder with --model")
+        faults.append(f"{error} (--model names its folder)")
     given_path = _path_of_part(run, data)
-    queries: dict[Split, Queries] = {}
-    for split in SPLITS:
-        progress(f"reading the {PARTS[split]} data")
+    queries: dict[str, Queries] = {}
+    parts_of_fault: dict[str, list[str]] = {}  # the parts of a divided file have the same fault
+    for part in PARTS:
+        progress(f"reading the {PARTS[part]} data")
         try:
-            queries[split] = read_part(run, split, given_path.get(split), cache=cache, like=ranker)
-        except (DataError, StoreError) as error:  # a StoreError if a collection was removed
-            notes.append(
-                f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
-            )
-    name_of = _document_namer(run) if queries else str
-    return Sources(ranker, queries, notes, name_of)
+            if part in SPLITS:
+                queries[part] = read_part(run, part, given_path.get(part), cache=cache, like=ranker)
+            elif ranker is not None and run.judge is None:
+                queries |= _read_test(run, given_path.get(part), ranker, cache)
+        except SortNetError as error:  # also a StoreError if a collection was removed
+            parts_of_fault.setdefault(str(error), []).append(PARTS[part])
+    for fault, parts in parts_of_fault.items():
+        faults.append(f"{fault} (--data names the file of the {', '.join(parts)} data)")
+    missing = f"Not in the report is what needs {'; '.join(faults)}." if faults else ""
+    return Sources(ranker, queries, missing, _document_namer(run) if queries else str)
+
+
+def _read_test(
+    run: Run, path: str | None, ranker: Ranker, cache: Path | None
+) -> dict[str, Queries]:
+    """Read the test part of the file that a run divided, or the test file beside its training file.
+
+    Returns {"test": queries}, or {} if there is no test part.
+    """
+    from sortnet.data.read import file_of
+
+    if "test" in run.data:
+        return {"test": read_part(run, "test", path, cache=cache, like=ranker)}
+    facts = run.data["train"]
+    train_path = Path(find_data(facts))
+    if not train_path.is_file() or file_of(train_path.parent, "train") != train_path:
+        return {}
+    test_file = file_of(train_path.parent, "test")
+    if test_file is None:
+        return {}
+    return {"test": _read_file(run, str(test_file), facts, cache, ranker)}
 
 
 def _document_namer(run: Run) -> Callable[[str], str]:
@@ -118,41 +144,31 @@ def _load_model(run: Run, folder: str | None) -> Ranker:
     return model
 
 
-def _path_of_part(run: Run, paths: Sequence[str]) -> dict[Split, str]:
+def _path_of_part(run: Run, paths: Sequence[str]) -> dict[str, str]:
     """Return {part: the path that has the part}, without parts that are in none of the paths.
 
     Raises:
         DataError: if the content of a path is not the content of any part.
     """
-    path_of_part: dict[Split, str] = {}
-    for path in paths:
-        for split in _parts_read_from(path, run):
-            path_of_part[split] = path
-    return path_of_part
-
-
-def _parts_read_from(path: str, run: Run) -> list[Split]:
-    """List the parts of a run's data that were read from a file with this content.
-
-    The list has the training and the validation part if the run divided the file.
-
-    Raises:
-        DataError: if no part was read from a file with this content.
-    """
     from sortnet.data import fingerprint
 
-    content = fingerprint(path)
-    parts = [split for split in SPLITS if run.data[split].get("fingerprint") == content]
-    if not parts:
-        raise DataError(
-            f"{path}: neither the training nor the validation data of run {run.id} (other content)"
-        )
-    return parts
+    path_of_part: dict[str, str] = {}
+    for path in paths:
+        content = fingerprint(path)
+        # A file that the run divided has the content of several parts.
+        parts = [part for part in run.data if run.data[part].get("fingerprint") == content]
+        if not parts:
+            raise DataError(
+                f"{path}: neither the training nor the validation data of run {run.id} (other "
+                "content)"
+            )
+        path_of_part |= dict.fromkeys(parts, path)
+    return path_of_part
 
 
 def read_part(
     run: Run,
-    split: Split,
+    split: str,
     path: str | None = None,
     *,
     cache: Path | None = None,
@@ -189,7 +205,7 @@ def read_part(
     part = take_part(queries, facts, split) if is_part(facts) else queries
     if run.judge is None:
         return part
-    return replace(part, judged=RunAnswers(run).pairs(split))
+    return replace(part, judged=RunAnswers(run).pairs(cast("Split", split)))
 
 
 def _recorded_path(facts: Mapping[str, Any]) -> str:
@@ -237,7 +253,7 @@ def _read_file(
     )
 
 
-def _judged_part(run: Run, split: Split, source: Source) -> Queries:
+def _judged_part(run: Run, split: str, source: Source) -> Queries:
     """Read a part of a run's data from the judgements of a collection.
 
     Raises:

@@ -18,7 +18,8 @@ def report(
 
     Args:
         subject: a run, as `store.run("last")` returns it, or a collection, as
-            `store.collection("essays")` does.
+            `store.collection("essays")` does. A run that records the labelling of a collection is
+            reported as the collection.
         file: a path, replaced if it exists, or an open text file.
         progress: called with the name of each step.
 
@@ -27,27 +28,23 @@ def report(
             fewer than two items.
 
     >>> import tempfile
-    >>> import sortnet
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> sorted_texts = sortnet.sort(
-    ...     ["a fig", "a pear", "an apricot"],
-    ...     judge=lambda left, right: "left" if len(left) > len(right) else "right",
-    ...     store=f"{folder.name}/texts.db",
-    ...     name="texts",
-    ...     progress=False,
-    ... )
-    >>> with sortnet.open_store(f"{folder.name}/texts.db") as store:
-    ...     sortnet.report(store.collection("texts"), f"{folder.name}/texts.html")
-    >>> folder.cleanup()
+    >>> from sortnet.items.given_items import items_from
+    >>> from store import open_store
+    >>> fruit = items_from(["fig", "pear"]).items
+    >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/s.db") as store:
+    ...     report(store.add_items("fruit", fruit), f"{folder}/fruit.html")
 
-    Cost: about 3 seconds for a run, and about a second for each criterion of a collection.
+    Cost: some seconds for a run, and about a second for each criterion of a collection.
     """
     # Both pages draw by matplotlib, which takes a second to import.
-    if isinstance(subject, Run):
-        from store.report.run_page import write_run_page
+    from store.report.collection_page import write_collection_page
+    from store.report.run_page import labelled_collection, write_run_page
 
+    if isinstance(subject, Collection):
+        write_collection_page(subject, file, progress=progress)
+        return
+    collection = labelled_collection(subject)
+    if collection is None:
         write_run_page(subject, file, progress=progress)
     else:
-        from store.report.collection_page import write_collection_page
-
-        write_collection_page(subject, file, progress=progress)
+        write_collection_page(collection, file, progress=progress)

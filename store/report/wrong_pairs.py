@@ -11,8 +11,9 @@ from sortnet.core import SPLITS, Progress, Split, Str
 from sortnet.errors import SortNetError
 from sortnet.messages import note
 from store import Run
+from store.plots.figures import PARTS
 from store.report.iteration_table import LABELLING, quality_of
-from store.report.sources import PARTS, read_part
+from store.report.sources import read_part
 
 
 def wrong_pairs(

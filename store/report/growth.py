@@ -1,0 +1,127 @@
+"""Draw how certain a collection's ranking has become with more answers: page, report, notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+
+from sortnet.files import plain
+from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Remaining
+from store.plots.figures import certainty_growth
+from store.report.html_page import Picture, picture
+from store.service.convergence import FEW, recorded
+from store.service.labelling import LabellingService, new_session
+from store.service.sentences import goal_in_words
+
+# If too few fits were recorded, the model is fitted again to these shares of the judgements, the
+# first judgements in each case. Large collections are not fitted again, which would take too long.
+_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+_MOST_ITEMS = 500
+_MOST_ANSWERS = 20_000
+_ENOUGH_FITS = 3  # with fewer recorded fits, the model is fitted again
+
+
+def growth_points(
+    service: LabellingService, recorded_fits: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the certainty after different numbers of answers, the latest fit last.
+
+    A point has the number of answers, `answers`; the share of pairs or top items that the model
+    expected to be right, `expected`; and the share of the hold-out answers that it predicted,
+    `holdout`, which is None if the hold-out had few answers.
+
+    Args:
+        service: the labelling service, which has the latest fit.
+        recorded_fits: the result of `store.service.convergence.recorded`.
+    """
+    n_answers = service.session.n_votes
+    # The latest fit replaces a recorded fit of as many answers. A recorded fit has more answers
+    # if some of them were undone later, or their annotator was excluded.
+    fits_of_fewer_answers = [fit for fit in recorded_fits if (fit["answers"] or 0) < n_answers]
+    return [*fits_of_fewer_answers, _point(n_answers, service.remaining)]
+
+
+def growth_of(service: LabellingService) -> list[dict[str, Any]]:
+    """Return the points of `growth_points`; fit again if fewer than three fits were recorded.
+
+    Few fits were recorded of imported answers, for example.
+
+    Cost: six fits, of at most 500 items and 20,000 answers, if they are fitted again.
+    """
+    points = growth_points(service, recorded(service.collection, service.session.goal))
+    *earlier, latest = [point for point in points if point["expected"] is not None]
+    n_answers = service.session.n_votes
+    is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
+    if len(earlier) < _ENOUGH_FITS and is_small:
+        earlier = _replayed_points(service)
+    return [*earlier, latest]
+
+
+def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
+    """Fit a new session to growing numbers of the first judgements; return a point for each fit.
+
+    The point of all answers, and points without any answer, are left out.
+    """
+    session = service.session
+    judgements = session.judgements()
+    replay = new_session(service.collection, service.items, service.study, goal=session.goal)
+    points = []
+    n_replayed = 0
+    for share in _REPLAYED_SHARES:
+        n_judgements = int(share * len(judgements))
+        if n_judgements <= n_replayed:  # no further judgement: there are only a few
+            continue
+        replay.replay(judgements[n_replayed:n_judgements])
+        n_replayed = n_judgements
+        replay.refit()
+        if 0 < replay.n_votes < session.n_votes:
+            points.append(_point(replay.n_votes, replay.remaining(fresh=False)))
+    return points
+
+
+def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
+    """Make a point of the picture of growing certainty."""
+    holdout = remaining.check.right if remaining.check.n >= FEW else None
+    point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
+    return dict(plain(point))
+
+
+def growth_picture(points: Sequence[Mapping[str, Any]], goal: Goal) -> Picture | None:
+    """Draw how certainty has grown; None if fewer than two points are known.
+
+    Args:
+        points: as `growth_points` returns them.
+        goal: the goal of the session. A goal about top items is a probability and not a share, so
+            it has no line in the picture.
+    """
+    known_points = [point for point in points if point["expected"] is not None and point["answers"]]
+    if len(known_points) < 2:
+        return None
+    return _drawn(
+        tuple((point["answers"], point["expected"], point["holdout"]) for point in known_points),
+        goal,
+    )
+
+
+@lru_cache(16)  # an open page asks again every few seconds
+def _drawn(points: tuple[tuple[int, float, float | None], ...], goal: Goal) -> Picture:
+    """Draw points (answers, expected, holdout), and say the last of them in a sentence."""
+    frame = pd.DataFrame(points, columns=["answers", "expected", "holdout"])
+    figure = certainty_growth(frame, goal=None if goal.top else 1 - goal.wrong)
+    answers, expected, holdout = points[-1]
+    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
+    aim = f"top {goal.top} to belong there" if goal.top else "pairs to be in the right order"
+    predicted = "" if holdout is None else f" and predicted {holdout:.0%} of the hold-out"
+    alt = (
+        f"After {answers} answers the model expects {expected:.0%} of the {aim}{predicted}; the "
+        f"goal: {goal_in_words(goal)}."
+    )
+    caption = (
+        f"Share of {subject}, by number of answers: expected by the model, and of the hold-out "
+        "answers that it predicted."
+    )
+    return picture(figure, alt, caption)

@@ -1,0 +1,169 @@
+"""Find out what a run's model does on the run's data: how good it is, and what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sortnet.config import Config
+from sortnet.core import Progress, Queries
+from sortnet.errors import DataError, SortNetError
+from sortnet.metrics import evaluate
+from store.plots.figures import PARTS
+from store.report.conventions import metrics_of
+from store.report.sources import Sources
+
+if TYPE_CHECKING:
+    from sortnet.explanation.dependence import Dependence
+    from sortnet.explanation.permutation import Importance
+    from sortnet.rankers.base import Ranker
+
+N_CURVES = 4  # columns with a curve of partial dependence
+_REPEATS = 3  # times that each column is shuffled
+_MOST_SHUFFLED = 2_000_000  # values that are shuffled in all, about: a few seconds
+_MOST_DOCUMENTS = 20_000  # documents whose columns are shuffled
+_MOST_DEPENDENT = 2_000  # documents of the curves of partial dependence
+_MOST_FITTED = 5_000_000  # values that LightGBM is fitted to: a few seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was found out about a model; all fields are empty if the model or the data is missing.
+
+    Attributes:
+        measures: {(part, name of a model): {measure: value}}.
+        importance: the importance of the columns; None if it could not be measured.
+        dependences: the partial dependence on the most important columns.
+        sampled: a clause about the documents from which importance was measured.
+        notes: sentences about what could not be found out.
+    """
+
+    measures: Mapping[tuple[str, str], Mapping[str, float]]
+    importance: Importance | None = None
+    dependences: Sequence[Dependence] = ()
+    sampled: str = ""
+    notes: Sequence[str] = ()
+
+
+def find_out(sources: Sources, name: str, progress: Progress) -> Findings:
+    """Measure a model on validation and test data, beside LightGBM, and find out what decides.
+
+    Args:
+        sources: the model and the data of the run.
+        name: the name of the model.
+        progress: gets the name of each step.
+
+    Cost: a few seconds; importance is measured on a sample of large data, and LightGBM is not
+    fitted to large data.
+    """
+    model = sources.model
+    if model is None:
+        return Findings({})
+    notes: list[str] = []
+    rankers = {name: model}
+    parts = {part: sources.data[part] for part in ("vali", "test") if part in sources.data}
+    try:
+        rankers |= _fit_lightgbm(sources.data, model, progress)
+    except SortNetError as error:
+        notes.append(f"LightGBM is not in the table: {error}.")
+    progress("measuring the ranking")
+    measures: dict[tuple[str, str], Mapping[str, float]] = {}
+    for part, queries in parts.items():
+        try:
+            for ranker_name, ranker in rankers.items():
+                measures[part, ranker_name] = _measures(ranker, queries, model)
+        except SortNetError as error:  # the setting `empty` may refuse a query
+            notes.append(f"The {PARTS[part]} part is not in the table: {error}.")
+    if not parts:
+        return Findings(measures, notes=notes)
+    part = "test" if "test" in parts else "vali"  # the model was not chosen by the test part
+    return _what_decides(model, parts[part], measures, notes, progress)
+
+
+def some_documents(queries: Queries, n_docs: int) -> Queries:
+    """Draw whole queries with about n documents in all, or n documents of a single query."""
+    share = n_docs / max(queries.n_docs, 1)
+    if share >= 1 or queries.judged is not None:
+        return queries
+    rng = np.random.default_rng(0)
+    if len(queries) == 1:
+        return queries.only(rng.random(queries.n_docs) < share)
+    numbers = rng.permutation(len(queries))
+    return queries.take(np.sort(numbers[: ceil(share * len(queries))]))
+
+
+def _what_decides(
+    model: Ranker,
+    queries: Queries,
+    measures: Mapping[tuple[str, str], Mapping[str, float]],
+    notes: Sequence[str],
+    progress: Progress,
+) -> Findings:
+    """Measure the importance of the columns, and the dependence on the most important columns."""
+    from sortnet.explanation.dependence import partial_dependence
+    from sortnet.explanation.permutation import permutation_importance
+
+    most = max(200, min(_MOST_DOCUMENTS, _MOST_SHUFFLED // (_REPEATS * model.n_features)))
+    sample = some_documents(queries, most)
+    try:
+        importance = permutation_importance(model, sample, repeats=_REPEATS, progress=progress)
+    except SortNetError as error:
+        return Findings(measures, notes=[*notes, f"Importance is not known: {error}."])
+    dependences: list[Dependence] = []
+    few = some_documents(sample, _MOST_DEPENDENT)
+    important = (k for k in importance.largest(10) if importance.mean[k] > 0)
+    for k in important:
+        if len(dependences) < N_CURVES:
+            progress(f"partial dependence on {importance.columns[k].name}")
+            dependence = partial_dependence(model, few, importance.columns[k])
+            dependences += [] if dependence is None else [dependence]
+    noun = "query" if len(sample) == 1 else "queries"
+    sampled = f"{sample.n_docs:,} rows of {len(sample):,} {noun}"
+    if sample.n_docs < queries.n_docs:
+        sampled = f"a sample, {sampled}"
+    return Findings(measures, importance, dependences, sampled, notes)
+
+
+def _measures(ranker: Ranker, queries: Queries, model: Ranker) -> dict[str, float]:
+    """Compute the measures of a ranker by the conventions of the run's model."""
+    metrics = metrics_of(model.config)
+    return evaluate(queries, ranker.order(queries), metrics, empty=model.config.empty)
+
+
+def _fit_lightgbm(
+    data: Mapping[str, Queries], model: Ranker, progress: Progress
+) -> dict[str, Ranker]:
+    """Fit LightGBM to the training data of a run; {} without the library or without grades.
+
+    Raises:
+        DataError: if the data is large, or LightGBM cannot learn from it.
+    """
+    from importlib.util import find_spec
+
+    from sortnet.rankers.fit_ranker import fit_ranker
+    from sortnet.rankers.trees import TreeSettings
+
+    if find_spec("lightgbm") is None or not {"train", "vali"} <= data.keys():
+        return {}
+    train = data["train"]
+    if train.judged is not None or model.config.kind == TreeSettings.kind:
+        return {}
+    if train.n_docs * train.n_features > _MOST_FITTED:
+        raise DataError("its fit to so many rows would take long; sortnet experiment compares it")
+    progress("fitting LightGBM to the same rows")
+    settings = TreeSettings(
+        **{
+            name: getattr(model.config, name)
+            for name in ("quality", "gain", "relevant_from", "empty", "seed")
+        }
+    )
+    return {"LightGBM, on the same rows": fit_ranker(train, data["vali"], settings)}
+
+
+def settings_of(config: Mapping[str, object]) -> Config:
+    """Read the recorded settings of a run, which also name the model that the run began with."""
+    return Config.from_json({name: config[name] for name in config if name != "from"})
