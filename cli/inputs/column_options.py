@@ -18,7 +18,8 @@ _NAMES = (
     click.option(
         "--query",
         metavar="COLUMN",
-        help="Column of the query, whose rows are compared; none: all rows; default: qid.",
+        help="Column of the query, whose rows are compared (items add calls it "
+        "--group); none: all rows; default: qid.",
     ),
     click.option(
         "--grade",
