@@ -78,7 +78,9 @@ def test_the_cells_are_every_value_on_every_fold_or_draw(folder):
     assert len(points("hidden", folder, SIZES["paper"])) == 3 * 3  # 10, 20, 30 units
     units = Counter(point.cell.ranker.name for point in points("hidden", folder, SIZES["paper"]))
     assert units == {f"sortnet-paper:hidden={h}": 3 for h in (10, 20, 30)}
-    qualities = {p.cell.quality for p in points("rank-quality", folder, SIZES["small"])}
+    qualities = {
+        p.cell.ranker.changes["quality"] for p in points("rank-quality", folder, SIZES["small"])
+    }
     assert qualities == {"map", "p@10"}
     noise = points("noise", folder, SIZES["paper"])
     assert len(noise) == 6 * 5
