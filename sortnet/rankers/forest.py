@@ -205,13 +205,8 @@ class ForestSettings(Settings):
         Raises:
             ModelError: if the arrays are no trees.
         """
-        arrays = {}
-        for array_field in fields(Forest):
-            name = array_field.name
-            # Any length is allowed. `take` checks the type, and that there is one dimension.
-            unchecked = saved.tensors.get(name)
-            length = 0 if unchecked is None else unchecked.size
-            arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), length)
+        names = [array_field.name for array_field in fields(Forest)]
+        arrays = {name: saved.take(name, _DTYPES.get(name, np.int64), None) for name in names}
         forest = Forest(**arrays)
         lengths = {len(array) for name, array in arrays.items() if name != "roots"}
         if len(lengths) > 1:

@@ -99,8 +99,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     refuse_few(tensors, least, path)
     asked = np.empty(0, np.int64)
     if "asked" in tensors:
-        n_asked = tensors["asked"].size  # any number of pairs is allowed
-        asked = take(tensors, "asked", np.int64, [n_asked], path)
+        asked = take(tensors, "asked", np.int64, [None], path)
     current = take_comparator(make, "current", tensors, path)
     values = {name: saved[name] for name in _VALUE_TYPES}
     best = None
