@@ -32,7 +32,7 @@ from sortnet.rankers.tuning import tune
 
 # Computes further values, as JSON, from a fitted ranker, its data and its training iterations. The
 # list of iterations is empty for all kinds of rankers but `sortnet`.
-Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
+Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], Any]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ An observer gets the ranker, its data, and the iterations of its training (`sort
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -18,31 +18,28 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
 from sortnet.sorting.diagnostics import rank_changes
 
+# The value of a measure: its name, its curve ("" is the curve of the point), its x and the value.
+Observed: TypeAlias = tuple[str, str, Any, float]
 
-def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """Collect the number of pairs kept, the share of wrong comparisons and measures by iteration.
 
-    Returns:
-        `kept`, `wrong` and `measures`. The last two have lists for the parts `train` and `vali`.
-    """
-    wrong_train = [record.miscompared_train / record.comparisons_train for record in history]
-    wrong_vali = [record.miscompared_vali / record.comparisons_vali for record in history]
-    return {
-        "kept": [record.tp for record in history],  # size of the training set of pairs
-        "wrong": {"train": wrong_train, "vali": wrong_vali},
-        "measures": {
-            "train": [dict(record.measures["train"]) for record in history],
-            "vali": [dict(record.measures["vali"]) for record in history],
-        },
+def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
+    """Collect RankQuality, the share of wrong comparisons and the pairs kept by iteration."""
+    quality = ranker.config.rank_quality.name
+    wrong = {
+        "train": [record.miscompared_train / record.comparisons_train for record in history],
+        "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
     }
+    rows: list[Observed] = []
+    for part, series in (("train", "training"), ("vali", "validation")):
+        for k, record in enumerate(history):
+            rows.append((quality.upper(), series, k, record.measures[part][quality]))
+            rows.append(("share of comparisons wrong", series, k, wrong[part][k]))
+    rows += [("pairs kept", "training", k, record.tp) for k, record in enumerate(history)]
+    return rows
 
 
-def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
+def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
     """Measure how far test documents move if the sort starts from another order or is a quicksort.
-
-    Returns:
-        {name of the other sort: its figures}. `mean` and `max` are the mean and the largest number
-        of places that a document moves; `share` is the share of documents that move.
 
     Raises:
         DataError: if the ranker does not sort by a comparator.
@@ -50,11 +47,12 @@ def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str
     if not isinstance(ranker, Model):
         raise DataError(f"a ranker of kind {ranker.config.kind} does not sort by comparisons")
     test = cast(Queries, fold.test)
-    changes = rank_changes(ranker.comparator, ranker.scaler(test))
-    return {
-        change.against: {"mean": change.mean, "max": change.max, "share": change.share}
-        for change in changes
-    }
+    rows: list[Observed] = []
+    for change in rank_changes(ranker.comparator, ranker.scaler(test)):
+        rows.append(("places moved, mean", "", change.against, change.mean))
+        rows.append(("places moved, most", "", change.against, change.max))
+        rows.append(("documents that moved, share", "", change.against, change.share))
+    return rows
 
 
 def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ STUDIES: dict[str, Study] = {
         f"{_SORTNET}, figure 3",
         "iteration",
         partial(on_folds, rankers=[("", None, _PAPER)], quality="map", observe=iterations),
-        study_readings.convergence,
+        study_readings.observed,
     ),
     "classes": Study(
         "How does quality fall with the number of classes?",
@@ -154,7 +154,7 @@ STUDIES: dict[str, Study] = {
         f"{_SORTNET}, section 3",
         "other sort",
         study_points.input_orders,
-        study_readings.moves,
+        study_readings.observed,
         "either",
     ),
     "pair-efficiency": Study(
