@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,8 +60,3 @@ def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
         return command
 
     return add_options
-
-
-def pop_options(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Remove options by their names, and return {name: value} of the removed options."""
-    return {name: options.pop(name) for name in names}

@@ -18,25 +18,7 @@ from store.lab.cell_rows import keep_cell, kept_cells
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from store import Store
-
-
-class RunOptions(NamedTuple):
-    """Options of `sortnet experiment` that say how results are computed and stored.
-
-    Attributes:
-        store: the store of results; None for the default store.
-        jobs: number of processes.
-        cluster: address of a Dask scheduler that is used in place of processes; or None.
-        cache: cache folder for the data; None for no cache.
-        again: whether cells are computed again although the store has their results.
-    """
-
-    store: URL | str | None
-    jobs: int
-    cluster: str | None
-    cache: Path | None
-    again: bool
+    from store.database.engine import Database
 
 
 class Results(NamedTuple):
@@ -57,10 +39,28 @@ def cpu_seconds(result: Result) -> float:
     return seconds
 
 
-def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progress) -> Results:
+def results_of(
+    cells: Sequence[Cell],
+    progress: Progress,
+    *,
+    store: URL | str | None = None,
+    jobs: int = 1,
+    cluster: str | None = None,
+    cache: Path | None = None,
+    again: bool = False,
+) -> Results:
     """Load the results that the store has, and compute and store the missing results.
 
     A new result is stored at once, so that an interrupted command can be resumed.
+
+    Args:
+        cells: the cells.
+        progress: called with the number of cells that are left.
+        store: the store of results; None for the default store.
+        jobs: number of processes.
+        cluster: address of a Dask scheduler that is used in place of processes; or None.
+        cache: cache folder for the data; None for no cache.
+        again: whether cells are computed again although the store has their results.
 
     Raises:
         SortNetError: if the data, the store or the cluster cannot be used.
@@ -69,82 +69,61 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
 
     progress("reading the data")
     keys = keys_of(cells)
-    with open_store(run_options.store) as store:
-        results: dict[str, Result] = {}
-        if not run_options.again:
-            for key, (order, about) in kept_cells(store.database, keys).items():
-                results[key] = Result(order, about)
+    failed = []
+    with open_store(store) as opened_store:
+        database = opened_store.database
+        stored = {} if again else kept_cells(database, keys)
+        results = {key: Result(order, about) for key, (order, about) in stored.items()}
         to_do = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in results}
-        n_stored = len(cells) - len(to_do)
-        if n_stored:
-            say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
+        _say_what_is_to_do(len(cells), len(to_do), jobs)
+        progress(f"{count(len(to_do), 'cell')} to work out")
+        began = time.monotonic()
+        outcomes = work_out_all([*to_do.values()], jobs=jobs, cluster=cluster, cache=cache)
         try:
-            computed, failed = _compute(to_do, store, run_options, progress)
+            for n_ended, (number, outcome) in enumerate(outcomes, 1):
+                key, cell = [*to_do.items()][number]
+                if isinstance(outcome, str):
+                    failed.append((cell, outcome))
+                    line = f"{cell.name} failed: {outcome}"
+                else:
+                    _keep(database, key, cell, outcome)
+                    results[key] = outcome
+                    seconds = cpu_seconds(outcome)
+                    line = f"{n_ended} of {len(to_do)}  {cell.name}  {seconds:.1f} CPU s"
+                n_left = len(to_do) - n_ended
+                seconds_left = (time.monotonic() - began) / n_ended * n_left
+                left = f"{count(n_left, 'cell')} left, about {in_words(seconds_left)}"
+                say(f"{line}; {left}" if n_left else line)
+                progress(left)
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
-    results |= computed
     in_order = [
         (cell, results[key]) for key, cell in zip(keys, cells, strict=True) if key in results
     ]
     return Results(in_order, failed)
 
 
-def _compute(
-    to_do: dict[str, Cell], store: Store, run_options: RunOptions, progress: Progress
-) -> tuple[dict[str, Result], list[tuple[Cell, str]]]:
-    """Compute results, store each at once, and tell how long the remaining results take.
+def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
+    """Say how many results are stored already, and how many are to be computed."""
+    n_stored = n_cells - n_to_do
+    if n_stored:
+        say(f"worked out before: {n_stored} of {count(n_cells, 'cell')}")
+    if n_to_do:
+        processes = f" in {jobs} processes" if jobs > 1 else ""
+        say(f"{count(n_to_do, 'cell')} to work out{processes}")
 
-    Args:
-        to_do: the cells by key.
-        store: the store.
-        run_options: options of the computation.
-        progress: called with the number of cells that are left.
 
-    Returns:
-        The results by key, and the cells that failed, each with the reason.
+def _keep(database: Database, key: str, cell: Cell, result: Result) -> None:
+    """Store the result of a cell.
 
     Raises:
-        StoreError: if a result cannot be stored; the message names the cell.
+        StoreError: if the result cannot be stored; the message names the cell.
     """
-    n_cells = len(to_do)
-    if n_cells:
-        processes = f" in {run_options.jobs} processes" if run_options.jobs > 1 else ""
-        say(f"{count(n_cells, 'cell')} to work out{processes}")
-    progress(f"{count(n_cells, 'cell')} to work out")
-    results: dict[str, Result] = {}
-    failed = []
-    keys = [*to_do]
-    began = time.monotonic()
-    outcomes = work_out_all(
-        [*to_do.values()],
-        jobs=run_options.jobs,
-        cluster=run_options.cluster,
-        cache=run_options.cache,
-    )
-    for n_ended, (number, outcome) in enumerate(outcomes, 1):
-        key = keys[number]
-        cell = to_do[key]
-        if isinstance(outcome, str):
-            failed.append((cell, outcome))
-            line = f"{cell.name} failed: {outcome}"
-        else:
-            try:
-                keep_cell(store.database, key, outcome.order, outcome.about, **_named(cell))
-            except StoreError as error:
-                raise StoreError(f"{cell.name} cannot be kept: {error}") from None
-            results[key] = outcome
-            line = f"{n_ended} of {n_cells}  {cell.name}  {cpu_seconds(outcome):.1f} CPU s"
-        n_left = n_cells - n_ended
-        seconds_of_cell = (time.monotonic() - began) / n_ended
-        left = f"{count(n_left, 'cell')} left, about {in_words(seconds_of_cell * n_left)}"
-        say(f"{line}; {left}" if n_left else line)
-        progress(left)
-    return results, failed
-
-
-def _named(cell: Cell) -> dict[str, object]:
-    """Name and describe a cell for the store."""
-    return {"ranker": cell.ranker.name, "part": cell.split.name, "cell": cell.to_json()}
+    names = {"ranker": cell.ranker.name, "part": cell.split.name}
+    try:
+        keep_cell(database, key, result.order, result.about, cell=cell.to_json(), **names)
+    except StoreError as error:
+        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
 
 
 def in_words(seconds: float) -> str:
