@@ -222,7 +222,7 @@ def annotators_of(rows):
     """Annotators who answer by votes (preferred item, other item)."""
     left, right = np.array(rows).T
     votes = Comparisons.of_one(left, right, np.ones(len(rows)))
-    return VotingAnnotators(np.empty((4, 0)), votes, votes, np.random.default_rng(0))
+    return VotingAnnotators(np.empty((4, 0)), 4, np.random.default_rng(0), votes, votes)
 
 
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():

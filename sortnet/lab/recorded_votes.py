@@ -16,6 +16,7 @@ from sortnet.lab.simulated_annotators import (
     ANNOTATOR,
     N_ANNOTATORS,
     SET_SIZES,
+    Annotators,
     ask_all,
     pairs_of_a_question,
     refuse_arguments,
@@ -159,28 +160,22 @@ def _hold_out(
     test = majority(votes.where(is_vote_held_out))
     if not len(test):
         raise JudgementError(f"{len(pairs)} pairs are too few to hold some out")
-    return VotingAnnotators(
-        features, votes.where(~is_vote_held_out), test, rng, among=pairs[~is_held_out]
-    )
+    asked = votes.where(~is_vote_held_out)
+    among = pairs[~is_held_out]
+    return VotingAnnotators(features, len(features), rng, asked, test, among=among)
 
 
 @dataclass(frozen=True, eq=False)
-class VotingAnnotators:
+class VotingAnnotators(Annotators):
     """Annotators who answer by recorded votes, which are drawn at random, each vote once.
 
     Attributes:
-        features: (n, d) features of the items.
         votes: the votes that answer questions.
         test: one vote on each held-out pair.
-        rng: draws the votes, and draws among items with equally many wins.
-        among: (n_pairs, 2) the pairs that may be asked about; None for all pairs.
     """
 
-    features: F64
     votes: Comparisons
     test: Comparisons
-    rng: np.random.Generator
-    among: I64 | None = None
     _votes_left: dict[Pair, list[tuple[int, float]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -189,11 +184,6 @@ class VotingAnnotators:
         columns = (votes.left.tolist(), votes.right.tolist(), votes.target.tolist())
         for left, right, target in zip(*columns, strict=True):
             self._votes_left.setdefault(unordered_pair(left, right), []).append((left, target))
-
-    @property
-    def n(self) -> int:
-        """Number of items."""
-        return len(self.features)
 
     def answer(self, items: tuple[int, ...]) -> Judgement:
         """Answer by drawing a vote on each pair of the items; "can't say" if no vote is left.

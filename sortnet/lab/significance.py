@@ -232,7 +232,8 @@ def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
 
     turned = pairs.rename(columns={"a": "b", "b": "a"})
     table = pd.concat([pairs, turned]).pivot(index="a", columns="b", values="p_holm")
-    matrix = table.reindex(index=rankers, columns=rankers).to_numpy(np.float64, copy=True)
+    names = list(rankers)
+    matrix = table.reindex(index=names, columns=names).to_numpy(np.float64, copy=True)
     np.fill_diagonal(matrix, 1.0)
     return matrix
 

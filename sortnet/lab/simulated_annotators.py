@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -48,30 +48,33 @@ SAMPLERS = (*SESSIONS, *SORTS)
 Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
 
 
-class Annotators(Protocol):
+@dataclass(frozen=True, eq=False)
+class Annotators:
     """Simulated annotators of n items, who answer questions, and can measure a ranking.
 
     Attributes:
         features: (n, d) features of the items; None for items without features.
         n: number of items.
+        rng: the random generator of the answers.
         among: (n_pairs, 2) the pairs that questions may be about; None for all pairs.
     """
 
     features: F64 | None
     n: int
-    among: I64 | None
+    rng: np.random.Generator
+    _: KW_ONLY
+    among: I64 | None = None
 
     def answer(self, items: tuple[int, ...]) -> Judgement:
         """Answer which of the items is the best; about more than two items, also the worst."""
-        ...
+        raise NotImplementedError
 
     def figures(self, scores: F64) -> dict[str, float]:
         """Measure a ranking of the items by scores (n,): {name of a measure: value}."""
-        ...
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, eq=False)
-class Truth:
+class Truth(NamedTuple):
     """Items whose true order is known.
 
     Attributes:
@@ -84,33 +87,18 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyAnnotators:
-    """Annotators who know the true scores, and answer with noise.
+class NoisyAnnotators(Annotators):
+    """Annotators who know the true scores (n,) of the items, and answer with noise.
 
-    Attributes:
-        truth: the items with their true scores.
-        top: number of the best items that the measure `top` is about; 0 for no such measure.
-        rng: the random generator of the noise.
+    `top` is the number of the best items that the measure `top` is about; 0 for no such measure.
     """
 
-    truth: Truth
+    scores: F64
     top: int
-    rng: np.random.Generator
-    among: None = field(default=None, init=False)
-
-    @property
-    def features(self) -> F64 | None:
-        """Features of the items."""
-        return self.truth.features
-
-    @property
-    def n(self) -> int:
-        """Number of items."""
-        return len(self.truth.scores)
 
     def answer(self, items: tuple[int, ...]) -> Judgement:
         """Answer with noise which of two items is better, or which of several is best and worst."""
-        scores = self.truth.scores
+        scores = self.scores
         if len(items) == 2:
             left, right = items
             left_wins = self.rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
@@ -124,7 +112,7 @@ class NoisyAnnotators:
 
     def figures(self, scores: F64) -> dict[str, float]:
         """Compare scores with the true scores: `spearman`, `rmse`, and `top` if it is asked for."""
-        true_scores = self.truth.scores
+        true_scores = self.scores
         figures = {"spearman": spearman(scores, true_scores), "rmse": rmse(scores, true_scores)}
         if self.top:
             best_items = np.argsort(-true_scores)[: self.top]
@@ -231,7 +219,7 @@ def _noisy_annotators(
 ) -> NoisyAnnotators:
     """Draw the true scores of one repetition of `simulate`."""
     truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
-    return NoisyAnnotators(truth, top, rng)
+    return NoisyAnnotators(truth.features, n, rng, truth.scores, top)
 
 
 def ask_all(
@@ -335,9 +323,7 @@ def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Sess
         top: number of best items that are wanted; 0 for all items in order.
         seed: seed of the session.
     """
-    controls = {}
-    if strategy in {"informative", "random"}:
-        controls = {"holdout": 0.0, "repeats": 0.0}
+    has_controls = strategy not in {"informative", "random"}
     wants_top = strategy == "top" or strategy in SET_SIZES
     return Session(
         annotators.features,
@@ -346,8 +332,9 @@ def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Sess
         strategy="random" if strategy == "random" else "default",
         goal=Goal(WRONG, top if wants_top else 0),
         among=annotators.among,
+        holdout=0.1 if has_controls else 0.0,
+        repeats=0.05 if has_controls else 0.0,
         set_size=SET_SIZES.get(strategy, 2),
-        **controls,
     )
 
 
