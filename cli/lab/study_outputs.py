@@ -145,25 +145,24 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     If more than half of its cells would be empty, the table has a row for each figure instead. If
     the table is too long, a line of text says how many figures there are.
     """
-    series = list(dict.fromkeys(figures["series"]))
-    x_values = list(dict.fromkeys(figures[x]))
-    if len(figures) > _MOST_LINES * len(series):
-        return f"{count(len(figures), 'figure')}: --out writes them"
-    text_of_cell = {
-        (row[x], row["series"]): mean_text(row["value"], row["value_error"])
-        for row in figures.to_dict("records")
-    }
-    is_mostly_empty = len(x_values) * len(series) > 2 * len(figures)
+    named = figures.assign(
+        series=figures["series"].replace("", "value"),  # a study with one series has no name for it
+        x=figures[x].map(_x_text),
+        text=[
+            mean_text(*row) for row in zip(figures["value"], figures["value_error"], strict=True)
+        ],
+    )
+    n_series = named["series"].nunique()
+    if len(named) > _MOST_LINES * n_series:
+        return f"{count(len(named), 'figure')}: --out writes them"
+    is_mostly_empty = named["x"].nunique() * n_series > 2 * len(named)
     if is_mostly_empty:
-        head = ["series", x, figures["measure"].iloc[0]]
-        rows = [[name, _x_text(x_value), text] for (x_value, name), text in text_of_cell.items()]
-        return table_of_cells(head, rows)
-    head = [x, *(name or "value" for name in series)]  # a study with one series gives it no name
-    rows = []
-    for x_value in x_values:
-        texts = [text_of_cell.get((x_value, name), "") for name in series]
-        rows.append([_x_text(x_value), *texts])
-    return table_of_cells(head, rows)
+        rows = named[["series", "x", "text"]].to_numpy().tolist()
+        return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
+    cells = named.pivot_table(
+        index="x", columns="series", values="text", aggfunc="first", sort=False
+    ).fillna("")
+    return table_of_cells([x, *cells.columns], cells.reset_index().to_numpy().tolist())
 
 
 def _x_text(x: Any) -> str:

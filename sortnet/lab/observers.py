@@ -75,40 +75,26 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     test = cast(Queries, fold.test)
     if len(test) < 2:
         raise DataError(f"{test.source}: there is one list, and no other to classify")
-    query = _most_graded_query(test)
+    query_and_grade = np.unique(np.column_stack((test.query_of_docs(), test.grades)), axis=0)
+    n_grades_of_query = np.bincount(query_and_grade[:, 0])
+    query = int(n_grades_of_query.argmax())
     in_list = slice(test.offsets[query], test.offsets[query + 1])
     sorted_list = ranker.order(test)[in_list]
     scores = ranker.real_scores(test)
     r = ranker.margins(test, sorted_list[:-1], sorted_list[1:])
     grades = np.unique(test.grades)
     peaks = highest_peaks(r, len(grades) - 1)
-    thresholds = _scores_between_neighbours(scores[sorted_list])[peaks]
-    # Classify the documents of the other queries by the thresholds.
-    scores_elsewhere = np.delete(scores, in_list)
+    scores_at_peaks = (scores[sorted_list[peaks]] + scores[sorted_list[peaks + 1]]) / 2
+    # Classify the documents of the other queries by the scores at the peaks.
     grades_elsewhere = np.delete(test.grades, in_list)
-    n_thresholds_below = np.searchsorted(np.sort(thresholds), scores_elsewhere)
-    predicted = grades[n_thresholds_below]
+    n_below = np.searchsorted(np.sort(scores_at_peaks), np.delete(scores, in_list))
     return {
         "r": [round(float(margin), 6) for margin in r],
         "grades": test.grades[sorted_list].tolist(),
         "peaks": peaks.tolist(),
-        "accuracy": float((predicted == grades_elsewhere).mean()),
+        "accuracy": float((grades[n_below] == grades_elsewhere).mean()),
         "majority": float(np.bincount(grades_elsewhere).max() / len(grades_elsewhere)),
     }
-
-
-def _scores_between_neighbours(scores: F32 | F64) -> F32 | F64:
-    """Compute the mean score of each pair of neighbours, (n - 1,), in a list of n documents."""
-    means: F32 | F64 = (scores[:-1] + scores[1:]) / 2
-    return means
-
-
-def _most_graded_query(queries: Queries) -> int:
-    """Find the first of the queries with the most different grades."""
-    query_and_grade = np.column_stack([queries.query_of_docs(), queries.grades])
-    grades_of_queries = np.unique(query_and_grade, axis=0)
-    n_grades_of_query = np.bincount(grades_of_queries[:, 0])
-    return int(n_grades_of_query.argmax())
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:
