@@ -145,21 +145,21 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     If more than half of its cells would be empty, the table has a row for each figure instead. If
     the table is too long, a line of text says how many figures there are.
     """
-    named = figures.assign(
+    texts = figures.assign(
         series=figures["series"].replace("", "value"),  # a study with one series has no name for it
         x=figures[x].map(_x_text),
         text=[
             mean_text(*row) for row in zip(figures["value"], figures["value_error"], strict=True)
         ],
     )
-    n_series = named["series"].nunique()
-    if len(named) > _MOST_LINES * n_series:
-        return f"{count(len(named), 'figure')}: --out writes them"
-    is_mostly_empty = named["x"].nunique() * n_series > 2 * len(named)
+    n_series = texts["series"].nunique()
+    if len(texts) > _MOST_LINES * n_series:
+        return f"{count(len(texts), 'figure')}: --out writes them"
+    is_mostly_empty = texts["x"].nunique() * n_series > 2 * len(texts)
     if is_mostly_empty:
-        rows = named[["series", "x", "text"]].to_numpy().tolist()
+        rows = texts[["series", "x", "text"]].to_numpy().tolist()
         return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
-    cells = named.pivot_table(
+    cells = texts.pivot_table(
         index="x", columns="series", values="text", aggfunc="first", sort=False
     ).fillna("")
     return table_of_cells([x, *cells.columns], cells.reset_index().to_numpy().tolist())

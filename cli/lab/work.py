@@ -92,9 +92,9 @@ def results_of(
                     line = f"{n_ended} of {len(to_do)}  {cell.name}  {seconds:.1f} CPU s"
                 n_left = len(to_do) - n_ended
                 seconds_left = (time.monotonic() - began) / n_ended * n_left
-                left = f"{count(n_left, 'cell')} left, about {in_words(seconds_left)}"
-                say(f"{line}; {left}" if n_left else line)
-                progress(left)
+                work_left = f"{count(n_left, 'cell')} left, about {in_words(seconds_left)}"
+                say(f"{line}; {work_left}" if n_left else line)
+                progress(work_left)
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
     in_order = [

@@ -100,8 +100,7 @@ def _collections(features: F64, votes: Comparisons, group: I64 | None) -> list[_
         votes_of_group = votes.where(group == number)
         sides = np.stack((votes_of_group.left, votes_of_group.right))
         items, renumbered = np.unique(sides, return_inverse=True)
-        left, right = renumbered.reshape(2, -1)
-        renumbered_votes = Comparisons.of_one(left, right, votes_of_group.target)
+        renumbered_votes = Comparisons.of_one(*renumbered.reshape(2, -1), votes_of_group.target)
         collections.append(_Collection(features[items], renumbered_votes))
     return collections
 
@@ -160,9 +159,9 @@ def _hold_out(
     test = majority(votes.where(is_vote_held_out))
     if not len(test):
         raise JudgementError(f"{len(pairs)} pairs are too few to hold some out")
-    asked = votes.where(~is_vote_held_out)
+    votes_to_ask = votes.where(~is_vote_held_out)
     among = pairs[~is_held_out]
-    return VotingAnnotators(features, len(features), rng, asked, test, among=among)
+    return VotingAnnotators(features, len(features), rng, votes_to_ask, test, among=among)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +178,11 @@ class VotingAnnotators(Annotators):
     _votes_left: dict[Pair, list[tuple[int, float]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Shuffle the votes: {pair: (left item, target) of its votes}."""
+        """Shuffle the votes: {pair: (first item, target) of its votes}."""
         votes = self.votes.where(self.rng.permutation(len(self.votes)))
-        columns = (votes.left.tolist(), votes.right.tolist(), votes.target.tolist())
-        for left, right, target in zip(*columns, strict=True):
-            self._votes_left.setdefault(unordered_pair(left, right), []).append((left, target))
+        items = np.stack((votes.left, votes.right), axis=1).tolist()
+        for (first, second), target in zip(items, votes.target.tolist(), strict=True):
+            self._votes_left.setdefault(unordered_pair(first, second), []).append((first, target))
 
     def answer(self, items: tuple[int, ...]) -> Judgement:
         """Answer by drawing a vote on each pair of the items; "can't say" if no vote is left.
@@ -217,8 +216,8 @@ class VotingAnnotators(Annotators):
             share = 0.5
             if votes_of_pair:
                 has_vote = True
-                left, target = votes_of_pair.pop()
-                share = target if left == items[i] else 1 - target
+                first, target = votes_of_pair.pop()
+                share = target if first == items[i] else 1 - target
             wins[i] += share
             wins[j] += 1 - share
         return wins if has_vote else None

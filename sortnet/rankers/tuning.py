@@ -99,30 +99,31 @@ def tune(
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {str(search)!r}; known are {', '.join(SEARCHES)}")
-    parts: list[tuple[Queries, Queries, Queries]] = []
+    inner_parts: list[tuple[Queries, Queries, Queries]] = []
     if inner:
         # The measure is chosen here, once, so that all inner parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
-        parts = list(_inner_parts(joined([train, vali]), inner, settings.seed))
+        inner_parts = list(_inner_parts(joined([train, vali]), inner, settings.seed))
     began = time.monotonic()
-    done: list[Trial] = []
+    finished: list[Trial] = []
     qualities: dict[Settings, float] = {settings: -np.inf}  # chosen if there is no better one
 
     @cache  # settings that were tried are not tried again
     def score(candidate: Settings) -> float:
         """Try settings; return their RankQuality, or the mean over the inner parts."""
         is_late = seconds is not None and time.monotonic() - began > seconds
-        if done and (is_late or len(done) == trials):
+        if finished and (is_late or len(finished) == trials):
             raise _LimitReached
         flat = candidate.flat()
         values = {name: flat[name] for name in names}
-        if parts:
-            facts = {"quality": float(np.mean([_score_part(candidate, *part) for part in parts]))}
+        if inner_parts:
+            scores = [_score_part(candidate, *part) for part in inner_parts]
+            facts = {"quality": float(np.mean(scores))}
         else:
             info = fit_ranker(train, vali, candidate).info
             facts = {name: info[name] for name in ("quality", "iteration") if name in info}
         lists = {name: [*v] for name, v in values.items() if isinstance(v, tuple)}  # as in JSON
-        done.append(values | lists | facts)
+        finished.append({**values, **lists, **facts})
         qualities[candidate] = facts["quality"]
         return facts["quality"]
 
@@ -136,7 +137,7 @@ def tune(
             _search_by_optuna(score, settings, grids, trials or _TRIALS)
     except _LimitReached:
         pass
-    return Tuned(max(qualities, key=qualities.__getitem__), done)
+    return Tuned(max(qualities, key=qualities.__getitem__), finished)
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
@@ -189,12 +190,12 @@ def _search_by_optuna(score: Score, settings: Settings, grids: Sequence[Grid], t
 
     def objective(trial: optuna.Trial) -> float:
         """Score the settings of a trial."""
-        drawn = {}
+        combination = {}
         for name, values in values_to_try.items():
             # Optuna draws the position of a value, because it cannot store values that are tuples.
             position = trial.suggest_categorical(name, range(len(values)))
-            drawn[name] = values[position]
-        return score(settings.changed(**drawn))
+            combination[name] = values[position]
+        return score(settings.changed(**combination))
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=settings.seed % _SEEDS_OF_OPTUNA)
