@@ -22,7 +22,6 @@ from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
 from sortnet.lab.asking_sorts import SORTS, next_items
 from sortnet.lab.executor import in_parallel
-from sortnet.lab.summaries import group_means
 from sortnet.preference.base import MOST_ITEMS, Judgement
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.session import Session
@@ -380,14 +379,14 @@ def summary(results: pd.DataFrame, values: Sequence[str], by: Sequence[str]) -> 
         `_high` the standard error and the limits of the interval, NaN for a single seed.
     """
     groups = results.groupby(list(by), sort=False)
-    means = group_means(groups, values, ending="se")
     frame = groups.size().rename("seeds").to_frame()
     for name in values:
-        margin = _ERRORS_OF_95_PERCENT * means[f"{name}_se"]
-        frame[name] = means[name]
-        frame[f"{name}_se"] = means[f"{name}_se"]
-        frame[f"{name}_low"] = means[name] - margin
-        frame[f"{name}_high"] = means[name] + margin
+        mean = groups[name].mean()
+        error = groups[name].sem()
+        frame[name] = mean
+        frame[f"{name}_se"] = error
+        frame[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
+        frame[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
     return frame.reset_index()
 
 
