@@ -137,16 +137,16 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
     array([0.2, 0.4])
     """
-    pairs, answers, quality = curve.T
+    quality = curve[:, 2]
     wanted = REACHED * reference
     budgets_that_suffice = np.flatnonzero(quality >= wanted)
     if not len(budgets_that_suffice):
         return np.nan, np.nan
     k = int(budgets_that_suffice[0])
-    if k == 0:
-        return float(pairs[0]), float(answers[0])
-    # The wanted quality is reached between the budgets k - 1 and k.
-    fraction = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
-    steps = np.log(curve[k, :2] / curve[k - 1, :2])
-    share_of_pairs, share_of_answers = curve[k - 1, :2] * np.exp(fraction * steps)
-    return float(share_of_pairs), float(share_of_answers)
+    # The wanted quality is reached at the first budget, or between the budgets k - 1 and k.
+    around = slice(max(k - 1, 0), k + 1)
+    share_of_pairs, share_of_answers = (
+        float(np.exp(np.interp(wanted, quality[around], np.log(shares[around]))))
+        for shares in (curve[:, 0], curve[:, 1])
+    )
+    return share_of_pairs, share_of_answers

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -68,23 +69,19 @@ class Forest:
 
         The numbers of the children count from the root of their tree.
         """
-        nodes: list[Node] = []
-        roots = []
-        for tree in trees:
-            root = len(nodes)
-            roots.append(root)
-            for feature, threshold, left, right, missing_left in tree:
-                nodes.append(Node(feature, threshold, root + left, root + right, missing_left))
-        features, thresholds, left_children, right_children, missing_goes_left = zip(
-            *nodes, strict=True
-        )
+        lists_of_nodes = [*trees]
+        sizes = [len(nodes) for nodes in lists_of_nodes]
+        roots = np.cumsum([0, *sizes[:-1]])
+        root_of_node = np.repeat(roots, sizes)
+        columns = [np.array(column) for column in zip(*chain(*lists_of_nodes), strict=True)]
+        feature, threshold, left_child, right_child, missing_goes_left = columns
         return cls(
-            feature=np.array(features, np.int64),
-            threshold=np.array(thresholds, np.float64),
-            left=np.array(left_children, np.int64),
-            right=np.array(right_children, np.int64),
-            missing=np.array(missing_goes_left, np.bool_),
-            roots=np.array(roots, np.int64),
+            feature=feature,
+            threshold=threshold,
+            left=root_of_node + left_child,
+            right=root_of_node + right_child,
+            missing=missing_goes_left,
+            roots=roots,
         )
 
     @classmethod
