@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -169,11 +169,6 @@ class ForestRanker(Ranker):
 
     def learned(self) -> dict[str, Array]:
         return {f.name: getattr(self.forest, f.name) for f in fields(self.forest)}
-
-    def facts(self) -> dict[str, Any]:
-        """List the entries of model.json that depend on the ranker, with the forest's size."""
-        sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
-        return sizes | super().facts()
 
 
 @dataclass(frozen=True)
