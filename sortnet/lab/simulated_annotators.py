@@ -276,21 +276,25 @@ def _ask(
     judgements: list[Judgement] = []
     rows: list[dict[str, Any]] = []
     seconds = 0.0  # without the time of measuring
-    began = time.perf_counter()
+
+    def measure() -> None:
+        """Add a row with the measures of the ranking by the answers so far."""
+        row = {"strategy": strategy, "seed": repetition, "questions": len(judgements)}
+        row |= annotators.figures(_scores(judgements, annotators))
+        rows.append(row | {"ms": 1000 * seconds / len(judgements)})
+
     items = next(questions, None)
     while items is not None and len(judgements) < budgets[-1]:
+        began = time.perf_counter()
         judgement = annotators.answer(items)
         items = next_items(questions, judgement)
-        if judgement.answer == "cant-say":
-            continue
-        judgements.append(judgement)
-        is_last = items is None or len(judgements) == budgets[-1]
-        if len(judgements) in budgets or is_last:
-            seconds += time.perf_counter() - began
-            row = {"strategy": strategy, "seed": repetition, "questions": len(judgements)}
-            row |= annotators.figures(_scores(judgements, annotators))
-            rows.append(row | {"ms": 1000 * seconds / len(judgements)})
-            began = time.perf_counter()
+        seconds += time.perf_counter() - began
+        if judgement.answer != "cant-say":
+            judgements.append(judgement)
+            if len(judgements) in budgets:
+                measure()
+    if judgements and len(judgements) not in budgets:  # there was no further question
+        measure()
     return rows
 
 
