@@ -293,9 +293,10 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
 def add_votes(session: Session, known: Any) -> None:
     """Add votes to a session, all as one annotator's."""
     answers = {0.0: "right", 0.5: "tie", 1.0: "left"}
+    columns = known.left.tolist(), known.right.tolist(), known.target.tolist()
     session.replay(
         Judgement.of("file", (left, right), answers[target])
-        for left, right, target, _ in known.rows()
+        for left, right, target in zip(*columns, strict=True)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -54,20 +54,19 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         """Write the rows of the printed summary: figures with spread, the best with a star."""
-        best_means = self.summary[self.measures].max()
-        best_ranker = self.summary["ranker"][0]  # the summary is sorted by the first measure
+        summary = self.summary
+        texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
+        for measure in self.measures:
+            best = summary[measure].max()
+            means = zip(summary[measure], summary[f"{measure}_{self.spread}"], strict=True)
+            texts[measure] = [mean_text(mean, spread, best=mean == best) for mean, spread in means]
+        # The summary is sorted by the first measure, so that the best ranker is the first.
         p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
-        rows = []
-        for row in self.summary.to_dict("records"):
-            name = str(row["ranker"])
-            figures = []
-            for measure in self.measures:
-                mean = row[measure]
-                spread = row[f"{measure}_{self.spread}"]
-                figures.append(mean_text(mean, spread, best=mean == best_means[measure]))
-            p = "" if name == best_ranker else f"{p_of_pair[best_ranker, name]:.3f}"
-            rows.append([name, *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"])
-        return rows
+        best_ranker, *other_rankers = summary["ranker"]
+        texts["p"] = ["", *(f"{p_of_pair[best_ranker, name]:.3f}" for name in other_rankers)]
+        texts["parts"] = summary["parts"].astype(str)
+        texts["CPU s"] = summary["seconds"].map("{:.1f}".format)
+        return [list(row) for row in zip(*texts.values(), strict=True)]
 
     @property
     def head(self) -> list[str]:

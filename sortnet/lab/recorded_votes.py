@@ -100,7 +100,8 @@ def _collections(features: F64, votes: Comparisons, group: I64 | None) -> list[_
         votes_of_group = votes.where(group == number)
         sides = np.stack((votes_of_group.left, votes_of_group.right))
         items, renumbered = np.unique(sides, return_inverse=True)
-        renumbered_votes = Comparisons.of_one(*renumbered.reshape(2, -1), votes_of_group.target)
+        first, second = renumbered.reshape(2, -1)
+        renumbered_votes = Comparisons.of_one(first, second, votes_of_group.target)
         collections.append(_Collection(features[items], renumbered_votes))
     return collections
 
