@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from cli.lab.shared_options import SHARED, with_options
-from cli.options import Whole
+from cli.lab.shared_options import SHARED
+from cli.options import Whole, with_options
 
 
 @click.command(short_help="Compare rankers where the order depends on the whole set.")
