@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.console import progress, say
-from cli.lab.comparison import mean_text
 from cli.options import SEED, Real, Whole, files, json_option, output_option
 from cli.printing.results import Result, print_result, table_of_cells
 from sortnet.errors import DataError
@@ -200,6 +199,8 @@ def _summarise(results: pd.DataFrame) -> pd.DataFrame:
 
 def _result(frame: pd.DataFrame) -> Result:
     """Make the printed table: means with standard errors by strategy and number of questions."""
+    from cli.lab.comparison import mean_text  # loads numba and scipy, which the help does not
+
     cells = frame[["strategy", "questions"]].astype(str)
     for name in _TITLES:
         if name in frame:
