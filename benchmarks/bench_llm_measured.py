@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from bench_llm_top import DATA
 from scipy.special import expit, ndtr
+from simulated_probabilities import MILD, PROBABILITIES, answered
 
-from sortnet.lab.simulated_annotators import in_parallel
-from sortnet.lab.simulated_probabilities import MILD, PROBABILITIES, answered
+from sortnet.lab.executor import in_parallel
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of

@@ -20,12 +20,19 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.lab.asking_sorts import Asking, MergePass, bubble_passes, heapsort, quicksort
+from sortnet.lab.asking_sorts import (
+    Asking,
+    bubble_passes,
+    heapsort,
+    merge_sort,
+    next_items,
+    quicksort,
+)
+from sortnet.lab.executor import in_parallel
 from sortnet.lab.simulated_annotators import (
     NOISE,
     features_truth,
     ids_truth,
-    in_parallel,
 )
 from sortnet.metrics import parse_metric, per_query
 from sortnet.preference.goal import Goal
@@ -154,12 +161,14 @@ def of_query(
         order = list(range(n))
         for calls, state in states_of(sort(order, TOP), order, wins).items():
             found[name, calls] = ndcg(state)
-    whole, count = MergePass(range(n)), 0
-    while not whole.ranking:
-        i, j = next(whole.wanted())
-        whole.answer(i, j, i if wins(i, j) else j)
+    whole, count = list(range(n)), 0
+    sort = merge_sort(whole, n)
+    items = next(sort, None)
+    while items is not None:
+        i, j = items
+        items = next_items(sort, i if wins(i, j) else j)
         count += 1
-    found |= {("merge sort", 0): ndcg(whole.ranking), ("calls of a merge sort", 0): count}
+    found |= {("merge sort", 0): ndcg(whole), ("calls of a merge sort", 0): count}
     session = Session(bm25[:, None], seed=seed, goal=Goal(top=TOP))
     for calls in CALLS:
         while session.events < calls:
@@ -175,15 +184,14 @@ def states_of(
 ) -> dict[int, list[int]]:
     """The state of a sort after each number of calls; the last one if it ends before."""
     states: dict[int, list[int]] = {}
-    won: bool | None = None
+    pair = next(asking, None)
     for calls in range(CALLS[-1] + 1):
         if calls in CALLS:
             states[calls] = order.copy()
-        try:
-            pair = next(asking) if won is None else asking.send(won)
-        except StopIteration:
+        if pair is None:
             break
-        won = wins(*pair)
+        i, j = pair
+        pair = next_items(asking, i if wins(i, j) else j)
     return {calls: states.get(calls, order) for calls in CALLS}
 
 

@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 from cli.inputs.votes import read_votes
 from sortnet.items import describe, read_items
 from sortnet.lab.recorded_votes import accuracy
-from sortnet.lab.simulated_annotators import Result, simulate
+from sortnet.lab.simulated_annotators import simulate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 
@@ -51,8 +51,7 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
     return [*rows, *arguments_rows(quick), question_row(quick)]
 
 
-def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
-    frame = frame_of(results)
+def n20_rows(frame: pd.DataFrame, quick: bool) -> list[dict[str, Any]]:
     rows = []
     for name in (PURE, "default"):
         there = frame[(frame.strategy == name) & (frame.questions == 190)]
@@ -73,10 +72,9 @@ def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def n100_rows(results: Sequence[Result], quick: bool, name: str = PURE) -> list[dict[str, Any]]:
+def n100_rows(frame: pd.DataFrame, quick: bool, name: str = PURE) -> list[dict[str, Any]]:
     """Against the merge sorts, truth by truth."""
     which = ", with hold-out" if name == "default" else ""
-    frame = frame_of(results)
     table = frame.pivot_table(index="seed", columns=["strategy", "questions"], values="spearman")
     rows = []
     for m in sorted(frame.questions.unique()):
@@ -96,8 +94,7 @@ def n100_rows(results: Sequence[Result], quick: bool, name: str = PURE) -> list[
     return rows
 
 
-def features_rows(results: Sequence[Result], outside: float, quick: bool) -> list[dict[str, Any]]:
-    frame = frame_of(results)
+def features_rows(frame: pd.DataFrame, outside: float, quick: bool) -> list[dict[str, Any]]:
     bars = {100: 0.90} if outside else {50: 0.95, 100: 0.98}
     rows = []
     for (name, m), there in frame.groupby(["strategy", "questions"], sort=False):
@@ -123,7 +120,7 @@ def many_rows(n: int, seeds: int, quick: bool, jobs: int) -> list[dict[str, Any]
     found = simulate(
         ("default", *peers), (budget,), n=n, d=5, outside=0.2, seeds=seeds, seed=1, jobs=jobs
     )
-    table = frame_of(found).pivot_table(index="seed", columns="strategy", values="spearman")
+    table = found.pivot_table(index="seed", columns="strategy", values="spearman")
     ours = table["default"]
     rows = []
     for peer in peers:
@@ -296,9 +293,10 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
 def add_votes(session: Session, known: Any) -> None:
     """Add votes to a session, all as one annotator's."""
     answers = {0.0: "right", 0.5: "tie", 1.0: "left"}
+    columns = known.left.tolist(), known.right.tolist(), known.target.tolist()
     session.replay(
         Judgement.of("file", (left, right), answers[target])
-        for left, right, target, _ in known.rows()
+        for left, right, target in zip(*columns, strict=True)
     )
 
 
@@ -345,10 +343,6 @@ def question_row(quick: bool) -> dict[str, Any]:
         None if quick else p95 < 20,
         f"median {np.median(waited):.1f} ms; learning from scratch beside it {fitted:.1f} s",
     )
-
-
-def frame_of(results: Sequence[Result]) -> pd.DataFrame:
-    return pd.DataFrame([vars(result) for result in results])
 
 
 def row(

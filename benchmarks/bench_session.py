@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from sortnet.core import F64
-from sortnet.lab.simulated_annotators import in_parallel
+from sortnet.lab.executor import in_parallel
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from utility_judges import answering, noises
 
-from sortnet.lab.simulated_annotators import in_parallel
+from sortnet.lab.executor import in_parallel
 from sortnet.preference.base import Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session

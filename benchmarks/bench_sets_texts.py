@@ -22,8 +22,8 @@ from utility_judges import F64, answering, noise_of_gaps
 
 from cli.inputs.votes import read_votes
 from sortnet.items import describe, read_items
+from sortnet.lab.executor import in_parallel
 from sortnet.lab.recorded_votes import simulate_votes
-from sortnet.lab.simulated_annotators import in_parallel
 from sortnet.preference.base import Question
 from sortnet.preference.design import design
 from sortnet.preference.session import Session
@@ -56,11 +56,8 @@ def votes_rows(quick: bool, jobs: int) -> list[Row]:
     )
     rows = []
     for n_answers in ANSWERS:
-        after = [result for result in results if result.questions == n_answers]
-        pairs, fours = (
-            np.array([result.accuracy for result in after if result.strategy == strategy])
-            for strategy in ("default", "sets-4")
-        )
+        accuracy = results[results.questions == n_answers].set_index("strategy")["accuracy"]
+        pairs, fours = accuracy["default"].to_numpy(), accuracy["sets-4"].to_numpy()
         gain = fours - pairs
         error = gain.std(ddof=1) / np.sqrt(len(gain))
         rows.append(

@@ -21,7 +21,7 @@ from question_costs import WORDS_OF_A_PASSAGE, Curve, break_even, prompt_tokens,
 from utility_judges import F64, JUDGE, Answering, answering, noise_of_pairs, noises
 
 from sortnet.lab.asking_sorts import setwise_heapsort
-from sortnet.lab.simulated_annotators import in_parallel
+from sortnet.lab.executor import in_parallel
 from sortnet.metrics import per_query
 from sortnet.preference.base import Judgement, Question
 from sortnet.preference.goal import Goal

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from bench_mq2008 import DATA
 
-from cli.lab.work import RunOptions, results_of
+from cli.lab.work import results_of
 from sortnet.lab.studies import STUDIES, frame_of, points_of
 from sortnet.lab.study_plan import SIZES, Size
 
@@ -69,9 +69,11 @@ def rows_of(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
         return []
     folder = str(DATA / "Fold1") if selection.on_folder else None
     points = points_of(name, folder, TINY if quick else SIZES["small"], SEED)
-    settings = RunOptions(store=f"sqlite:///{KEPT}", jobs=2, cluster=None, cache=None, again=quick)
     KEPT.parent.mkdir(exist_ok=True)
-    results, failed = results_of([point.cell for point in points], settings, lambda text: None)
+    cells = [point.cell for point in points]
+    results, failed = results_of(
+        cells, lambda text: None, store=f"sqlite:///{KEPT}", jobs=2, again=quick
+    )
     if failed:
         raise RuntimeError(f"{name}: {failed[0][1]}")
     by_cell: dict[Any, Any] = dict(results)

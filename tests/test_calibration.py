@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 from collection_helpers import made_items
+from docs_helpers import ROOT
 
-from sortnet.lab.simulated_probabilities import answered
 from sortnet.preference import Judgement
 from sortnet.preference.calibration import calibration
 from sortnet.preference.study import Decision
 from store import open_store
 from store.report.collection_facts import facts_for_programs, facts_of_criteria
 from store.report.collection_page import render
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from simulated_probabilities import answered
 
 
 def test_gold_comes_before_others_and_ties_are_left_out():

@@ -24,7 +24,7 @@ from sortnet.metrics import evaluate
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.registry import KINDS, VARIANTS, name_of, settings_for
 from store import open_store
-from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
+from store.lab.cell_rows import keep_cell, kept_cells
 
 
 @pytest.fixture(scope="module")
@@ -252,13 +252,13 @@ def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
 
 
 def test_what_came_of_a_cell_is_kept_and_found_by_its_key(url, cells):
-    result = StoredCell(np.array([2, 0, 1]), {"quality": 0.5, "seconds": {"fit": 1.0}})
-    about = {"ranker": "directranker", "part": "Fold1", "cell": cells[0].to_json()}
+    order = np.array([2, 0, 1])
+    names = {"ranker": "directranker", "part": "Fold1", "cell": cells[0].to_json()}
     keys = keys_of(cells[:2])
     with open_store(url) as store:
-        keep_cell(store.database, keys[0], result, **about)
-        keep_cell(store.database, keys[0], result._replace(about={"quality": 0.75}), **about)
+        keep_cell(store.database, keys[0], order, {"quality": 0.5}, **names)
+        keep_cell(store.database, keys[0], order, {"quality": 0.75}, **names)
         found = kept_cells(store.database, keys)
     assert list(found) == keys[:1]
-    assert found[keys[0]].order.tolist() == [2, 0, 1]
-    assert found[keys[0]].about == {"quality": 0.75}
+    kept_order, about = found[keys[0]]
+    assert (kept_order.tolist(), about) == ([2, 0, 1], {"quality": 0.75})

@@ -89,11 +89,11 @@ def test_it_says_how_many_cells_there_are_and_after_each_how_long_the_others_tak
     lines = run("folds", folder, *TWO).stderr.splitlines()
     assert lines[0] == "6 cells to work out"
     assert [line.rpartition("; ")[2] for line in lines[1:6]] == [
-        "5 cells left, about 2 min",  # of 20 s each, as nobody knows the other ranker yet
-        "4 cells left, about 4 min",
-        "3 cells left, about 4 min",
+        "5 cells left, about 2 min",  # of 20 s each
+        "4 cells left, about 4 min",  # of 60 s each
+        "3 cells left, about 2 min",
         "2 cells left, about 2 min",
-        "1 cell left, about 2 min",
+        "1 cell left, about 52 s",
     ]
     assert lines[6].startswith("6 of 6  ranksvm:C=0.1 on Fold3") and "left" not in lines[6]
 

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_set_transformer import of_sizes, told_by_one
 
-from sortnet import SortNetRanker
 from sortnet.context.nets import BatchNorm, FateNet, FetaNet
 from sortnet.core import Queries
-from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.errors import ComparatorError, DataError
 from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -269,15 +268,6 @@ def test_sgd_has_the_momentum_of_nesterov(kind, nesterov, monkeypatch):
     assert (given["nesterov"], given["momentum"], given["lr"]) == (nesterov, 0.9, 0.03)
 
 
-@pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])
-def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
-    part = told_by_one(0, 20)
-    ranker = SortNetRanker(ranker=kind, loss="plackett-luce", optimizer="sgd", epochs=2)
-    ranker.fit(part.features, part.grades, group=part.sizes)
-    assert ranker.model_.config.loss == "plackett-luce"
-    assert np.isfinite(ranker.predict(part.features[:7], qid=[0] + [1] * 6)).all()
-
-
 @pytest.mark.parametrize(
     ("changes", "fault", "said"),
     [
@@ -295,31 +285,3 @@ def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
 def test_settings_that_are_none_are_refused_in_one_line(changes, fault, said):
     with pytest.raises(fault, match=said):
         settings_for("feta").changed(**changes)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_left_open_is_as_it_is_settled(form):
-    kind, own = form
-    own = {name: value for name, value in own.items() if name == "pair"}
-    config, part = config_of((kind, own)), of_sizes([4])
-    np.testing.assert_array_equal(scored(part, config.candidates(part)[0]), scored(part, config))
-
-
-@pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])
-def test_data_that_are_no_sets_are_refused_in_one_line(kind):
-    X, y = np.eye(4), [0, 1, 0, 1]
-    for bad_X, bad_y, said in [
-        ([[1.0, 2.0], [3.0]], [0, 1], "features"),
-        (np.empty((0, 2)), [], "give queries whose documents differ in grade"),
-        (X, [0, 1, float("nan"), 1], "data, row 2: grade 'nan' is missing"),
-    ]:
-        with pytest.raises((DataError, ValueError), match=said) as refused:
-            part = Queries.from_arrays(bad_X, bad_y)
-            fit_ranker(part, part, settings_for(kind).changed(quality="mrr"))
-        assert "\n" not in str(refused.value)
-    part, wide = Queries.from_arrays(X, y), Queries.from_arrays(np.eye(4, 5), y)
-    with pytest.raises(DataError, match="data has 4 features, data 5"):
-        fit_ranker(part, wide, settings_for(kind).changed(quality="mrr"))
-    ranker = fit_ranker(part, part, settings_for(kind).changed(quality="mrr", epochs=1))
-    with pytest.raises(ModelError, match="5 features, but the model was trained on 4"):
-        ranker.order(wide)

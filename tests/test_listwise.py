@@ -181,12 +181,6 @@ def test_a_grade_of_any_height_leaves_lambdarank_finite():
     assert torch.isfinite(lambdarank(torch.zeros(1, 3), grades, grades >= 0)).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_single_document_costs_nothing(loss):
-    there = torch.tensor([[True, False]])
-    assert float(loss(torch.tensor([[3.0, 9.0]]), torch.tensor([[1.0, 0.0]]), there)[0]) == 0
-
-
 def made(seed: int, n: int = 20) -> Queries:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n * 8, 3)).astype(np.float32)
@@ -272,9 +266,3 @@ def test_a_loss_that_is_no_number_ends_the_training():
     huge = replace(train, features=train.features * np.float32(1e37))
     with pytest.raises(DivergedError, match=r"in epoch 1: try a lr lower than 1e\+30"):
         fit_ranker(huge, train, of("ranknet", scaling="none", units="relu", lr=1e30))
-
-
-@pytest.mark.parametrize("bad", [{"lr": 0.0}, {"weight_decay": -1.0}, {"epochs": 0}])
-def test_settings_out_of_range_are_refused(bad):
-    with pytest.raises((DataError, ValueError)):
-        of("ranknet", **bad)

@@ -24,7 +24,7 @@ from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.lab.splits import HoldOutOfFile, OfficialFold
+from sortnet.lab.splits import HoldOut, OfficialFold
 from sortnet.metrics import evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
@@ -652,7 +652,7 @@ def test_an_experiment_divides_one_file_as_train_does_and_draws_by_query():
     frame = pd.read_csv("r/results.csv")
     assert {*frame["part"]} == {"split 1", "split 2"}
     for number in (1, 2):
-        split = HoldOutOfFile("all.csv", 0, number, 0.33, 0.2, columns=NAMES)
+        split = HoldOut("all.csv", number, 0.33, 0.2, 0, columns=NAMES)
         parts = members(split.load())
         assert len(parts["test"]) == round(0.33 * 25)
         assert {*frame[frame["part"] == split.name]["qid"]} == parts["test"]

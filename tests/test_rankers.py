@@ -80,12 +80,6 @@ def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
             assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
-def test_a_fitted_ranker_knows_its_rank_quality(linear, parts):
-    metric = linear.config.rank_quality
-    assert metric.name == "ndcg@10"  # three grades
-    assert linear.info["quality"] == evaluate(parts[1], linear.order(parts[1]), metric)["ndcg@10"]
-
-
 def test_its_order_is_that_of_its_scores_and_of_no_row(linear):
     X = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0.5], [2, 0, 0, 0]], np.float32)
     ranker = Linear(SETTINGS(), unscaled(4, None), np.array([1.0, 0, 0, 0]))
@@ -106,15 +100,6 @@ def test_evaluate_and_rank_take_any_ranker(linear, parts):
     assert summary["measures"] == pytest.approx(evaluate(test, order, ["ndcg@5"]))
     rows = list(csv.DictReader(done("rank", "m", TEST, "--format", "csv").splitlines()))
     assert [row["docid"] for row in rows] == test.docids[order].tolist()
-
-
-def test_compare_takes_the_difference_of_scores(linear, parts):
-    scores = linear.scores(parts[2])
-    summary = value_of(done("explain", "m", TEST, "d1-0", "d1-3", "--json"))
-    assert summary["margin"] == pytest.approx(float(scores[6] - scores[9]))
-    assert summary["members"] == [{"margin": summary["margin"]}]
-    assert summary["first"] == ("a" if scores[6] > scores[9] else "b")
-    assert "goes before" in done("explain", "m", TEST, "d1-0", "d1-3")
 
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):
@@ -204,10 +189,6 @@ def test_a_damaged_folder_of_any_kind_is_refused_in_one_line(linear, change, sai
 def test_model_load_says_what_reads_another_kind(linear):
     with pytest.raises(ModelError, match=r"a ranker of kind 'linear', which sortnet\.load_ranker"):
         Model.load("m")
-
-
-def test_the_settings_of_a_kind_are_the_common_ones_and_its_own():
-    assert SETTINGS().flat().keys() - {"ridge"} == Config().flat().keys() & SETTINGS().flat().keys()
 
 
 # What every kind keeps to.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 
 from sortnet.errors import DataError, JudgementError
-from sortnet.lab.asking_sorts import MergePass
 from sortnet.preference import Judgement
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
@@ -42,32 +41,6 @@ def asked_noisily(session, scores, rng, k):
     (q,) = session.ask(who)
     left = scores[q.left] - scores[q.right] + rng.standard_normal() > 0
     session.tell(q.answered(who, "left" if left else "right"))
-
-
-@given(st.permutations(list(range(9))), st.randoms(use_true_random=False))
-def test_a_merge_pass_sorts_with_the_comparisons_of_a_textbook_whatever_the_order_of_answers(
-    items, random
-):
-    sort, count = MergePass(items), 0
-    while not sort.ranking:
-        a, b = random.choice(list(sort.wanted()))
-        sort.answer(a, b, first=min(a, b))
-        count += 1
-    assert sort.ranking == sorted(items)
-    assert count <= 9 * 4  # n ceil(log2 n)
-
-
-def test_a_merge_pass_lets_annotators_answer_in_parallel():
-    assert len(list(MergePass(list(range(16))).wanted())) == 8
-
-
-def test_a_merge_pass_survives_answers_that_go_in_circles():
-    for first in permutations(range(3)):
-        sort = MergePass([0, 1, 2])
-        for k in first:
-            for a, b in list(sort.wanted()):
-                sort.answer(a, b, first=(a, b)[k % 2])
-        assert not sort.ranking or sorted(sort.ranking) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("d", [0, 2])
@@ -450,3 +423,21 @@ def test_a_fit_is_never_left_out_for_many_answers(n, least):
     assert not session.is_due(0)
     session.tell(Judgement.of("ana", (least, least + 1), "left"))
     assert session.is_due(0)
+
+
+@pytest.mark.parametrize("strategy", ["default", "random"])
+def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strategy):
+    among = [(3, 1), (2, 3), (0, 249), (7, 8)]
+    session = Session(None, 250, among=among, strategy=strategy, repeats=0)
+    asked = []
+    while questions := session.ask("ana"):
+        q = questions[0]
+        asked.append(q.pair)
+        session.tell(Judgement.of("ana", (q.left, q.right), "left", strategy=q.strategy))
+    assert sorted(asked) == [(0, 249), (1, 3), (2, 3), (7, 8)]
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (-1, 1), (2, 2)])
+def test_a_session_cannot_be_held_to_what_is_no_pair(pair):
+    with pytest.raises(JudgementError, match="is no pair of 3 items"):
+        Session(None, 3, among=[(0, 1), pair])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -54,20 +54,19 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         """Write the rows of the printed summary: figures with spread, the best with a star."""
-        best_means = self.summary[self.measures].max()
-        best_ranker = self.summary["ranker"][0]  # the summary is sorted by the first measure
+        summary = self.summary
+        texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
+        for measure in self.measures:
+            best = summary[measure].max()
+            means = zip(summary[measure], summary[f"{measure}_{self.spread}"], strict=True)
+            texts[measure] = [mean_text(mean, spread, best=mean == best) for mean, spread in means]
+        # The summary is sorted by the first measure, so that the best ranker is the first.
         p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
-        rows = []
-        for row in self.summary.to_dict("records"):
-            name = str(row["ranker"])
-            figures = []
-            for measure in self.measures:
-                mean = row[measure]
-                spread = row[f"{measure}_{self.spread}"]
-                figures.append(mean_text(mean, spread, best=mean == best_means[measure]))
-            p = "" if name == best_ranker else f"{p_of_pair[best_ranker, name]:.3f}"
-            rows.append([name, *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"])
-        return rows
+        best_ranker, *other_rankers = summary["ranker"]
+        texts["p"] = ["", *(f"{p_of_pair[best_ranker, name]:.3f}" for name in other_rankers)]
+        texts["parts"] = summary["parts"].astype(str)
+        texts["CPU s"] = summary["seconds"].map("{:.1f}".format)
+        return [list(row) for row in zip(*texts.values(), strict=True)]
 
     @property
     def head(self) -> list[str]:
@@ -112,47 +111,39 @@ def compare(
     Raises:
         SortNetError: if no cell has a result.
     """
+    import pandas as pd
+
     from sortnet.lab.measured import figures_of
     from sortnet.lab.published import published_for
     from sortnet.lab.significance import paired_by_part, paired_by_query
+    from sortnet.lab.summaries import summary as summarise
     from sortnet.lab.tool_conventions import convention_line
 
     if not results.results:
         _, first_reason = results.failed[0]
         raise SortNetError(f"no ranker could be fitted: {first_reason}")
     figures = figures_of(results.results, measures, convention, cache=cache)
-    n_queries = figures.attrs["n_queries"]
-    n_without_relevant_document = figures.attrs["n_empty"]
-    test_queries_per_training_query = figures.attrs["ratio"]
-    summary = _summarise(figures, results, measures, spread)
+    sizes = figures.attrs  # numbers of queries
+    summary = summarise(figures, measures, spread)
+    seconds = pd.Series(
+        [cpu_seconds(result) for _, result in results.results],
+        [cell.ranker.name for cell, _ in results.results],
+    )
+    summary["seconds"] = summary["ranker"].map(seconds.groupby(level=0).mean())
     rankers = list(summary["ranker"])  # the best first
-    first_measure = measures[0]
     return Comparison(
         results=results,
         measures=measures,
         convention=convention,
         data=data,
         spread=spread,
-        convention_line=convention_line(
-            convention, measures, n_without_relevant_document, n_queries
-        ),
+        convention_line=convention_line(convention, measures, sizes["n_empty"], sizes["n_queries"]),
         figures=figures,
         summary=summary,
         published=published_for(data, measures),
-        by_query=paired_by_query(figures, first_measure, rankers),
-        by_part=paired_by_part(figures, first_measure, test_queries_per_training_query, rankers),
+        by_query=paired_by_query(figures, measures[0], rankers),
+        by_part=paired_by_part(figures, measures[0], sizes["ratio"], rankers),
     )
-
-
-def _summarise(
-    figures: pd.DataFrame, results: Results, measures: list[str], spread: Spread
-) -> pd.DataFrame:
-    """Summarise the figures, a row for each ranker, with the mean CPU seconds of its cells."""
-    from sortnet.lab.summaries import summary
-
-    frame = summary(figures, measures, spread)
-    frame["seconds"] = frame["ranker"].map(_mean_seconds(results))
-    return frame
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -161,19 +152,16 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     Returns:
         The names of the columns, and the rows.
     """
-    measures = list(published["measure"].unique())
-    origin_columns = ("protocol", "convention", "source")
-    # {(ranker, protocol, convention, source): {measure: its mean as text}}
-    means_of_source: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in published.to_dict("records"):
-        source = tuple(row[name] or "not said" for name in ("ranker", *origin_columns))
-        means = means_of_source.setdefault(source, {})
-        means[row["measure"]] = mean_text(row["value"], row["error"])
-    rows = []
-    for (ranker, *origin), means in means_of_source.items():
-        means_of_measures = [means.get(measure, "") for measure in measures]
-        rows.append([ranker, *means_of_measures, *origin])
-    return ["ranker", *measures, *origin_columns], rows
+    means = zip(published["value"], published["error"], strict=True)
+    with_text = published.replace({"convention": {"": "not said"}}).assign(
+        text=[mean_text(mean, error) for mean, error in means]
+    )
+    origin = ["protocol", "convention", "source"]
+    table = with_text.pivot_table(
+        index=["ranker", *origin], columns="measure", values="text", aggfunc="first", sort=False
+    )
+    columns = ["ranker", *table.columns, *origin]
+    return columns, table.fillna("").reset_index()[columns].to_numpy().tolist()
 
 
 def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -182,13 +170,12 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
     Returns:
         The names of the columns, and the rows.
     """
-    texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
-    for cell, result in results.results:
-        text_of_part = texts.setdefault(cell.ranker.name, {})
-        text_of_part[cell.split.name] = _chosen_settings(result)
-    rows = []
-    for ranker, text_of_part in texts.items():
-        rows.append([ranker, *(text_of_part.get(part, "failed") for part in parts)])
+    texts = {
+        (cell.ranker.name, cell.split.name): _chosen_settings(result)
+        for cell, result in results.results
+    }
+    rankers = dict.fromkeys(ranker for ranker, _ in texts)
+    rows = [[name, *(texts.get((name, part), "failed") for part in parts)] for name in rankers]
     return ["ranker", *parts], rows
 
 
@@ -202,15 +189,6 @@ def mean_text(value: float, error: float, best: bool = False) -> str:
     mark = "*" if best else ""
     plus_minus = "" if isnan(error) else f" ± {error:.{digits}f}"
     return f"{mark}{value:.{digits}f}{plus_minus}"
-
-
-def _mean_seconds(results: Results) -> pd.Series[float]:
-    """Return the mean CPU seconds of each ranker on a part of the data, by the ranker's name."""
-    import pandas as pd
-
-    seconds = [cpu_seconds(result) for _, result in results.results]
-    names = [cell.ranker.name for cell, _ in results.results]
-    return pd.Series(seconds, names).groupby(level=0).mean()
 
 
 def _chosen_settings(result: Result) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from cli.lab.shared_options import SHARED, pop_options
-from cli.options import Whole, command_line, with_options
-
-if TYPE_CHECKING:
-    from sortnet.lab.entries import Entry
+from cli.lab.shared_options import SHARED
+from cli.options import Whole, with_options
 
 
 @click.command(short_help="Compare rankers where the order depends on the whole set.")
@@ -34,7 +31,10 @@ if TYPE_CHECKING:
 @click.option("--d", type=Whole(1), default=2, help="Features of an object.")
 @click.option("--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else.")
 @with_options(*SHARED)
-def context(problem: str, models: str | None, latex: bool, **options: Any) -> int:
+def context(
+    problem: str, models: str | None, splits: int, train: int, test: int | None, n: int, d: int,
+    seed: int, latex: bool, **options: Any,
+) -> int:  # fmt: skip
     """Compare rankers on synthetic sets whose order depends on all their objects.
 
     medoid: points ranked by their distance to the medoid; hypervolume: points of a front ranked by
@@ -48,73 +48,27 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
       sortnet experiment context hypervolume --jobs 2 --out hypervolume
       sortnet experiment context sizes --splits 5 --out sizes
     """
-    from cli.lab.work import RunOptions
-    from sortnet.lab.set_problems import SET_MODELS, models_named
+    from cli.lab.run_comparison import run_comparison
+    from cli.lab.study_outputs import run_study
+    from sortnet.lab.set_problems import MEASURES, SET_MODELS, MadeSets, cells_of, models_named
+    from sortnet.lab.study_points import set_points
 
-    run_options = RunOptions(**pop_options(options, RunOptions._fields))
+    sizes = {"train": train, "n": n, "d": d}
     if problem == "sizes":
-        return _sizes(models_named(models or ",".join(SET_MODELS)), run_options, latex, **options)
-    return _table(problem, models_named(models or "all"), run_options, latex, **options)
-
-
-def _table(
-    problem: str, models: list[Entry], run_options: Any, latex: bool, *,
-    splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
-) -> int:  # fmt: skip
-    """Compare models on sets of one size, as in the tables of the paper.
-
-    Args:
-        problem: name of the problem.
-        models: the models.
-        run_options: options of the computation, as `RunOptions`.
-        latex: whether the summary is printed as LaTeX.
-        splits: number of draws of the data.
-        seed: seed of the draws.
-        out: folder for the files; None to write none.
-        as_json: whether the summary is printed as JSON.
-        test: number of test sets; None for 100,000.
-        sizes: further fields of `MadeSets`: `n` and `d`, the sizes of a set, and `train`.
-
-    Returns:
-        1 if a cell failed, else 0.
-    """
-    from cli.lab.run_comparison import OutputOptions, run_comparison
-    from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
-
-    splits_of_sets = [
+        if latex:
+            raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
+        entries = models_named(models or ",".join(SET_MODELS))
+        points = set_points(entries, splits, seed, test=test or 10_000, **sizes)
+        return run_study("set-sizes", points, **options)
+    all_sets = [
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
         for number in range(1, splits + 1)
     ]
-    n = sizes["n"]
-    d = sizes["d"]
     data = problem
     # Published figures, which are found by the name of the data, are for n = 5 and d = 2.
     if (n, d) != (5, 2):
         data = f"{problem}, n = {n}, d = {d}"
+    cells = cells_of(models_named(models or "all"), all_sets, seed)
     return run_comparison(
-        cells_of(models, splits_of_sets, seed),
-        run_options,
-        OutputOptions(out, as_json, latex),
-        data,
-        list(MEASURES),
-        convention="skip",
-        spread="deviation",
+        cells, data, list(MEASURES), "skip", spread="deviation", latex=latex, **options
     )
-
-
-def _sizes(
-    models: list[Entry], run_options: Any, latex: bool, *,
-    splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
-) -> int:  # fmt: skip
-    """Test models on sets of many sizes, as in the figure of the paper.
-
-    The arguments are described at `_table`; with `test` None there are 10,000 test sets of a size.
-    """
-    from cli.lab.study_outputs import run_study
-    from sortnet.lab.study_points import set_points
-
-    if latex:
-        raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
-    points = set_points(models, splits, seed, test=test or 10_000, **sizes)
-    command = command_line(click.get_current_context())
-    return run_study("set-sizes", points, run_options, out, as_json, command)

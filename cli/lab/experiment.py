@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cli.inputs.column_options import training_name_options
 from cli.lab.context_sets import context
-from cli.lab.shared_options import SHARED, pop_options
+from cli.lab.shared_options import SHARED
 from cli.lab.simulated import simulate
-from cli.options import Real, Whole, command_line, files, folders, with_options
+from cli.options import Real, Whole, files, folders, with_options
 from sortnet.core import NamedColumns
 from sortnet.lab.tool_conventions import CONVENTIONS
-
-if TYPE_CHECKING:
-    from sortnet.lab.entries import Entry
 
 MEASURES = "ndcg@10,map,p@10"
 _VALI_SHARE = 0.2  # share of the queries outside the test part that decides when to stop training
@@ -146,15 +141,11 @@ def holdout(
       sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
       sortnet experiment holdout all.csv --query search --grade stars
     """
-    from sortnet.lab.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
+    from sortnet.lab.splits import HoldOut, folds_of, is_one_file
 
-    divide: Callable[..., Split]
-    if is_one_file(data):
-        divide = partial(HoldOutOfFile, data)
-    else:
-        divide = partial(HoldOut, folds_of(data)[0].folder)
+    divided = data if is_one_file(data) else folds_of(data)[0].folder
     divisions = [
-        divide(number=number, test=test, vali=_VALI_SHARE, seed=seed, columns=columns)
+        HoldOut(divided, number, test, _VALI_SHARE, seed, columns=columns)
         for number in range(1, splits + 1)
     ]
     return _compare(divisions, data, seed=seed, **options)
@@ -174,7 +165,7 @@ def holdout(
 @with_options(*SHARED)
 def study(
     name: str | None, letor_dir: str | None, columns: NamedColumns, listed: bool, size: str,
-    out: Path | None, seed: int, as_json: bool, **options: Any,
+    seed: int, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Run the study NAME, on the folds in LETOR_DIR or on synthetic data; show table and figure.
 
@@ -185,7 +176,6 @@ def study(
       sortnet experiment study hidden MQ2008 --out hidden
     """
     from cli.lab.study_outputs import print_studies, run_study
-    from cli.lab.work import RunOptions
     from sortnet.lab.studies import points_of
     from sortnet.lab.study_plan import SIZES
 
@@ -193,57 +183,44 @@ def study(
         print_studies(as_json=as_json)
         return 0
     points = points_of(name, letor_dir, SIZES[size], seed, columns)
-    command = command_line(click.get_current_context())
-    return run_study(name, points, RunOptions(**options), out, as_json, command)
+    return run_study(name, points, as_json=as_json, **options)
 
 
 def _compare(
-    splits: Sequence[Any],
-    data: str,
-    *,
-    rankers: str,
-    measures: str,
-    convention: str,
-    **options: Any,
-) -> int:
+    splits: Sequence[Any], data: str, *, rankers: str, grid: Sequence[str], measures: str,
+    convention: str, seed: int, quality: str | None, relevant_from: int, inner: int, search: str,
+    trials: int | None, seconds: float | None, **options: Any,
+) -> int:  # fmt: skip
     """Compare rankers, each of which is fitted and tested on all divisions of the data.
 
     Args:
         splits: the divisions, see `sortnet.lab.splits`.
         data: path of the data.
         rankers: names of rankers, separated by commas.
+        grid: texts such as `hidden=10-5,20-5`; without texts, each ranker keeps its own grid.
         measures: names of measures, separated by commas.
         convention: name of the convention of the figures.
-        options: the remaining options of the command.
+        seed, quality, relevant_from, inner, search, trials, seconds: fields of `Cell`.
+        options: the remaining options of the command, see `run_comparison`.
 
     Returns:
         1 if a cell failed, else 0.
     """
-    from cli.lab.run_comparison import OutputOptions, run_comparison
-    from cli.lab.work import RunOptions
+    from cli.lab.run_comparison import run_comparison
     from sortnet.lab.cells import Cell
+    from sortnet.lab.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics
 
-    entries = _entries(rankers, options.pop("grid"))
-    metrics = as_metrics(filter(None, measures.split(",")))
-    measure_names = [metric.name for metric in metrics]
-    output = OutputOptions(**pop_options(options, OutputOptions._fields))
-    run_options = RunOptions(**pop_options(options, RunOptions._fields))
-    # The options that are left are about the search for settings.
-    cells = [Cell(entry, split, **options) for split in splits for entry in entries]
-    return run_comparison(cells, run_options, output, data, measure_names, convention)
-
-
-def _entries(rankers: str, grid_texts: Sequence[str]) -> list[Entry]:
-    """Parse the rankers of a comparison, with the values of settings that are tried.
-
-    Args:
-        rankers: names of rankers, separated by commas.
-        grid_texts: texts such as `hidden=10-5,20-5`; without texts, each ranker keeps its own grid.
-    """
-    from sortnet.lab.entries import entries_named, grid_of
-
     entries = entries_named(rankers)
-    if not grid_texts:
-        return entries
-    return [replace(entry, grids=(grid_of(entry.kind, grid_texts),)) for entry in entries]
+    if grid:
+        entries = [replace(entry, grids=(grid_of(entry.kind, grid),)) for entry in entries]
+    cells = [
+        Cell(
+            entry, split, seed, quality, relevant_from,
+            inner=inner, search=search, trials=trials, seconds=seconds,
+        )
+        for split in splits
+        for entry in entries
+    ]  # fmt: skip
+    names = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
+    return run_comparison(cells, data, names, convention, **options)

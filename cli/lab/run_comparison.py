@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.console import progress, put, say, write_output
 from cli.lab.comparison import Comparison, compare, published_rows
-from cli.lab.work import RunOptions, results_of
+from cli.lab.work import results_of
 from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.files import make_folder, rows_of
@@ -22,40 +22,32 @@ if TYPE_CHECKING:
 FILES = ("results.csv", "summary.csv", "report.html")
 
 
-class OutputOptions(NamedTuple):
-    """Options of the commands of a comparison about its output.
-
-    Attributes:
-        out: folder for the files `FILES`; None to write none.
-        as_json: whether the summary is printed as JSON.
-        latex: whether the summary is printed as LaTeX.
-    """
-
-    out: Path | None
-    as_json: bool
-    latex: bool
-
-
 def run_comparison(
     cells: Sequence[Cell],
-    run_options: RunOptions,
-    output: OutputOptions,
     data: str,
     measures: list[str],
     convention: str,
     *,
     spread: Spread = "error",
+    cache: Path | None,
+    out: Path | None,
+    as_json: bool,
+    latex: bool,
+    **how: Any,
 ) -> int:
     """Compute missing results, measure all results, print the summary and write the files.
 
     Args:
         cells: the cells of the comparison.
-        run_options: options of the computation.
-        output: options of the output.
         data: path or name of the data.
         measures: names of the measures.
         convention: name of the convention of the figures.
         spread: the kind of spread beside a mean.
+        cache: cache folder for the data; None for no cache.
+        out: folder for the files `FILES`; None to write none.
+        as_json: whether the summary is printed as JSON.
+        latex: whether the summary is printed as LaTeX.
+        how: further arguments of `results_of`.
 
     Returns:
         1 if a cell failed, else 0.
@@ -63,22 +55,22 @@ def run_comparison(
     Raises:
         SortNetError: if the data cannot be used, or no cell has a result.
     """
-    if output.latex and output.as_json:
+    if latex and as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
-        results = results_of(cells, run_options, status)
+        results = results_of(cells, status, cache=cache, **how)
         status("measuring")
-        comparison = compare(results, measures, convention, data, run_options.cache, spread)
-    if output.out is not None:
-        _write(comparison, output.out)
-    if output.latex:
-        from sortnet.lab.summaries import latex
+        comparison = compare(results, measures, convention, data, cache, spread)
+    if out is not None:
+        _write(comparison, out)
+    if latex:
+        from sortnet.lab.summaries import latex as as_latex
 
-        put(latex(comparison.summary, caption=comparison.convention_line).rstrip())
+        put(as_latex(comparison.summary, caption=comparison.convention_line).rstrip())
     else:
-        print_result(_result(comparison), as_json=output.as_json)
-    if output.out is not None:
-        say(f"written: {', '.join(str(output.out / name) for name in FILES)}")
+        print_result(_result(comparison), as_json=as_json)
+    if out is not None:
+        say(f"written: {', '.join(str(out / name) for name in FILES)}")
     return 1 if results.failed else 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -46,8 +44,3 @@ SHARED = (
     data_option,
     json_option,
 )
-
-
-def pop_options(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Remove options by their names, and return {name: value} of the removed options."""
-    return {name: options.pop(name) for name in names}

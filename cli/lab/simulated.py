@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.console import progress, say
-from cli.lab.simulation import USUAL, Simulation
-from cli.lab.simulation_outputs import check_plot, simulated_result, write_plot
 from cli.options import SEED, Real, Whole, files, json_option, output_option
-from cli.printing.results import print_result
+from cli.printing.results import Result, print_result, table_of_cells
+from sortnet.errors import DataError
+from sortnet.files import rows_of, write_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Numbers of questions after which each protocol is measured if the user names none. The numbers of
+# `ids` are in trials: as in the ASAP paper, a trial asks about each pair once.
+_TRIALS = (0.5, 1, 3)
+_BUDGETS = {
+    "features": (25, 50, 100, 200, 400),
+    "votes": (25, 50, 100, 200, 400, 800, 1600, 3200),
+}
+# {protocol: strategies that are simulated if the user names none}
+_USUAL = {
+    "ids": ("default", "random", "quicksort", "merge-sort"),
+    "features": ("default", "random", "merge-sort"),
+    "votes": ("default", "random"),
+}
+# Strategies that are simulated with --top if the user names none.
+_USUAL_OF_TOP = ("top", "default", "random", "heapsort", "quicksort", "bubble")
+_PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+# {measure: its title in the plot}
+_TITLES = {
+    "top": "share of the best items found",
+    "spearman": "Spearman, to the truth",
+    "rmse": "RMSE of z-scores",
+    "accuracy": "share of held-out pairs predicted",
+}
 
 
 @click.command("simulate", short_help="Simulate how many questions a good ranking takes.")
 @click.option(
-    "--protocol", type=click.Choice(list(USUAL)), default="ids",
+    "--protocol", type=click.Choice(list(_USUAL)), default="ids",
     help="Items without features, items with features, or recorded votes.",
 )  # fmt: skip
 @click.option("--items", "n", type=Whole(2, 10_000), default=20, metavar="N",
@@ -43,7 +72,11 @@ from cli.printing.results import print_result
               "a separate collection, and the seeds use them in turn.")  # fmt: skip
 @output_option("--plot", inputs=["votes_file", "items_file"], help="Plot to write: .png, .svg.")
 @json_option
-def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
+def simulate(
+    protocol: str, strategies: tuple[str, ...], budgets: tuple[int, ...], top: int, seeds: int,
+    seed: int, jobs: int, n: int, d: int, outside: float, votes_file: str | None,
+    items_file: str | None, by: str | None, plot: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """Simulate annotators, and show how good the ranking is by number of questions.
 
     All strategies get the same true scores, and one model is fitted to the answers of each.
@@ -67,11 +100,122 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
       sortnet experiment simulate --items 50 --strategy default --strategy sets-4
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
-    check_plot(plot)
-    simulation = Simulation(**options)
+    if plot and Path(plot).suffix.lower() not in _PLOT_SUFFIXES:
+        raise DataError(f"{plot}: plots are written as {', '.join(_PLOT_SUFFIXES)}")
+    if top and protocol == "votes":
+        raise click.UsageError("--top is for true scores, which the protocol votes has not")
+    strategies = strategies or (_USUAL_OF_TOP if top else _USUAL[protocol])
+    repetitions = f"{seeds} seeds" if seeds > 1 else "one seed"
     with progress() as status:
-        frame = simulation.run(status)
-    print_result(simulated_result(frame), as_json=as_json)
+        common = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
+        if protocol == "votes":
+            results = _by_votes(votes_file, items_file, by, strategies, budgets, common)
+            title = f"Pairs predicted from recorded votes, {repetitions}"
+        else:
+            has_features = protocol == "features"
+            features = {"d": d, "outside": outside} if has_features else {}
+            results = _by_true_scores(n, strategies, budgets, top=top, **features, **common)
+            about_items = f"with {d} features" if has_features else "without features"
+            if has_features and outside:
+                about_items += f", {outside:.0%} of the variance not explained"
+            title = f"{n} items {about_items}, {repetitions}"
+    frame = _summarise(results)
+    print_result(_result(frame), as_json=as_json)
     if plot:
-        write_plot(frame, simulation.title, plot)
+        _write_plot(frame, title, plot)
         say(f"{plot}: the plot")
+
+
+def _by_true_scores(
+    n: int, strategies: Sequence[str], budgets: Sequence[int], **options: Any
+) -> pd.DataFrame:
+    """Simulate annotators who know true scores, with the usual budgets if none are given.
+
+    Args:
+        n: number of items.
+        strategies: names of strategies.
+        budgets: numbers of questions.
+        options: further arguments of `sortnet.lab.simulated_annotators.simulate`.
+    """
+    from sortnet.lab.simulated_annotators import most_questions, simulate
+
+    most = most_questions(strategies, n)
+    if not budgets and "d" in options:
+        budgets = _up_to(most, _BUDGETS["features"])
+    elif not budgets:
+        n_pairs = n * (n - 1) / 2
+        budgets = [min(max(1, round(trials * n_pairs)), most) for trials in _TRIALS]
+    return simulate(strategies, budgets, n=n, **options)
+
+
+def _by_votes(
+    votes_file: str | None, items_file: str | None, by: str | None, strategies: Sequence[str],
+    budgets: Sequence[int], options: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
+    """Simulate annotators who answer by the recorded votes of a file.
+
+    Args:
+        votes_file: table of votes.
+        items_file: table of the items.
+        by: column of the votes whose values divide them into collections; or None.
+        strategies: names of strategies.
+        budgets: numbers of questions; if empty, the usual numbers.
+        options: further arguments of `sortnet.lab.recorded_votes.simulate_votes`.
+
+    Raises:
+        UsageError: if the file of votes or of items is not given.
+    """
+    import numpy as np
+
+    from cli.inputs.votes import read_votes
+    from sortnet.items import describe, read_items
+    from sortnet.lab.recorded_votes import simulate_votes
+    from sortnet.lab.simulated_annotators import pairs_of_a_question
+
+    if votes_file is None or items_file is None:
+        raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
+    items = read_items(items_file, features=())
+    votes, group = read_votes(Path(votes_file), items, by)
+    features = describe(items, progress=options["progress"]).features.astype("float64")
+    n_votes = len(votes) if group is None else int(np.bincount(group).min())
+    # About half of the votes can be used, because pairs are held out.
+    most = n_votes // 2 // pairs_of_a_question(strategies)
+    budgets = budgets or _up_to(max(1, most), _BUDGETS["votes"])
+    return simulate_votes(features, votes, strategies, budgets, group=group, **options)
+
+
+def _up_to(most: int, budgets: Sequence[int]) -> list[int]:
+    """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
+    return [budget for budget in budgets if budget <= most] or [most]
+
+
+def _summarise(results: pd.DataFrame) -> pd.DataFrame:
+    """Average the measures over the repetitions: a row per strategy and number of questions."""
+    from sortnet.lab.simulated_annotators import summary
+
+    measures = [name for name in (*_TITLES, "ms") if name in results]
+    return summary(results, measures, ("strategy", "questions"))
+
+
+def _result(frame: pd.DataFrame) -> Result:
+    """Make the printed table: means with standard errors by strategy and number of questions."""
+    from cli.lab.comparison import mean_text  # loads numba and scipy, which the help does not
+
+    cells = frame[["strategy", "questions"]].astype(str)
+    for name in _TITLES:
+        if name in frame:
+            means = zip(frame[name], frame[f"{name}_se"], strict=True)
+            cells[name] = [mean_text(mean, error) for mean, error in means]
+    cells["ms"] = frame["ms"].map("{:.1f}".format)
+    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
+    return Result("simulated", rows_of(frame), text=[table])
+
+
+def _write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
+    """Draw the measures of a simulation, and write the plot to a file."""
+    from store.plots.figures import simulation_figure
+
+    titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
+    figure = simulation_figure(frame, titles, title)
+    file_format = Path(file).suffix.lower().removeprefix(".")
+    write_file(file, lambda path: figure.savefig(path, format=file_format))

@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cli.console import progress, say
 from cli.lab.comparison import mean_text
-from cli.lab.work import Results, RunOptions, cpu_seconds, results_of
+from cli.lab.work import cpu_seconds, results_of
+from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
@@ -40,20 +43,21 @@ def print_studies(*, as_json: bool) -> None:
 def run_study(
     name: str,
     points: Sequence[Point],
-    run_options: RunOptions,
+    *,
+    cache: Path | None,
     out: Path | None,
     as_json: bool,
-    command: str,
+    **how: Any,
 ) -> int:
     """Compute the results of a study that are not stored, print its table and write its files.
 
     Args:
         name: name of the study.
         points: the points of the study.
-        run_options: options of the computation.
+        cache: cache folder for the data; None for no cache.
         out: folder for the files; None to write none.
         as_json: whether the table is printed as JSON.
-        command: the command line, which is written into the figures.
+        how: further arguments of `results_of`.
 
     Returns:
         1 if a cell failed, else 0.
@@ -62,36 +66,25 @@ def run_study(
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
-        results = results_of([point.cell for point in points], run_options, status)
-        frame = _figures(name, points, results, run_options.cache)
+        results, failed = results_of([p.cell for p in points], status, cache=cache, **how)
+        if not results:
+            _, why = failed[0]
+            raise SortNetError(f"the study {name} has no result: {why}")
+        result_of_cell: dict[Any, Any] = dict(results)
+        points_with_result = [
+            (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
+        ]
+        frame = frame_of(name, points_with_result, cache=cache)
     study = STUDIES[name]
-    total_seconds = sum(cpu_seconds(result) for _, result in results.results)
+    total_seconds = sum(cpu_seconds(result) for _, result in results)
     notes = [*study.notes(frame), _note_about_means(study, frame, total_seconds)]
     value = {"study": name, "question": study.question, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
     if out is not None:
-        written = _write(name, frame, command, out)
+        written = _write(name, frame, out)
         say(f"written: {', '.join(written)}")
-    return 1 if results.failed else 0
-
-
-def _figures(
-    name: str, points: Sequence[Point], results: Results, cache: Path | None
-) -> pd.DataFrame:
-    """Make the frame of the study's figures from all results that could be computed.
-
-    Raises:
-        SortNetError: if no cell has a result.
-    """
-    if not results.results:
-        _, why = results.failed[0]
-        raise SortNetError(f"the study {name} has no result: {why}")
-    result_of_cell: dict[Any, Any] = dict(results.results)
-    points_with_result = [
-        (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
-    ]
-    return frame_of(name, points_with_result, cache=cache)
+    return 1 if failed else 0
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
@@ -111,28 +104,23 @@ def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -
     return f"{means}; {total_seconds:.0f} CPU seconds in all; {study.source}"
 
 
-def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
-    """Write NAME.csv, and a figure of each measure as SVG and PNG; return the paths."""
+def _write(name: str, frame: pd.DataFrame, out: Path) -> list[str]:
+    """Write NAME.csv, and a figure of each measure as SVG and PNG; return the paths.
+
+    A measure without several values of x has no figure.
+    """
     make_folder(out)
-    table = str(out / f"{name}.csv")
-    write_csv_file(frame, table)
-    return [table, *_write_plots(name, frame, command, out)]
-
-
-def _write_plots(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
-    """Draw each measure that has several values of x, as SVG and PNG; return the paths."""
+    written = [str(out / f"{name}.csv")]
+    write_csv_file(frame, written[0])
     study = STUDIES[name]
-    curves_of_measures = [
-        figures
-        for _, figures in frame.groupby("measure", sort=False)
+    curves = {
+        str(measure): figures
+        for measure, figures in frame.groupby("measure", sort=False)
         if figures[study.x].nunique() > 1
-    ]
-    written = []
-    for figures in curves_of_measures:
-        plot = _plot(figures, study, command)
-        ending = ""
-        if len(curves_of_measures) > 1:
-            ending = f"-{_file_name(figures['measure'].iloc[0])}"
+    }
+    for measure, figures in curves.items():
+        plot = _plot(figures, study, measure)
+        ending = f"-{_file_name(measure)}" if len(curves) > 1 else ""
         for file_format in ("svg", "png"):
             path = str(out / f"{name}{ending}.{file_format}")
             write_file(path, partial(plot.savefig, format=file_format))
@@ -140,14 +128,14 @@ def _write_plots(name: str, frame: pd.DataFrame, command: str, out: Path) -> lis
     return written
 
 
-def _plot(figures: pd.DataFrame, study: Study, remark: str) -> Any:
-    """Draw the curves of one measure, with a remark below the figure."""
+def _plot(figures: pd.DataFrame, study: Study, measure: str) -> Any:
+    """Draw the curves of one measure, with the command line below the figure."""
     from store.plots import curves
 
-    measure = str(figures["measure"].iloc[0])
     columns = {"value": measure, "value_error": f"{measure}_error"}
     by = "series" if figures["series"].nunique() > 1 else None
     frame = figures.rename(columns=columns).infer_objects()
+    remark = command_line(click.get_current_context())
     return curves(frame, study.x, measure, by, log=study.log, title=study.question, remark=remark)
 
 
@@ -157,25 +145,24 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     If more than half of its cells would be empty, the table has a row for each figure instead. If
     the table is too long, a line of text says how many figures there are.
     """
-    series = list(dict.fromkeys(figures["series"]))
-    x_values = list(dict.fromkeys(figures[x]))
-    if len(figures) > _MOST_LINES * len(series):
-        return f"{count(len(figures), 'figure')}: --out writes them"
-    text_of_cell = {
-        (row[x], row["series"]): mean_text(row["value"], row["value_error"])
-        for row in figures.to_dict("records")
-    }
-    is_mostly_empty = len(x_values) * len(series) > 2 * len(figures)
+    texts = figures.assign(
+        series=figures["series"].replace("", "value"),  # a study with one series has no name for it
+        x=figures[x].map(_x_text),
+        text=[
+            mean_text(*row) for row in zip(figures["value"], figures["value_error"], strict=True)
+        ],
+    )
+    n_series = texts["series"].nunique()
+    if len(texts) > _MOST_LINES * n_series:
+        return f"{count(len(texts), 'figure')}: --out writes them"
+    is_mostly_empty = texts["x"].nunique() * n_series > 2 * len(texts)
     if is_mostly_empty:
-        head = ["series", x, figures["measure"].iloc[0]]
-        rows = [[name, _x_text(x_value), text] for (x_value, name), text in text_of_cell.items()]
-        return table_of_cells(head, rows)
-    head = [x, *(name or "value" for name in series)]  # a study with one series gives it no name
-    rows = []
-    for x_value in x_values:
-        texts = [text_of_cell.get((x_value, name), "") for name in series]
-        rows.append([_x_text(x_value), *texts])
-    return table_of_cells(head, rows)
+        rows = texts[["series", "x", "text"]].to_numpy().tolist()
+        return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
+    cells = texts.pivot_table(
+        index="x", columns="series", values="text", aggfunc="first", sort=False
+    ).fillna("")
+    return table_of_cells([x, *cells.columns], cells.reset_index().to_numpy().tolist())
 
 
 def _x_text(x: Any) -> str:

@@ -32,7 +32,7 @@ from sortnet.rankers.tuning import tune
 
 # Computes further values, as JSON, from a fitted ranker, its data and its training iterations. The
 # list of iterations is empty for all kinds of rankers but `sortnet`.
-Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
+Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], Any]
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
         """Hash the cell's description and the fingerprints of its files."""
         values = cell.to_json()
         # Paths are left out, so that the result is found again if the files have been moved.
-        for name in ("folder", "file"):
+        for name in ("folder", "file", "data"):
             values["split"].pop(name, None)
         values["files"] = [fingerprints[str(file)] for file in cell.split.files]
         values["sortnet"] = __version__  # another version may compute another ranking

@@ -1,25 +1,29 @@
-"""Compute many cells of an experiment: in this process, in several, or on a Dask cluster.
+"""Run many tasks: in this process, in several processes, or on a Dask cluster, by joblib.
 
-A worker process reads the data itself and sends back only the ranking of the test documents.
+A worker process reads the data of a cell itself, and sends back only the ranking of the test
+documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from sortnet.core import Progress
 from sortnet.errors import SortNetError
 from sortnet.files import one_line
 from sortnet.lab.cells import Cell, Result, work_out
+from sortnet.threads import one_blas_thread
 
-_RESTARTS = 2  # how often cells are started again whose worker died
+_TRIES = 3  # how often cells are started whose worker dies
 _TIMEOUT = 10  # seconds within which a cluster must answer
-_THREADED_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 Outcome = Result | str  # the result of a cell, or the reason why there is none
+T = TypeVar("T")
 
 
 def work_out_all(
@@ -47,27 +51,20 @@ def work_out_all(
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.
     """
-    if jobs == 1 and cluster is None:
-        for k, cell in enumerate(cells):
-            yield k, worked_out(cell, cache)
-        return
-    cells_left = dict(enumerate(cells))
-    n_restarts = 0
-    while cells_left:
-        a_worker_died = False
-        with _executor(jobs, cluster) as executor:
-            for k, outcome in _as_they_end(executor, cells_left, cache):
-                if outcome is None:
-                    a_worker_died = True
-                    continue
-                del cells_left[k]
-                yield k, outcome
-        if a_worker_died:
-            n_restarts += 1
-        if n_restarts > _RESTARTS:  # a cell that is left may be what kills its worker
-            for k in cells_left:
-                yield k, "its worker died, again and again"
+    tasks_left = {k: partial(worked_out, cell, cache) for k, cell in enumerate(cells)}
+    for _ in range(_TRIES):
+        try:
+            with _backend(cluster):
+                for k, outcome in _as_they_end(tasks_left, jobs):
+                    del tasks_left[k]
+                    yield k, outcome
             return
+        except Exception as error:
+            is_dead_dask_worker = type(error).__name__ == "KilledWorker"
+            if not isinstance(error, BrokenExecutor) and not is_dead_dask_worker:
+                raise
+    for k in tasks_left:  # a cell that is left may be what kills its worker
+        yield k, "its worker died, again and again"
 
 
 def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
@@ -76,75 +73,53 @@ def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
         return work_out(cell, cache=cache)
     except SortNetError as error:
         return one_line(error)
-    except (MemoryError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as bug:
-        return _fault_line(bug)
+    except Exception as bug:
+        return f"{type(bug).__name__}: {one_line(bug)}"
 
 
-def _as_they_end(
-    executor: Executor, cells: dict[int, Cell], cache: Path | None
-) -> Iterator[tuple[int, Outcome | None]]:
-    """Compute cells by an executor, and report each cell as soon as it ends.
+def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
+    """Run tasks in `jobs` processes, and return their results in order.
+
+    Each process has one thread for linear algebra. `progress` gets a line after each task.
+    """
+    results: dict[int, T] = {}
+    for k, result in _as_they_end(dict(enumerate(tasks)), jobs):
+        results[k] = result
+        progress(f"simulated {len(results)} of {len(tasks)} sessions")
+    return [results[k] for k in range(len(tasks))]
+
+
+def _as_they_end(tasks: Mapping[int, Callable[[], T]], jobs: int) -> Iterator[tuple[int, T]]:
+    """Run tasks in `jobs` processes of one thread; yield each number and result as a task ends."""
+    from joblib import Parallel, delayed
+
+    # joblib gives one thread to its processes, but runs a single job in this process.
+    with one_blas_thread():
+        parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(_numbered)(k, task) for k, task in [*tasks.items()])
+
+
+def _numbered(k: int, task: Callable[[], T]) -> tuple[int, T]:
+    """Run a task; return its number with its result."""
+    return k, task()
+
+
+@contextmanager
+def _backend(cluster: str | None) -> Iterator[None]:
+    """Let joblib start processes of one thread each on this machine, or use a Dask cluster.
 
     Args:
-        executor: the processes, on this machine or in a cluster.
-        cells: {number: cell}.
-        cache: cache folder for the data; None for no cache.
-
-    Yields:
-        The number of the cell, and its result or the reason why there is none. None stands for the
-        result if the worker of the cell died.
-    """
-    futures: dict[Future[Outcome], int] = {
-        executor.submit(worked_out, cell, cache): k for k, cell in cells.items()
-    }
-    try:
-        for future in as_completed(futures):
-            yield futures[future], _outcome_of(future)
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _outcome_of(future: Future[Outcome]) -> Outcome | None:
-    """Return the result of a cell that has ended, or an error as text; None if its worker died."""
-    try:
-        return future.result()
-    except BrokenExecutor:
-        return None
-    except Exception as error:  # each executor has its own exceptions
-        is_dead_dask_worker = type(error).__name__ == "KilledWorker"
-        return None if is_dead_dask_worker else _fault_line(error)
-
-
-def _fault_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {one_line(error)}"
-
-
-def _executor(jobs: int, cluster: str | None) -> AbstractContextManager[Executor]:
-    """Start processes of one thread each on this machine, or connect to a Dask cluster."""
-    return _local_processes(jobs) if cluster is None else _dask_cluster(cluster)
-
-
-@contextmanager
-def _local_processes(jobs: int) -> Iterator[Executor]:
-    """Start processes of one thread each on this machine; kill them at the end."""
-    from joblib.externals.loky import ProcessPoolExecutor
-
-    one_thread = {f"{library}_NUM_THREADS": "1" for library in _THREADED_LIBRARIES}
-    executor = ProcessPoolExecutor(jobs, env=one_thread)
-    try:
-        yield executor
-    finally:
-        executor.shutdown(wait=True, kill_workers=True)
-
-
-@contextmanager
-def _dask_cluster(cluster: str) -> Iterator[Executor]:
-    """Connect to a Dask cluster, given its address dask://HOST:PORT.
+        cluster: address of the cluster's scheduler, dask://HOST:PORT; None for this machine.
 
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.
     """
+    from joblib import parallel_config
+
+    if cluster is None:
+        with parallel_config("loky", inner_max_num_threads=1):
+            yield
+        return
     try:
         distributed: Any = import_module("distributed")
         address = cluster.replace("dask://", "tcp://", 1)
@@ -153,5 +128,5 @@ def _dask_cluster(cluster: str) -> Iterator[Executor]:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
-    with closing(client):
-        yield client.get_executor(pure=False)
+    with closing(client), parallel_config("dask"):
+        yield

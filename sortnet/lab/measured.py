@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,32 +18,6 @@ from sortnet.metrics import count_empty, outcomes, parse_metric
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class _Sizes(NamedTuple):
-    """Numbers of queries of one division of the data.
-
-    Attributes:
-        n_empty: number of test queries without a relevant document.
-        n_test: number of test queries.
-        n_learned: number of queries for training and validation.
-    """
-
-    n_empty: int
-    n_test: int
-    n_learned: int
-
-    @classmethod
-    def of(cls, fold: Fold, measure: str) -> _Sizes:
-        """Count the queries of a division.
-
-        Args:
-            fold: the parts of the division.
-            measure: name of a measure that has no value for a query without a relevant document.
-        """
-        assert fold.test is not None
-        n_empty = _count_empty_queries(fold.test, measure)
-        return cls(n_empty, n_test=len(fold.test), n_learned=len(fold.train) + len(fold.vali))
 
 
 def figures_of(
@@ -83,20 +57,18 @@ def figures_of(
         return fold, fold.test.qids.astype(object)
 
     frames = []
-    sizes: dict[Split, _Sizes] = {}
+    sizes: dict[Split, list[int]] = {}  # test queries, empty ones, queries to learn from
     for cell, result in results:
         fold, qids = read(cell.split)
         assert fold.test is not None
-        if cell.split not in sizes:
-            sizes[cell.split] = _Sizes.of(fold, measures[0])
+        n_empty = _count_empty_queries(fold.test, measures[0])
+        sizes[cell.split] = [len(fold.test), n_empty, len(fold.train) + len(fold.vali)]
         metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, fold.test, result.order, metrics)
         names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
         frames.append(pd.DataFrame({**names, **values}))
     frame = pd.concat(frames, ignore_index=True)
-    n_empty = sum(division.n_empty for division in sizes.values())
-    n_test = sum(division.n_test for division in sizes.values())
-    n_learned = sum(division.n_learned for division in sizes.values())
+    n_test, n_empty, n_learned = np.sum([*sizes.values()], axis=0).tolist()
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
     return frame
 

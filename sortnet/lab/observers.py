@@ -6,7 +6,7 @@ An observer gets the ranker, its data, and the iterations of its training (`sort
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -18,31 +18,28 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
 from sortnet.sorting.diagnostics import rank_changes
 
+# The value of a measure: its name, its curve ("" is the curve of the point), its x and the value.
+Observed: TypeAlias = tuple[str, str, Any, float]
 
-def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """Collect the number of pairs kept, the share of wrong comparisons and measures by iteration.
 
-    Returns:
-        `kept`, `wrong` and `measures`. The last two have lists for the parts `train` and `vali`.
-    """
-    wrong_train = [record.miscompared_train / record.comparisons_train for record in history]
-    wrong_vali = [record.miscompared_vali / record.comparisons_vali for record in history]
-    return {
-        "kept": [record.tp for record in history],  # size of the training set of pairs
-        "wrong": {"train": wrong_train, "vali": wrong_vali},
-        "measures": {
-            "train": [dict(record.measures["train"]) for record in history],
-            "vali": [dict(record.measures["vali"]) for record in history],
-        },
+def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
+    """Collect RankQuality, the share of wrong comparisons and the pairs kept by iteration."""
+    quality = ranker.config.rank_quality.name
+    wrong = {
+        "train": [record.miscompared_train / record.comparisons_train for record in history],
+        "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
     }
+    rows: list[Observed] = []
+    for part, series in (("train", "training"), ("vali", "validation")):
+        for k, record in enumerate(history):
+            rows.append((quality.upper(), series, k, record.measures[part][quality]))
+            rows.append(("share of comparisons wrong", series, k, wrong[part][k]))
+    rows += [("pairs kept", "training", k, record.tp) for k, record in enumerate(history)]
+    return rows
 
 
-def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
+def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
     """Measure how far test documents move if the sort starts from another order or is a quicksort.
-
-    Returns:
-        {name of the other sort: its figures}. `mean` and `max` are the mean and the largest number
-        of places that a document moves; `share` is the share of documents that move.
 
     Raises:
         DataError: if the ranker does not sort by a comparator.
@@ -50,11 +47,12 @@ def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str
     if not isinstance(ranker, Model):
         raise DataError(f"a ranker of kind {ranker.config.kind} does not sort by comparisons")
     test = cast(Queries, fold.test)
-    changes = rank_changes(ranker.comparator, ranker.scaler(test))
-    return {
-        change.against: {"mean": change.mean, "max": change.max, "share": change.share}
-        for change in changes
-    }
+    rows: list[Observed] = []
+    for change in rank_changes(ranker.comparator, ranker.scaler(test)):
+        rows.append(("places moved, mean", "", change.against, change.mean))
+        rows.append(("places moved, most", "", change.against, change.max))
+        rows.append(("documents that moved, share", "", change.against, change.share))
+    return rows
 
 
 def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
@@ -77,40 +75,26 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     test = cast(Queries, fold.test)
     if len(test) < 2:
         raise DataError(f"{test.source}: there is one list, and no other to classify")
-    query = _most_graded_query(test)
+    query_and_grade = np.unique(np.column_stack((test.query_of_docs(), test.grades)), axis=0)
+    n_grades_of_query = np.bincount(query_and_grade[:, 0])
+    query = int(n_grades_of_query.argmax())
     in_list = slice(test.offsets[query], test.offsets[query + 1])
     sorted_list = ranker.order(test)[in_list]
     scores = ranker.real_scores(test)
     r = ranker.margins(test, sorted_list[:-1], sorted_list[1:])
     grades = np.unique(test.grades)
     peaks = highest_peaks(r, len(grades) - 1)
-    thresholds = _scores_between_neighbours(scores[sorted_list])[peaks]
-    # Classify the documents of the other queries by the thresholds.
-    scores_elsewhere = np.delete(scores, in_list)
+    scores_at_peaks = (scores[sorted_list[peaks]] + scores[sorted_list[peaks + 1]]) / 2
+    # Classify the documents of the other queries by the scores at the peaks.
     grades_elsewhere = np.delete(test.grades, in_list)
-    n_thresholds_below = np.searchsorted(np.sort(thresholds), scores_elsewhere)
-    predicted = grades[n_thresholds_below]
+    n_below = np.searchsorted(np.sort(scores_at_peaks), np.delete(scores, in_list))
     return {
         "r": [round(float(margin), 6) for margin in r],
         "grades": test.grades[sorted_list].tolist(),
         "peaks": peaks.tolist(),
-        "accuracy": float((predicted == grades_elsewhere).mean()),
+        "accuracy": float((grades[n_below] == grades_elsewhere).mean()),
         "majority": float(np.bincount(grades_elsewhere).max() / len(grades_elsewhere)),
     }
-
-
-def _scores_between_neighbours(scores: F32 | F64) -> F32 | F64:
-    """Compute the mean score of each pair of neighbours, (n - 1,), in a list of n documents."""
-    means: F32 | F64 = (scores[:-1] + scores[1:]) / 2
-    return means
-
-
-def _most_graded_query(queries: Queries) -> int:
-    """Find the first of the queries with the most different grades."""
-    query_and_grade = np.column_stack([queries.query_of_docs(), queries.grades])
-    grades_of_queries = np.unique(query_and_grade, axis=0)
-    n_grades_of_query = np.bincount(grades_of_queries[:, 0])
-    return int(n_grades_of_query.argmax())
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:

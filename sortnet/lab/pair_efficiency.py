@@ -11,7 +11,6 @@ so that only the choice of pairs differs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -55,18 +54,19 @@ def cell_of(
         empty: what RankQuality counts for a query without a relevant document.
         epochs: number of epochs of each training; None for the default.
     """
-    settings: dict[str, Any] = {"pairs": strategy}
-    if budget is not None:
-        settings["judgements"] = budget
-    settings["scaling"] = scaling
-    # These settings are the same for all strategies. By default the weights of pairs and the weight
-    # decay depend on the judgements, and training may stop before all answers are used.
-    settings["pair_weight"] = "none"
-    settings["weight_decay"] = DEFAULTS["trees"]["weight_decay"]
-    settings["max_stale"] = _NEVER
-    settings["empty"] = empty
-    if epochs is not None:
-        settings["epochs"] = epochs
+    # All settings but the pairs are the same for all strategies. By default the weights of pairs
+    # and the weight decay depend on the judgements, and training may stop before all are used.
+    settings = {
+        "pairs": strategy,
+        "judgements": budget,
+        "scaling": scaling,
+        "pair_weight": "none",
+        "weight_decay": DEFAULTS["trees"]["weight_decay"],
+        "max_stale": _NEVER,
+        "empty": empty,
+        "epochs": epochs,
+    }
+    settings = {name: value for name, value in settings.items() if value is not None}
     return Cell(ENTRIES["sortnet"].changed(**settings), split, seed, observe=learned_pairs)
 
 
@@ -137,21 +137,16 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
     array([0.2, 0.4])
     """
-    pairs, answers, quality = curve.T
+    quality = curve[:, 2]
     wanted = REACHED * reference
     budgets_that_suffice = np.flatnonzero(quality >= wanted)
     if not len(budgets_that_suffice):
         return np.nan, np.nan
     k = int(budgets_that_suffice[0])
-    if k == 0:
-        return float(pairs[0]), float(answers[0])
-    # The wanted quality is reached between the budgets k - 1 and k.
-    fraction = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
-    share_of_pairs = _between(pairs[k - 1], pairs[k], fraction)
-    share_of_answers = _between(answers[k - 1], answers[k], fraction)
+    # The wanted quality is reached at the first budget, or between the budgets k - 1 and k.
+    around = slice(max(k - 1, 0), k + 1)
+    share_of_pairs, share_of_answers = (
+        float(np.exp(np.interp(wanted, quality[around], np.log(shares[around]))))
+        for shares in (curve[:, 0], curve[:, 1])
+    )
     return share_of_pairs, share_of_answers
-
-
-def _between(low: float, high: float, fraction: float) -> float:
-    """Interpolate between two numbers on a logarithmic scale: low (high / low)^fraction."""
-    return float(np.exp(np.log(low) + fraction * np.log(high / low)))

@@ -1,51 +1,34 @@
-"""Simulate annotators by recorded votes, and measure how well sessions predict held-out pairs."""
+"""Let recorded votes answer questions, and measure how well held-out pairs are predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations, cycle
-from typing import NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
 from sortnet.lab.simulated_annotators import (
+    ANNOTATOR,
     N_ANNOTATORS,
     SET_SIZES,
-    in_parallel,
+    Annotators,
+    ask_all,
     pairs_of_a_question,
+    refuse_arguments,
 )
-from sortnet.preference.base import Judgement, Pair, Question, by_pair, unordered_pair
+from sortnet.preference.base import Judgement, Pair, unordered_pair
 from sortnet.preference.comparisons import Comparisons
-from sortnet.preference.session import STRATEGIES, Session
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD_OUT = 0.2  # share of the pairs on which accuracy is measured
-VOTE_STRATEGIES = (*STRATEGIES, *SET_SIZES)
-_MANY = 150  # with more items than this a session is asked for batches of questions
-_BATCH = 0.1  # size of a batch, as a share of the answers so far
-_WITH_CONTROLS = {"default", *SET_SIZES}  # strategies with control questions, as `sortnet label`
-_HOLDOUT = 0.1  # share of the questions that measure the ranking, in such a strategy
-_REPEATS = 0.05  # share of the questions that are asked again, in such a strategy
-
-
-@dataclass(frozen=True)
-class HeldOutAccuracy:
-    """Share of the held-out pairs that a session predicts after a number of answers.
-
-    Attributes:
-        strategy: name of the session's strategy.
-        seed: number of the division into pairs for the session and held-out pairs.
-        questions: number of questions that recorded votes have answered.
-        accuracy: share of the held-out pairs that are predicted.
-    """
-
-    strategy: str
-    seed: int
-    questions: int
-    accuracy: float
+VOTE_STRATEGIES = ("default", "random", *SET_SIZES)
 
 
 class _Collection(NamedTuple):
@@ -66,7 +49,7 @@ def simulate_votes(
     seed: int = 0,
     jobs: int = 1,
     progress: Progress = lambda text: None,
-) -> list[HeldOutAccuracy]:
+) -> pd.DataFrame:
     """Measure for every strategy how accuracy on held-out pairs grows with the number of answers.
 
     For every seed another fifth of the pairs is held out; sessions ask about the remaining pairs.
@@ -74,8 +57,8 @@ def simulate_votes(
     once. A question about a set is answered by one vote on each pair of its items: the item that
     wins most votes is the best, the item that wins fewest is the worst.
 
-    A held-out pair is predicted if the session orders it as the majority of its votes does. Pairs
-    without a majority do not count, and a pair that the session ranks equally counts half.
+    A held-out pair is predicted if the ranking orders it as the majority of its votes does. Pairs
+    without a majority do not count, and a pair that is ranked equally counts half.
 
     Args:
         features: (n_items, n_features) features of the items.
@@ -90,34 +73,22 @@ def simulate_votes(
         jobs: number of processes.
         progress: called with a line after each session.
 
+    Returns:
+        The frame of `ask_all` with the measure `accuracy`, the share of the held-out pairs that are
+        predicted.
+
     Raises:
         JudgementError: if a strategy is unknown, or there are too few votes.
-
-    Cost: with more than 150 items a session is refitted each time it has a tenth more answers.
     """
-    _refuse_arguments(strategies, budgets, seeds)
+    refuse_arguments(strategies, VOTE_STRATEGIES, budgets, seeds)
     collections = _collections(features, votes, group)[:seeds]
     most = min(_most_answers(collection.votes, strategies) for collection in collections)
     if max(budgets) > most:
         raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
-    run = partial(_run_session, budgets=sorted(set(budgets)), seed=seed)
-    tasks = [
-        partial(run, collections[division % len(collections)], name, division)
-        for name in strategies
-        for division in range(seeds)
-    ]
-    results_of_sessions = in_parallel(tasks, jobs, progress)
-    return [result for results in results_of_sessions for result in results]
-
-
-def _refuse_arguments(strategies: Sequence[str], budgets: Sequence[int], seeds: int) -> None:
-    """Raise JudgementError for an unknown strategy, or if there is nothing to simulate."""
-    for name in strategies:
-        if name not in VOTE_STRATEGIES:
-            known = ", ".join(VOTE_STRATEGIES)
-            raise JudgementError(f"unknown strategy {name!r}; known are {known}")
-    if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
-        raise JudgementError("a simulation takes a strategy, a vote and a seed")
+    return ask_all(
+        partial(_hold_out, collections), strategies, budgets,
+        seeds=seeds, seed=seed, jobs=jobs, progress=progress,
+    )  # fmt: skip
 
 
 def _collections(features: F64, votes: Comparisons, group: I64 | None) -> list[_Collection]:
@@ -129,8 +100,8 @@ def _collections(features: F64, votes: Comparisons, group: I64 | None) -> list[_
         votes_of_group = votes.where(group == number)
         sides = np.stack((votes_of_group.left, votes_of_group.right))
         items, renumbered = np.unique(sides, return_inverse=True)
-        left, right = renumbered.reshape(2, -1)
-        renumbered_votes = Comparisons.of_one(left, right, votes_of_group.target)
+        first, second = renumbered.reshape(2, -1)
+        renumbered_votes = Comparisons.of_one(first, second, votes_of_group.target)
         collections.append(_Collection(features[items], renumbered_votes))
     return collections
 
@@ -140,9 +111,14 @@ def _most_answers(votes: Comparisons, strategies: Sequence[str]) -> int:
 
     Each of the four annotators is asked about a pair at most once.
     """
-    n_votes_on_pair = np.bincount(_number_pairs(votes).pair_of_vote)
+    _, n_votes_on_pair = np.unique(_pair_of_vote(votes), axis=0, return_counts=True)
     n_usable = int((1 - HELD_OUT) * np.minimum(n_votes_on_pair, N_ANNOTATORS).sum())
     return n_usable // pairs_of_a_question(strategies)
+
+
+def _pair_of_vote(votes: Comparisons) -> I64:
+    """List the two items of each vote, the lower number first, (n_votes, 2)."""
+    return np.sort(np.stack((votes.left, votes.right), axis=1), axis=1)
 
 
 def accuracy(scores: F64, votes: Comparisons) -> float:
@@ -158,131 +134,73 @@ def accuracy(scores: F64, votes: Comparisons) -> float:
 
 def majority(votes: Comparisons) -> Comparisons:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
-    pairs = _number_pairs(votes)
     # The target of a vote is 1 if the left item is better, 0 if the right item is, 0.5 for a tie.
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
-    n_for_low = np.bincount(pairs.pair_of_vote, votes_for_low)
-    share_for_low = n_for_low / np.bincount(pairs.pair_of_vote)
-    target = (np.sign(share_for_low - 0.5) + 1) / 2  # 1 if the majority prefers the lower item
-    return Comparisons.of_one(pairs.low, pairs.high, target).where(share_for_low != 0.5)
+    pairs, pair_of_vote = np.unique(_pair_of_vote(votes), axis=0, return_inverse=True)
+    margin = np.zeros(len(pairs))
+    np.add.at(margin, pair_of_vote.reshape(-1), votes_for_low - 0.5)
+    target = (np.sign(margin) + 1) / 2  # 1 if the majority prefers the lower item
+    return Comparisons.of_one(pairs[:, 0], pairs[:, 1], target).where(margin != 0)
 
 
-class _NumberedPairs(NamedTuple):
-    """Pairs of items that have votes, numbered from 0.
-
-    Attributes:
-        low: (n_pairs,) lower item number of each pair.
-        high: (n_pairs,) higher item number of each pair.
-        pair_of_vote: (n_votes,) number of each vote's pair.
-    """
-
-    low: I64
-    high: I64
-    pair_of_vote: I64
-
-
-def _number_pairs(votes: Comparisons) -> _NumberedPairs:
-    """Number the pairs of items that have votes."""
-    items = np.stack((votes.left, votes.right), axis=1)
-    pairs, pair_of_vote = np.unique(np.sort(items, axis=1), axis=0, return_inverse=True)
-    return _NumberedPairs(pairs[:, 0], pairs[:, 1], pair_of_vote.reshape(-1))
-
-
-def _run_session(
-    collection: _Collection, strategy: str, division: int, *, budgets: Sequence[int], seed: int
-) -> list[HeldOutAccuracy]:
-    """Run one session on one division of the pairs; measure its accuracy after each budget.
+def _hold_out(
+    collections: Sequence[_Collection], division: int, rng: np.random.Generator
+) -> VotingAnnotators:
+    """Divide the votes of one repetition into votes that answer questions and held-out pairs.
 
     Args:
-        collection: the items and the votes on their pairs.
-        strategy: a name from `VOTE_STRATEGIES`.
-        division: number of the division into pairs to ask about and held-out pairs.
-        budgets: numbers of answers, ascending.
-        seed: seed of all divisions.
+        collections: the collections, which the repetitions use in turn.
+        division: number of the repetition.
+        rng: random generator of the division.
     """
-    rng = np.random.default_rng([seed, division])
-    votes = collection.votes
-    pairs = _number_pairs(votes)
-    n_pairs = len(pairs.low)
-    is_held_out = rng.random(n_pairs) < HELD_OUT
-    test = majority(votes.where(is_held_out[pairs.pair_of_vote]))
+    features, votes = collections[division % len(collections)]
+    pairs, pair_of_vote = np.unique(_pair_of_vote(votes), axis=0, return_inverse=True)
+    is_held_out = rng.random(len(pairs)) < HELD_OUT
+    is_vote_held_out = is_held_out[pair_of_vote.reshape(-1)]
+    test = majority(votes.where(is_vote_held_out))
     if not len(test):
-        raise JudgementError(f"{n_pairs} pairs are too few to hold some out")
-    urn = _Urn(votes.where(~is_held_out[pairs.pair_of_vote]), rng)
-    has_controls = strategy in _WITH_CONTROLS
-    session = Session(
-        collection.features,
-        seed=division,
-        strategy="default" if strategy in SET_SIZES else strategy,
-        holdout=_HOLDOUT if has_controls else 0.0,
-        repeats=_REPEATS if has_controls else 0.0,
-        among=np.stack((pairs.low, pairs.high), axis=1)[~is_held_out],
-        set_size=SET_SIZES.get(strategy, 2),
-    )
-    annotators = cycle(f"person-{number}" for number in range(N_ANNOTATORS))
-    results: list[HeldOutAccuracy] = []
-    for budget in budgets:
-        _ask_until(session, urn, annotators, budget)
-        share_predicted = accuracy(session.ranking().score, test)
-        results.append(HeldOutAccuracy(strategy, division, urn.n_answers, share_predicted))
-    return results
+        raise JudgementError(f"{len(pairs)} pairs are too few to hold some out")
+    votes_to_ask = votes.where(~is_vote_held_out)
+    among = pairs[~is_held_out]
+    return VotingAnnotators(features, len(features), rng, votes_to_ask, test, among=among)
 
 
-class _Vote(NamedTuple):
-    """A vote on two items.
-
-    `target` is 1 if it prefers the left item, 0 if it prefers the right item, 0.5 for a tie.
-    """
-
-    left: int
-    right: int
-    target: float
-
-    @property
-    def pair(self) -> Pair:
-        """The two items, the lower number first."""
-        return unordered_pair(self.left, self.right)
-
-
-class _Urn:
-    """Answers questions by recorded votes, which are drawn at random, each vote once.
+@dataclass(frozen=True, eq=False)
+class VotingAnnotators(Annotators):
+    """Annotators who answer by recorded votes, which are drawn at random, each vote once.
 
     Attributes:
-        n_answers: number of questions for which there were votes.
+        votes: the votes that answer questions.
+        test: one vote on each held-out pair.
     """
 
-    def __init__(self, votes: Comparisons, rng: np.random.Generator) -> None:
-        """Shuffle the votes; `rng` also draws among items with equally many wins."""
-        self.n_answers = 0
-        order = rng.permutation(len(votes))
-        left = votes.left[order].tolist()
-        right = votes.right[order].tolist()
-        target = votes.target[order].tolist()
-        self._votes_on = by_pair(map(_Vote, left, right, target))
-        self._rng = rng
+    votes: Comparisons
+    test: Comparisons
+    _votes_left: dict[Pair, list[tuple[int, float]]] = field(default_factory=dict, init=False)
 
-    def answer(self, question: Question, annotator: str) -> Judgement:
-        """Answer a question by drawing votes on its pairs; "can't say" if no vote is left."""
-        wins = self._wins(question.items)
-        if wins is None:
-            return question.answered(annotator, "cant-say")
-        self.n_answers += 1
-        if len(wins) > 2:
-            return self._answer_about_set(question, annotator, wins)
-        if wins[0] == wins[1]:
-            return question.answered(annotator, "tie")
-        return question.answered(annotator, "left" if wins[0] > wins[1] else "right")
+    def __post_init__(self) -> None:
+        """Shuffle the votes: {pair: (first item, target) of its votes}."""
+        votes = self.votes.where(self.rng.permutation(len(self.votes)))
+        items = np.stack((votes.left, votes.right), axis=1).tolist()
+        for (first, second), target in zip(items, votes.target.tolist(), strict=True):
+            self._votes_left.setdefault(unordered_pair(first, second), []).append((first, target))
 
-    def _answer_about_set(self, question: Question, annotator: str, wins: F64) -> Judgement:
-        """Name the item with most wins the best and the item with fewest wins the worst.
+    def answer(self, items: tuple[int, ...]) -> Judgement:
+        """Answer by drawing a vote on each pair of the items; "can't say" if no vote is left.
 
-        Among items with equally many wins one is drawn at random.
+        The item with most wins is the best and the item with fewest wins is the worst. Among items
+        with equally many wins one is drawn at random.
         """
+        wins = self._wins(items)
+        if wins is None:
+            return Judgement(ANNOTATOR, items, "cant-say")
         if np.ptp(wins) == 0:
-            return question.answered(annotator, "same")
-        best = int(self._rng.choice(np.flatnonzero(wins == wins.max())))
-        worst = int(self._rng.choice(np.flatnonzero(wins == wins.min())))
-        return question.answered_by_place(annotator, best, worst)
+            return Judgement(ANNOTATOR, items, "same")
+        best = items[self.rng.choice(np.flatnonzero(wins == wins.max()))]
+        worst = None
+        if len(items) > 2:
+            worst = items[self.rng.choice(np.flatnonzero(wins == wins.min()))]
+        return Judgement(ANNOTATOR, items, "best", best, worst)
 
     def _wins(self, items: Sequence[int]) -> F64 | None:
         """Draw a vote on each pair of the items, and count the votes that each item wins.
@@ -295,39 +213,16 @@ class _Urn:
         wins = np.zeros(len(items))
         has_vote = False
         for i, j in combinations(range(len(items)), 2):
-            votes = self._votes_on.get(unordered_pair(items[i], items[j]))
+            votes_of_pair = self._votes_left.get(unordered_pair(items[i], items[j]))
             share = 0.5
-            if votes:
+            if votes_of_pair:
                 has_vote = True
-                vote = votes.pop()
-                share = vote.target if vote.left == items[i] else 1 - vote.target
+                first, target = votes_of_pair.pop()
+                share = target if first == items[i] else 1 - target
             wins[i] += share
             wins[j] += 1 - share
         return wins if has_vote else None
 
-
-def _ask_until(session: Session, urn: _Urn, annotators: Iterator[str], budget: int) -> None:
-    """Ask annotators in turn, until there are `budget` answers or no question is left."""
-    n_without_question = 0  # annotators in a row who got no question
-    while urn.n_answers < budget and n_without_question < N_ANNOTATORS:
-        annotator = next(annotators)
-        batch = _size_of_batch(session.n_items, urn.n_answers, budget)
-        questions = session.ask(annotator, batch)
-        n_without_question = 0 if questions else n_without_question + 1
-        for question in questions:
-            session.tell(urn.answer(question, annotator))
-        if batch > 1:
-            session.refit()
-
-
-def _size_of_batch(n_items: int, n_answers: int, budget: int) -> int:
-    """Return the number of questions to ask at once; above 1 only if there are many items.
-
-    Args:
-        n_items: number of items of the session.
-        n_answers: number of answers so far.
-        budget: number of answers that are wanted.
-    """
-    if n_items <= _MANY:
-        return 1
-    return min(max(1, int(_BATCH * n_answers)), budget - n_answers)
+    def figures(self, scores: F64) -> dict[str, float]:
+        """Compute the share of the held-out pairs that scores of the items predict: `accuracy`."""
+        return {"accuracy": accuracy(scores, self.test)}

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from sortnet.core import F32, F64, I32, Queries
 from sortnet.errors import DataError
 
-_DISTANCES_AT_ONCE = 1 << 20  # bounds the memory
+_DIFFERENCES_AT_ONCE = 1 << 21  # bounds the memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances count as equal
 
 
@@ -119,25 +119,16 @@ def medoid_closeness(points: ArrayLike) -> F64:
     [[-1.0, 0.0, -4.0]]
     """
     x = np.asarray(points, np.float64)
-    n_sets, n, _ = x.shape
-    blocks = np.array_split(x, 1 + n_sets * n * n // _DISTANCES_AT_ONCE)
-    return np.concatenate([_closeness(block) for block in blocks])
-
-
-def _closeness(x: F64) -> F64:
-    """Compute `medoid_closeness` with the distances of all pairs of points in memory."""
-    n_sets, n, d = x.shape
-    squares = np.zeros((n_sets, n, n))
-    # The squares are added for each dimension, because an array of the differences in all
-    # dimensions would be d times as large.
-    for k in range(d):
-        squares += np.square(x[:, :, None, k] - x[:, None, :, k])
-    distances = np.sqrt(squares)
-    sums = distances.sum(axis=2)
-    # Sums that differ only by rounding count as equal, so that a set may have several medoids.
-    is_medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
-    nearest: F64 = np.where(is_medoid[:, None, :], distances, np.inf).min(axis=2)
-    return 0.0 - nearest  # `-nearest` would turn 0 into -0
+    utilities = [np.empty((0, x.shape[1]))]
+    n_blocks = 1 + x.size * x.shape[1] // _DIFFERENCES_AT_ONCE
+    for block in np.array_split(x, n_blocks):
+        distances = np.linalg.norm(block[:, :, None] - block[:, None], axis=3)
+        sums = distances.sum(axis=2)
+        # Sums that differ only by rounding count as equal: a set may have several medoids.
+        is_medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
+        nearest = np.where(is_medoid[:, None, :], distances, np.inf).min(axis=2)
+        utilities.append(0.0 - nearest)  # `-nearest` would turn 0 into -0
+    return np.concatenate(utilities)
 
 
 def hypervolume_contributions(points: ArrayLike) -> F64:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, stdtr
-from scipy.stats import rankdata, studentized_range
+from scipy import stats
 
-from sortnet.core import F64, I64
+from sortnet.core import F64
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -71,44 +70,37 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
         if d[0] == 0:
             return TTest(0.0, 1.0)
         return TTest(float(np.copysign(np.inf, d[0])), 0.0)
-    t = float(d.mean() / np.sqrt(d.var(ddof=1) * (1 / len(d) + ratio)))
-    return TTest(t, float(2 * stdtr(len(d) - 1, -abs(t))))
+    t = float(stats.ttest_1samp(d, 0.0).statistic / np.sqrt(1 + len(d) * ratio))
+    return TTest(t, float(2 * stats.t.sf(abs(t), len(d) - 1)))
 
 
 def friedman(table: ArrayLike) -> Friedman:
     """Test whether k rankers differ on n parts, by Friedman's test with a correction for ties.
 
-    With the rank r_ij of ranker j on part i (equal figures get their mean rank) and the mean rank
-    R_j of ranker j, the statistic
-
-        statistic = (k - 1) n^2 sum_j (R_j - (k+1)/2)^2 / sum_ij (r_ij - (k+1)/2)^2
-
-    is chi-squared with k - 1 degrees of freedom (Conover 1999, section 5.8). If all rankers tie on
-    every part, the statistic is 0 and p = 1.
+    The rankers are ranked on every part; equal figures get their mean rank (Conover 1999, section
+    5.8). If all rankers tie on every part, the statistic is 0 and p = 1.
 
     Args:
         table: (n_parts, n_rankers) figures, higher is better.
 
     Raises:
-        DataError: if there are fewer than two parts or rankers, or a figure is not finite.
+        DataError: if there are fewer than two parts or three rankers, or a figure is not finite.
 
     >>> friedman([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]]).mean_ranks.round(2).tolist()
     [1.0, 2.33, 2.67]
     """
     values = np.asarray(table, dtype=np.float64)
-    if values.ndim != 2 or min(values.shape) < 2 or not np.isfinite(values).all():
+    is_table = values.ndim == 2 and len(values) >= 2 and values.shape[1] >= 3
+    if not is_table or not np.isfinite(values).all():
         raise DataError(
-            "Friedman's test needs two or more rankers on two or more parts, with a figure of each"
+            "Friedman's test needs three rankers or more on two or more parts, a figure of each"
         )
-    ranks = rankdata(-values, axis=1)  # equal figures get their mean rank
-    n, k = ranks.shape
+    ranks = stats.rankdata(-values, axis=1)  # equal figures get their mean rank
     mean_ranks = ranks.mean(axis=0)
-    sum_of_squares = np.square(ranks - (k + 1) / 2).sum()
-    between_rankers = np.square(mean_ranks - (k + 1) / 2).sum()
-    statistic = 0.0
-    if sum_of_squares:
-        statistic = float((k - 1) * n**2 * between_rankers / sum_of_squares)
-    return Friedman(statistic, float(chdtrc(k - 1, statistic)), mean_ranks)
+    if (np.ptp(values, axis=1) == 0).all():
+        return Friedman(0.0, 1.0, mean_ranks)
+    test = stats.friedmanchisquare(*values.T)
+    return Friedman(float(test.statistic), float(test.pvalue), mean_ranks)
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
@@ -124,7 +116,7 @@ def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
     >>> round(critical_difference(4, 14), 2)  # 1.25 in Demsar 2006
     1.25
     """
-    q_alpha = studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2)
+    q_alpha = stats.studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2)
     return float(q_alpha * np.sqrt(k * (k + 1) / (6 * n)))
 
 
@@ -178,8 +170,7 @@ def paired_by_query(
     Cost: for k rankers k (k - 1) / 2 passes over the queries.
     """
     table = _table(figures, measure, ["part", "qid"], rankers)
-    _, query_of_row = np.unique(table.index.get_level_values("qid"), return_inverse=True)
-    return _test_pairs(table, ratio=0.0, query_of_row=query_of_row)
+    return _test_pairs(table, ratio=0.0, unit="qid")
 
 
 def paired_by_part(
@@ -202,7 +193,7 @@ def paired_by_part(
         DataError: if the figures lack the measure or a ranker, or the ratio is negative.
     """
     table = _table(figures, measure, ["part"], rankers)
-    return _test_pairs(table, ratio)
+    return _test_pairs(table, ratio, unit="part")
 
 
 def by_part(
@@ -237,12 +228,13 @@ def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
     >>> as_matrix(pd.DataFrame({"a": ["x"], "b": ["y"], "p_holm": [0.2]}), ["y", "x"]).tolist()
     [[1.0, 0.2], [0.2, 1.0]]
     """
-    number = {name: k for k, name in enumerate(rankers)}
-    matrix = np.full((len(number), len(number)), np.nan)
+    import pandas as pd
+
+    turned = pairs.rename(columns={"a": "b", "b": "a"})
+    table = pd.concat([pairs, turned]).pivot(index="a", columns="b", values="p_holm")
+    names = list(rankers)
+    matrix = table.reindex(index=names, columns=names).to_numpy(np.float64, copy=True)
     np.fill_diagonal(matrix, 1.0)
-    for a, b, p in zip(pairs["a"], pairs["b"], pairs["p_holm"], strict=True):
-        matrix[number[a], number[b]] = p
-        matrix[number[b], number[a]] = p
     return matrix
 
 
@@ -271,7 +263,7 @@ def _table(
     return means.unstack("ranker")[list(rankers or all_rankers)]
 
 
-def _test_pairs(table: pd.DataFrame, ratio: float, query_of_row: I64 | None = None) -> pd.DataFrame:
+def _test_pairs(table: pd.DataFrame, ratio: float, unit: str) -> pd.DataFrame:
     """Test every pair of columns of a table by `corrected_t`, with Holm's correction.
 
     Only rows with figures of both rankers count.
@@ -279,30 +271,16 @@ def _test_pairs(table: pd.DataFrame, ratio: float, query_of_row: I64 | None = No
     Args:
         table: a column of figures for each ranker.
         ratio: test queries over training queries, see `corrected_t`.
-        query_of_row: (n_rows,) number of each row's query. Rows of the same query count once, by
-            their mean. If None, each row counts.
+        unit: level of the index; rows with the same value of it count once, by their mean.
     """
     import pandas as pd
 
-    values = table.to_numpy(np.float64)
     rows = []
-    for i, j in combinations(range(values.shape[1]), 2):
-        differences = values[:, i] - values[:, j]
-        has_both = np.isfinite(differences)
-        independent = differences[has_both]
-        if query_of_row is not None:
-            independent = _means_of_queries(independent, query_of_row[has_both])
-        n = len(independent)
-        mean = float(independent.mean()) if n else np.nan
-        t, p = corrected_t(independent, ratio) if n > 1 else TTest(np.nan, np.nan)
-        rows.append((table.columns[i], table.columns[j], mean, t, p, n))
+    for a, b in combinations(table.columns, 2):
+        differences = (table[a] - table[b]).dropna().groupby(level=unit, sort=False).mean()
+        n = len(differences)
+        t, p = corrected_t(differences, ratio) if n > 1 else TTest(np.nan, np.nan)
+        rows.append((a, b, differences.mean(), t, p, n))
     frame = pd.DataFrame(rows, columns=["a", "b", "difference", "t", "p", "n"])
     frame["p_holm"] = holm(frame["p"].to_numpy(np.float64))
     return frame[["a", "b", "difference", "t", "p", "p_holm", "n"]]
-
-
-def _means_of_queries(values: F64, query_of_value: I64) -> F64:
-    """Average the values of each query; queries without a value are left out."""
-    n_values = np.bincount(query_of_value)
-    means = np.bincount(query_of_value, values) / np.maximum(n_values, 1)
-    return np.asarray(means[n_values > 0])

@@ -1,38 +1,30 @@
-"""Simulate annotators, and measure how a ranking improves with the questions of each strategy."""
+"""Simulate annotators, and measure how a ranking improves with the questions of each strategy.
+
+Annotators answer by true scores with noise (`simulate`), or by recorded votes on pairs
+(`sortnet.lab.recorded_votes`). Everything else is the same for both: a strategy asks, the answers
+are counted, and at each budget the answers so far become a ranking, which is measured.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import spearmanr, zscore
 
-from sortnet.core import F64, Progress
+from sortnet.core import F64, I64, Progress
 from sortnet.errors import JudgementError
-from sortnet.lab.asking_sorts import (
-    Asking,
-    Sort,
-    bubble_passes,
-    heapsort,
-    merge_sort,
-    quicksort,
-    setwise_heapsort,
-)
-from sortnet.lab.summaries import group_means
-from sortnet.preference.answers import Answers
+from sortnet.lab.asking_sorts import SORTS, next_items
+from sortnet.lab.executor import in_parallel
 from sortnet.preference.base import MOST_ITEMS, Judgement
-from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.hyperparameters import choose
-from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.model import Annotators, Columns, Prior, fit
 from sortnet.preference.session import Session
-from sortnet.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,24 +34,46 @@ if TYPE_CHECKING:
 NOISE = 1.4865
 N_ANNOTATORS = 4
 _ERRORS_OF_95_PERCENT = 1.96  # standard errors from the mean to a limit of its 95 % interval
-ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is scored
-SORTS: dict[str, Sort] = {
-    "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
-}  # fmt: skip
+ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is made
 SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
-SETWISE = "setwise-heapsort"  # asks for the best of four items
-# Strategies that can be simulated. `default` is a session with hold-out questions and repeats.
+# Strategies that are sessions. `default` has hold-out questions and repeats, as `sortnet label`.
 # `top` is the same with the top items as goal, and `sets-4` the same with questions about the best
-# and the worst of four items. `informative` and `random` are sessions without hold-out and repeats.
-# A sort starts again, with shuffled items, when it has ended.
-SAMPLERS = ("default", "informative", "random", "top", *SET_SIZES, *SORTS, SETWISE)
+# and the worst of four items. `informative` and `random` have neither hold-out nor repeats.
+SESSIONS = ("default", "informative", "random", "top", *SET_SIZES)
+# Strategies that can be simulated with true scores. A sort starts again, with shuffled items, when
+# it has ended.
+SAMPLERS = (*SESSIONS, *SORTS)
 
 Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class Annotators:
+    """Simulated annotators of n items, who answer questions, and can measure a ranking.
+
+    Attributes:
+        features: (n, d) features of the items; None for items without features.
+        n: number of items.
+        rng: the random generator of the answers.
+        among: (n_pairs, 2) the pairs that questions may be about; None for all pairs.
+    """
+
+    features: F64 | None
+    n: int
+    rng: np.random.Generator
+    _: KW_ONLY
+    among: I64 | None = None
+
+    def answer(self, items: tuple[int, ...]) -> Judgement:
+        """Answer which of the items is the best; about more than two items, also the worst."""
+        raise NotImplementedError
+
+    def figures(self, scores: F64) -> dict[str, float]:
+        """Measure a ranking of the items by scores (n,): {name of a measure: value}."""
+        raise NotImplementedError
+
+
+class Truth(NamedTuple):
     """Items whose true order is known.
 
     Attributes:
@@ -71,27 +85,39 @@ class Truth:
     scores: F64
 
 
-@dataclass(frozen=True)
-class Result:
-    """Quality of the ranking after a number of questions.
+@dataclass(frozen=True, eq=False)
+class NoisyAnnotators(Annotators):
+    """Annotators who know the true scores (n,) of the items, and answer with noise.
 
-    Attributes:
-        strategy: name of the strategy, one of `SAMPLERS`.
-        seed: number of the repetition.
-        questions: number of questions answered so far.
-        spearman: rank correlation with the true scores.
-        rmse: root mean squared difference from the true scores, both as z-scores.
-        ms: mean milliseconds to choose a question and to add its answer, refits included.
-        top: share of the best items that are ranked among the first; NaN if not asked for.
+    `top` is the number of the best items that the measure `top` is about; 0 for no such measure.
     """
 
-    strategy: str
-    seed: int
-    questions: int
-    spearman: float
-    rmse: float
-    ms: float
-    top: float = float("nan")
+    scores: F64
+    top: int
+
+    def answer(self, items: tuple[int, ...]) -> Judgement:
+        """Answer with noise which of two items is better, or which of several is best and worst."""
+        scores = self.scores
+        if len(items) == 2:
+            left, right = items
+            left_wins = self.rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
+            return Judgement(ANNOTATOR, items, "best", left if left_wins else right)
+        # The noise of a utility is divided by sqrt(2), so that the noise of the difference between
+        # two utilities has the standard deviation NOISE, as in an answer about a pair.
+        utilities = scores[[*items]] + NOISE / np.sqrt(2) * self.rng.standard_normal(len(items))
+        best = items[int(utilities.argmax())]
+        worst = items[int(utilities.argmin())]
+        return Judgement(ANNOTATOR, items, "best", best, worst)
+
+    def figures(self, scores: F64) -> dict[str, float]:
+        """Compare scores with the true scores: `spearman`, `rmse`, and `top` if it is asked for."""
+        true_scores = self.scores
+        figures = {"spearman": spearman(scores, true_scores), "rmse": rmse(scores, true_scores)}
+        if self.top:
+            best_items = np.argsort(-true_scores)[: self.top]
+            first_items = np.argsort(-scores)[: self.top]
+            figures["top"] = float(np.isin(best_items, first_items).mean())
+        return figures
 
 
 def ids_truth(n: int, rng: np.random.Generator) -> Truth:
@@ -130,15 +156,13 @@ def simulate(
     seed: int = 0,
     jobs: int = 1,
     progress: Progress = lambda text: None,
-) -> list[Result]:
+) -> pd.DataFrame:
     """Ask simulated annotators about n items with known true scores, drawn again for every seed.
 
     With the true scores q, item i is preferred to item j with probability
     Phi((q_i - q_j) / 1.4865), where Phi is the normal distribution function. In questions about
     more items, each item gets a utility, its score plus noise, and the items with the highest and
-    the lowest utility are named. All strategies get the same true scores, and their rankings are
-    made in the same way: one model is fitted to all answers as if by one annotator, hold-out
-    answers included, with the features if there are any.
+    the lowest utility are named. All strategies get the same true scores.
 
     Args:
         strategies: names from `SAMPLERS`.
@@ -148,64 +172,230 @@ def simulate(
             `features_truth`.
         outside: share of the variance of the scores that the features do not explain.
         top: number of best items that are wanted, or 0 for all items in order. It is the goal of
-            the strategies `top` and `sets-4`, it ends all sorts but `merge-sort`, and the figure
-            `Result.top` is about these items.
+            the strategies `top` and `sets-4`, and ends all sorts but `merge-sort`.
         seeds: number of repetitions, each with other true scores.
         seed: seed of all repetitions.
         jobs: number of processes.
         progress: called with a line after each session.
+
+    Returns:
+        The frame of `ask_all` with the measures `spearman`, the rank correlation with the true
+        scores; `rmse`, the root mean squared difference of both as z-scores; and with `top` the
+        share of the best items that are ranked among the first.
 
     Raises:
         JudgementError: if a strategy is unknown, or more questions are wanted than can be asked.
 
     Cost: 1 ms per question of a session with 100 items, times strategies and seeds.
 
-    >>> results = simulate(["default", "random"], [10, 40], n=6, seeds=2)
-    >>> [(r.strategy, r.questions) for r in results[:3]]
-    [('default', 10), ('default', 40), ('default', 10)]
+    >>> frame = simulate(["default", "random"], [10, 40], n=6, seeds=2)
+    >>> frame[["strategy", "questions"]].values.tolist()[:3]
+    [['default', 10], ['default', 40], ['default', 10]]
     """
-    _check(strategies, budgets, n, outside, seeds, top)
-    run = partial(
-        _run, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, top=top, seed=seed
-    )
-    tasks = [partial(run, name, repetition) for name in strategies for repetition in range(seeds)]
-    results_of_sessions = in_parallel(tasks, jobs, progress)
-    return [result for results in results_of_sessions for result in results]
+    if n < 2:
+        raise JudgementError(f"a simulation takes two items or more, not {n}")
+    if not 0 <= outside < 1:
+        raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
+    lacks_top = top == 0 and "top" in strategies  # this strategy asks for the top items only
+    if top >= n or lacks_top:
+        raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
+    refuse_arguments(strategies, SAMPLERS, budgets, seeds)
+    most = most_questions(strategies, n)
+    if max(budgets) > most:
+        raise JudgementError(
+            f"{max(budgets)} questions about {n} items: "
+            f"{N_ANNOTATORS} annotators can be asked {most}"
+        )
+    make_annotators = partial(_noisy_annotators, n, d, outside, top)
+    return ask_all(
+        make_annotators, strategies, budgets,
+        top=top, seeds=seeds, seed=seed, jobs=jobs, progress=progress,
+    )  # fmt: skip
 
 
-def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
-    """Average results over the seeds, with standard errors and 95 % intervals.
+def _noisy_annotators(
+    n: int, d: int, outside: float, top: int, repetition: int, rng: np.random.Generator
+) -> NoisyAnnotators:
+    """Draw the true scores of one repetition of `simulate`."""
+    truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
+    return NoisyAnnotators(truth.features, n, rng, truth.scores, top)
+
+
+def ask_all(
+    make_annotators: Callable[[int, np.random.Generator], Annotators],
+    strategies: Sequence[str],
+    budgets: Iterable[int],
+    *,
+    top: int = 0,
+    seeds: int,
+    seed: int,
+    jobs: int,
+    progress: Progress,
+) -> pd.DataFrame:
+    """Ask simulated annotators the questions of each strategy, in each repetition.
 
     Args:
-        results: dataclasses of results, such as `simulate` returns.
-        values: names of the fields to average.
-        by: names of the fields to group by.
+        make_annotators: function (number of the repetition, random generator) -> the annotators.
+        strategies: names from `SAMPLERS`.
+        budgets: numbers of questions after which the ranking is measured.
+        top: number of best items that the strategies want; 0 for all items in order.
+        seeds: number of repetitions.
+        seed: seed of all repetitions.
+        jobs: number of processes.
+        progress: called with a line after each session.
 
     Returns:
-        A row for each group, in order of appearance: the fields in `by`; `seeds`, the number of
-        results; and for each field in `values` its mean, and with the endings `_se`, `_low` and
-        `_high` the standard error and the limits of the interval, NaN for a single seed.
+        A row for each strategy, repetition and budget, with the columns `strategy`, `seed` (the
+        number of the repetition), `questions` (the number answered), the measures, and `ms`, the
+        mean milliseconds to choose a question and to add its answer, refits included.
     """
     import pandas as pd
 
-    frame = pd.DataFrame([vars(result) for result in results])
-    groups = frame.groupby(list(by), sort=False)
-    means = group_means(groups, values, ending="se")
-    columns: dict[str, Any] = {"seeds": groups.size()}
+    ask = partial(_ask, make_annotators, budgets=tuple(sorted(set(budgets))), top=top, seed=seed)
+    tasks = [partial(ask, name, repetition) for name in strategies for repetition in range(seeds)]
+    rows_of_sessions = in_parallel(tasks, jobs, progress)
+    return pd.DataFrame([row for rows in rows_of_sessions for row in rows])
+
+
+def _ask(
+    make_annotators: Callable[[int, np.random.Generator], Annotators],
+    strategy: str,
+    repetition: int,
+    *,
+    budgets: tuple[int, ...],
+    top: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Ask the questions of one strategy in one repetition; measure the ranking at each budget.
+
+    The arguments are those of `ask_all`; `budgets` are ascending.
+    """
+    rng = np.random.default_rng([seed, repetition])
+    annotators = make_annotators(repetition, rng)
+    questions = _questions(strategy, annotators, top, repetition, rng)
+    judgements: list[Judgement] = []
+    rows: list[dict[str, Any]] = []
+    seconds = 0.0  # without the time of measuring
+
+    def measure() -> None:
+        """Add a row with the measures of the ranking by the answers so far."""
+        row = {"strategy": strategy, "seed": repetition, "questions": len(judgements)}
+        row |= annotators.figures(_scores(judgements, annotators))
+        rows.append(row | {"ms": 1000 * seconds / len(judgements)})
+
+    items = next(questions, None)
+    while items is not None and len(judgements) < budgets[-1]:
+        began = time.perf_counter()
+        judgement = annotators.answer(items)
+        items = next_items(questions, judgement)
+        seconds += time.perf_counter() - began
+        if judgement.answer != "cant-say":
+            judgements.append(judgement)
+            if len(judgements) in budgets:
+                measure()
+    if judgements and len(judgements) not in budgets:  # there was no further question
+        measure()
+    return rows
+
+
+def _scores(judgements: Sequence[Judgement], annotators: Annotators) -> F64:
+    """Score the items by a session that gets all answers, as if they were by one annotator.
+
+    For a fair comparison, the answers to the questions of each strategy are scored in this way.
+    """
+    session = Session(annotators.features, annotators.n, seed=0)
+    session.replay(judgements)
+    return session.ranking().score
+
+
+def _questions(
+    strategy: str, annotators: Annotators, top: int, seed: int, rng: np.random.Generator
+) -> Questions:
+    """Ask the questions of a strategy, one of `SAMPLERS`."""
+    if strategy in SORTS:
+        return _asked_by_sort(strategy, annotators.n, top or annotators.n, rng)
+    return _asked_by_session(_session(strategy, annotators, top, seed))
+
+
+def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Session:
+    """Make the session of a strategy, one of `SESSIONS`.
+
+    Args:
+        strategy: name of the strategy.
+        annotators: the annotators, who know about the items.
+        top: number of best items that are wanted; 0 for all items in order.
+        seed: seed of the session.
+    """
+    has_controls = strategy not in {"informative", "random"}
+    wants_top = strategy == "top" or strategy in SET_SIZES
+    return Session(
+        annotators.features,
+        annotators.n,
+        seed=seed,
+        strategy="random" if strategy == "random" else "default",
+        goal=Goal(WRONG, top if wants_top else 0),
+        among=annotators.among,
+        holdout=0.1 if has_controls else 0.0,
+        repeats=0.05 if has_controls else 0.0,
+        set_size=SET_SIZES.get(strategy, 2),
+    )
+
+
+def _asked_by_session(session: Session) -> Questions:
+    """Ask the questions of a session, to each of four annotators in turn, until none is left."""
+    n_without_question = 0  # annotators in a row who got no question
+    for annotator in cycle(f"person-{k}" for k in range(N_ANNOTATORS)):
+        questions = session.ask(annotator)
+        if questions:
+            n_without_question = 0
+            question = questions[0]
+            reply = yield question.items
+            answer = question.answered(annotator, reply.answer, best=reply.best, worst=reply.worst)
+            session.tell(answer)
+            continue
+        n_without_question += 1
+        if n_without_question == N_ANNOTATORS:
+            return
+
+
+def _asked_by_sort(name: str, n: int, top: int, rng: np.random.Generator) -> Questions:
+    """Ask the questions of a sort of n shuffled items, and start again whenever it has ended."""
+    while True:
+        sort = SORTS[name](rng.permutation(n).tolist(), top)
+        items = next(sort, None)
+        while items is not None:
+            judgement = yield items
+            assert judgement.best is not None  # annotators with noise always name it
+            items = next_items(sort, judgement.best)
+
+
+def summary(results: pd.DataFrame, values: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
+    """Average results over the seeds, with standard errors and 95 % intervals.
+
+    Args:
+        results: a frame that `simulate` or `simulate_votes` returned.
+        values: names of the columns to average.
+        by: names of the columns to group by.
+
+    Returns:
+        A row for each group, in order of appearance: the columns in `by`; `seeds`, the number of
+        results; and for each column in `values` its mean, and with the endings `_se`, `_low` and
+        `_high` the standard error and the limits of the interval, NaN for a single seed.
+    """
+    groups = results.groupby(list(by), sort=False)
+    frame = groups.size().rename("seeds").to_frame()
     for name in values:
-        mean = means[name]
-        error = means[f"{name}_se"]
-        columns[name] = mean
-        columns[f"{name}_se"] = error
-        columns[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
-        columns[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
-    return pd.DataFrame(columns).reset_index()
+        mean = groups[name].mean()
+        error = groups[name].sem()
+        frame[name] = mean
+        frame[f"{name}_se"] = error
+        frame[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
+        frame[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
+    return frame.reset_index()
 
 
 def spearman(x: F64, y: F64) -> float:
     """Compute the rank correlation of x and y; 0 if one of the two is constant."""
-    from scipy.stats import spearmanr
-
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     return float(spearmanr(x, y).statistic)
@@ -213,45 +403,19 @@ def spearman(x: F64, y: F64) -> float:
 
 def rmse(x: F64, y: F64) -> float:
     """Compute the root mean squared difference of two score vectors, both as z-scores."""
-    return float(np.sqrt(np.mean((_z(x) - _z(y)) ** 2)))
+    z_scores = [zscore(scores) if np.ptp(scores) else np.zeros(len(scores)) for scores in (x, y)]
+    return float(np.sqrt(np.mean((z_scores[0] - z_scores[1]) ** 2)))
 
 
-def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
-    """Run tasks in `jobs` processes, and return their results in order.
-
-    Each process has one thread for linear algebra. `progress` gets a line after each task.
-    """
-    from joblib import Parallel, delayed
-
-    results: list[T] = []
-    # joblib gives one thread to its processes, but runs a single job in this process.
-    with one_blas_thread():
-        for result in Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks):
-            results.append(result)
-            progress(f"simulated {len(results)} of {len(tasks)} sessions")
-    return results
-
-
-def _check(
-    strategies: Sequence[str], budgets: Sequence[int], n: int, outside: float, seeds: int, top: int
+def refuse_arguments(
+    strategies: Sequence[str], known: Sequence[str], budgets: Sequence[int], seeds: int
 ) -> None:
-    """Raise JudgementError unless `simulate` can run with these arguments."""
+    """Raise JudgementError for a strategy that is not known, or if there is nothing to simulate."""
     for name in strategies:
-        if name not in SAMPLERS:
-            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(SAMPLERS)}")
-    if not strategies or not budgets or min(budgets) < 1 or seeds < 1 or n < 2:
-        raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
-    if not 0 <= outside < 1:
-        raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
-    lacks_top = top == 0 and "top" in strategies  # this strategy asks for the top items only
-    if top >= n or lacks_top:
-        raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
-    most = most_questions(strategies, n)
-    if max(budgets) > most:
-        raise JudgementError(
-            f"{max(budgets)} questions about {n} items: "
-            f"{N_ANNOTATORS} annotators can be asked {most}"
-        )
+        if name not in known:
+            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(known)}")
+    if not strategies or not budgets or min(budgets) < 1 or seeds < 1:
+        raise JudgementError("a simulation takes a strategy, a question and a seed")
 
 
 def most_questions(strategies: Sequence[str], n: int) -> int:
@@ -268,200 +432,3 @@ def pairs_of_a_question(strategies: Sequence[str]) -> int:
     """
     largest = max(SET_SIZES.get(name, 2) for name in strategies)
     return largest * (largest - 1) // 2
-
-
-def _run(
-    strategy: str,
-    repetition: int,
-    *,
-    budgets: tuple[int, ...],
-    n: int,
-    d: int,
-    outside: float,
-    top: int,
-    seed: int,
-) -> list[Result]:
-    """Ask the questions of one strategy about one draw of true scores; measure at each budget.
-
-    Args:
-        strategy: name of the strategy.
-        repetition: number of the draw.
-        budgets: numbers of questions after which the scores are measured, ascending.
-        n: number of items.
-        d: number of features; 0 for scores without features.
-        outside: share of the scores' variance that is not linear in the features.
-        top: number of the best items that `Result.top` measures; 0 for no such measure.
-        seed: seed of all draws.
-    """
-    rng = np.random.default_rng([seed, repetition])
-    truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
-    features = design(truth.features) if d else np.empty((n, 0))
-    questions = _questions(strategy, truth, top, repetition, rng)
-    judgements: list[Judgement] = []
-    results: list[Result] = []
-    for judgement, seconds in _timed_answers(questions, truth.scores, budgets[-1], rng):
-        judgements.append(judgement)
-        if len(judgements) not in budgets:
-            continue
-        # For a fair comparison the same model is fitted to the answers of each strategy.
-        scores = _scores(judgements, features)
-        result = Result(
-            strategy,
-            repetition,
-            questions=len(judgements),
-            spearman=spearman(scores, truth.scores),
-            rmse=rmse(scores, truth.scores),
-            ms=1000 * seconds / len(judgements),
-            top=_share_of_top(scores, truth.scores, top),
-        )
-        results.append(result)
-    return results
-
-
-def _timed_answers(
-    questions: Questions, scores: F64, most: int, rng: np.random.Generator
-) -> Iterator[tuple[Judgement, float]]:
-    """Answer the questions of a strategy with noise, until none is left or `most` are answered.
-
-    Args:
-        questions: the questions.
-        scores: (n,) true scores of the items.
-        most: number of questions that are answered, at most.
-        rng: the random generator of the noise.
-
-    Yields:
-        An answer, and the seconds that the strategy has taken so far to choose questions and to
-        take answers. The time of the caller between two answers is not counted.
-    """
-    n_answers = 0
-    seconds = 0.0
-    start = time.perf_counter()
-    items: tuple[int, ...] | None = next(questions)
-    while items is not None and n_answers < most:
-        judgement = _answer(items, scores, rng)
-        items = _next_items(questions, judgement)
-        n_answers += 1
-        seconds += time.perf_counter() - start
-        yield judgement, seconds
-        start = time.perf_counter()
-
-
-def _share_of_top(scores: F64, true_scores: F64, top: int) -> float:
-    """Compute the share of the best `top` items that are ranked among the first `top`."""
-    if not top:
-        return float("nan")
-    best_items = np.argsort(-true_scores)[:top]
-    first_items = np.argsort(-scores)[:top]
-    return float(np.isin(best_items, first_items).mean())
-
-
-def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
-    """Answer with noise which of two items is better, or which of several is best and worst."""
-    if len(items) == 2:
-        left, right = items
-        left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
-        return Judgement(ANNOTATOR, items, "best", left if left_wins else right)
-    # The noise of a utility is divided by sqrt(2), so that the noise of the difference between two
-    # utilities has the standard deviation NOISE, as in an answer about a pair.
-    utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
-    best = items[int(utilities.argmax())]
-    worst = items[int(utilities.argmin())]
-    return Judgement(ANNOTATOR, items, "best", best, worst)
-
-
-def _scores(judgements: Sequence[Judgement], features: F64) -> F64:
-    """Fit the scores of items to all answers, as if by one annotator."""
-    table = Judgements.of(judgements)
-    answers = Answers.of_table(table, np.arange(len(table)))
-    annotators = Annotators.average(1)
-    prior, annotators, _ = choose(answers, Prior(Columns(features)), None, annotators, seed=0)
-    return fit(answers, prior, annotators, seed=0).scores
-
-
-def _next_items(
-    questions: Generator[tuple[int, ...], T, None], answer: T
-) -> tuple[int, ...] | None:
-    """Send an answer, and return the items of the next question; None if there is no question."""
-    try:
-        return questions.send(answer)
-    except StopIteration:
-        return None
-
-
-def _questions(
-    strategy: str, truth: Truth, top: int, seed: int, rng: np.random.Generator
-) -> Questions:
-    """Ask the questions of a strategy, one of `SAMPLERS`, about the items of `truth`."""
-    n = len(truth.scores)
-    n_to_sort = top or n  # `top` is 0 if all items are wanted in order
-    if strategy in SORTS:
-        return _about_pairs(repeated(SORTS[strategy], n, n_to_sort, rng))
-    if strategy == SETWISE:
-        return _repeated_setwise(n, n_to_sort, rng)
-    return asked_by(_session(strategy, truth, top, seed))
-
-
-def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
-    """Make the session for a strategy that is not a sorting algorithm.
-
-    Args:
-        strategy: `default`, `top`, a name in `SET_SIZES`, `informative` or `random`. The last two
-            have neither hold-out questions nor repeats.
-        truth: the items.
-        top: number of best items that are wanted; 0 for all items in order.
-        seed: seed of the session.
-    """
-    n = len(truth.scores)
-    if strategy in SET_SIZES:
-        goal = Goal(WRONG, top)
-        return Session(truth.features, n, seed=seed, goal=goal, set_size=SET_SIZES[strategy])
-    if strategy in {"default", "top"}:
-        goal = Goal(WRONG, top if strategy == "top" else 0)
-        return Session(truth.features, n, seed=seed, goal=goal)
-    chosen_by = "random" if strategy == "random" else "default"
-    return Session(truth.features, n, seed=seed, strategy=chosen_by, holdout=0.0, repeats=0.0)
-
-
-def _about_pairs(asking: Asking) -> Questions:
-    """Turn the comparisons of an endless sort into questions."""
-    pair = next(asking)
-    while True:
-        judgement = yield pair
-        pair = asking.send(judgement.best == judgement.left)
-
-
-def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
-    """Ask which of four items is best, as a setwise heapsort of n shuffled items, without end."""
-    while True:
-        sort = setwise_heapsort(rng.permutation(n).tolist(), top, size=4)
-        items = next(sort, None)
-        while items is not None:
-            judgement = yield items
-            assert judgement.best is not None  # the simulated annotator always names it
-            items = _next_items(sort, judgement.best)
-
-
-def asked_by(session: Session) -> Questions:
-    """Ask the questions of a session, to each of four annotators in turn, until none is left."""
-    annotators = [f"person-{k}" for k in range(N_ANNOTATORS)]
-    for annotator in cycle(annotators):
-        questions = session.ask(annotator)
-        if not questions:
-            return
-        question = questions[0]
-        reply = yield question.items
-        answer = question.answered(annotator, reply.answer, best=reply.best, worst=reply.worst)
-        session.tell(answer)
-
-
-def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:
-    """Ask the comparisons of a sort of n shuffled items, and start again whenever it has ended."""
-    while True:
-        yield from sort(rng.permutation(n).tolist(), top)
-
-
-def _z(x: F64) -> F64:
-    """Shift a vector to mean 0 and scale it to standard deviation 1; zeros if it is constant."""
-    centred: F64 = x - x.mean()
-    deviation = centred.std()
-    return centred / deviation if deviation else centred

@@ -11,7 +11,7 @@ from typing import Any
 from sortnet.core import NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.divide import hold_out, joined, refuse_shared
-from sortnet.data.parts import ByDraw, ByHash, Division, read_divided
+from sortnet.data.parts import ByDraw, ByHash, read_divided
 from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
 from sortnet.files import data_files, kind_of
@@ -84,33 +84,6 @@ class OfficialFold(Split):
 
 
 @dataclass(frozen=True)
-class HoldOut(OfficialFold):
-    """A random division of all queries of a fold, whose three parts are joined first.
-
-    Attributes:
-        folder: path of the folder of the fold.
-        number: number of the division, from 1; the division depends on it and on `seed`.
-        test: share of the queries in the test part.
-        vali: share of the remaining queries in the validation part.
-        seed: seed of all divisions.
-    """
-
-    number: int
-    test: float
-    vali: float
-    seed: int
-
-    @property
-    def name(self) -> str:
-        return f"split {self.number}"
-
-    def load(self, cache: Path | None = None) -> Fold:
-        all_queries = joined(_list_parts(super().load(cache)))
-        seed = (self.seed, self.number)  # so that two seeds share no division
-        return hold_out(all_queries, self.test, self.vali, seed=seed)
-
-
-@dataclass(frozen=True)
 class DividedFile(Split):
     """One file of queries, divided as `sortnet train` divides it.
 
@@ -133,35 +106,46 @@ class DividedFile(Split):
     def files(self) -> tuple[Path, ...]:  # type: ignore[override]
         return tuple(data_files(self.file))
 
-    @property
-    def division(self) -> Division:
-        return ByHash(self.seed)
-
     def load(self, cache: Path | None = None) -> Fold:
-        return read_divided(self.file, self.division, columns=self.columns, cache=cache)
+        return read_divided(self.file, ByHash(self.seed), columns=self.columns, cache=cache)
 
 
 @dataclass(frozen=True)
-class HoldOutOfFile(DividedFile):
-    """One file of queries, divided at random like a `HoldOut`.
+class HoldOut(Split):
+    """A random division of all queries of a fold, whose parts are joined first, or of one file.
 
     Attributes:
+        data: path of the folder of the fold, or of a file, or a pattern of the paths of files.
         number: number of the division, from 1; the division depends on it and on `seed`.
         test: share of the queries in the test part.
         vali: share of the remaining queries in the validation part.
+        seed: seed of all divisions.
+        columns: names of the columns, if the data are tables.
     """
 
+    data: str
     number: int
     test: float
     vali: float
+    seed: int
+    _: KW_ONLY
+    columns: NamedColumns = UNNAMED
 
     @property
     def name(self) -> str:
         return f"split {self.number}"
 
     @property
-    def division(self) -> Division:
-        return ByDraw(self.test, self.vali, (self.seed, self.number))
+    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
+        return tuple(data_files(self.data)) if is_one_file(self.data) else _parts_of(self.data)
+
+    def load(self, cache: Path | None = None) -> Fold:
+        seed = (self.seed, self.number)  # so that two seeds share no division
+        if is_one_file(self.data):
+            division = ByDraw(self.test, self.vali, seed)
+            return read_divided(self.data, division, columns=self.columns, cache=cache)
+        fold = OfficialFold(self.data, columns=self.columns).load(cache)
+        return hold_out(joined(_list_parts(fold)), self.test, self.vali, seed=seed)
 
 
 def is_one_file(data: str) -> bool:

@@ -18,9 +18,10 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
 from sortnet.lab import study_points, study_readings
 from sortnet.lab.cells import Result
+from sortnet.lab.observers import iterations
 from sortnet.lab.splits import Split
 from sortnet.lab.study_plan import Plan, Point, Row, Size, Study
-from sortnet.lab.study_points import on_made_data
+from sortnet.lab.study_points import on_folds, on_made_data
 from sortnet.lab.study_readings import measures
 from sortnet.lab.summaries import group_means
 
@@ -29,28 +30,39 @@ if TYPE_CHECKING:
 
 _SORTNET = "SortNet (Rigutini et al.)"
 _RANKNET = "RankNet revisited (Köppel et al. 2025)"
+_PAPER = "sortnet-paper:hidden=20"
+_SCALINGS = ("none", "standard", "log", "normal", "quantile", "query", "zscore",
+             "rank", "query+rank")  # fmt: skip
 
+# The cells of most studies are rankers on folds: (curve, x, ranker as a user types it).
 STUDIES: dict[str, Study] = {
     "hidden": Study(
         "How many hidden units does the comparator need?",
         f"{_SORTNET}, table 1",
         "n",
-        study_points.hidden_units,
+        partial(
+            on_folds,
+            rankers=[(f"{n} hidden", None, f"sortnet-paper:hidden={n}") for n in (10, 20, 30)],
+            quality="map",
+        ),
         study_readings.measures_at_ranks,
     ),
     "rank-quality": Study(
         "Does a RankQuality raise the measure that it is?",
         f"{_SORTNET}, table 2",
         "n",
-        study_points.rank_qualities,
+        partial(
+            on_folds,
+            rankers=[(name.upper(), None, f"{_PAPER},quality={name}") for name in ("map", "p@10")],
+        ),
         study_readings.measures_at_ranks,
     ),
     "convergence": Study(
         "When does the loop converge?",
         f"{_SORTNET}, figure 3",
         "iteration",
-        study_points.loop_iterations,
-        study_readings.convergence,
+        partial(on_folds, rankers=[("", None, _PAPER)], quality="map", observe=iterations),
+        study_readings.observed,
     ),
     "classes": Study(
         "How does quality fall with the number of classes?",
@@ -99,14 +111,34 @@ STUDIES: dict[str, Study] = {
         "Does the optimiser count, or the output activation?",
         f"{_RANKNET}, table 2",
         "output activation",
-        study_points.optimisers_and_activations,
+        partial(
+            on_folds,
+            rankers=[
+                (series, x, f"directranker:hidden=32-20-5,loss=squared,optimizer={name},tau={tau}")
+                for series, name in (("gradient descent", "sgd"), ("Adam", "adam"))
+                for x, tau in (("sigmoid", "sigmoid"), ("tanh", "tanh"), ("linear", "identity"))
+            ],
+            quality="ndcg@10",
+        ),
         measures("ndcg@10"),
     ),
+    # The settings are fixed, because the table in the paper has the time of training without the
+    # time of a search.
     "runtime": Study(
         "How long do reading and training take?",
         f"{_RANKNET}, table 3",
         "ranker",
-        study_points.runtimes,
+        partial(
+            on_folds,
+            rankers=[
+                ("SortNet", "SortNet", "sortnet:scaling=query+rank"),
+                ("RankNet*", "RankNet*", "directranker:hidden=32"),
+                ("RankNet", "RankNet", "ranknet:hidden=32"),
+                ("ListNet", "ListNet", "listnet:hidden=32"),
+                ("AdaRank", "AdaRank", "adarank-ndcg:rounds=100"),
+                ("LambdaMART", "LambdaMART", "lambdamart:trees=300"),
+            ],
+        ),
         study_readings.runtime,
     ),
     "neighbours": Study(
@@ -122,7 +154,7 @@ STUDIES: dict[str, Study] = {
         f"{_SORTNET}, section 3",
         "other sort",
         study_points.input_orders,
-        study_readings.moves,
+        study_readings.observed,
         "either",
     ),
     "pair-efficiency": Study(
@@ -139,14 +171,35 @@ STUDIES: dict[str, Study] = {
         "Which scaling of the features is best?",
         f"{_SORTNET}, equation 5; {_RANKNET}, section 4.4",
         "scaling",
-        study_points.scalings,
+        partial(
+            on_folds,
+            rankers=[
+                (series, scaling, ranker.format(scaling))
+                for series, ranker in (
+                    ("CmpNN", "sortnet-cmpnn:scaling={},hidden=32,committee=1"),
+                    ("RankNet*", "directranker:scaling={},hidden=32,loss=squared"),
+                )
+                for scaling in _SCALINGS
+            ],
+        ),
         measures("ndcg@10", "map"),
     ),
     "weighting": Study(
         "Does it help a net to weigh pairs by what they change in NDCG?",
         "LambdaRank (Burges 2010)",
         "weight of a pair",
-        study_points.pair_weightings,
+        partial(
+            on_folds,
+            rankers=[
+                (f"{units} hidden", x, f"lambdarank:hidden={units},weighting={w}")
+                for units in ("32", "64-64")
+                for x, w in (
+                    ("none", "none"),
+                    ("of the ideal DCG", "ideal"),
+                    ("|delta NDCG|", "delta"),
+                )
+            ],
+        ),
         measures("ndcg@10", "map"),
     ),
     "set-sizes": Study(
@@ -209,35 +262,6 @@ def frame_of(
     """
     import pandas as pd
 
-    study = STUDIES[name]
-    frame = pd.DataFrame(_read_rows(study, results, cache), columns=Row._fields)
-    points_of_curves = frame.groupby(["measure", "series", "at"], sort=False)
-    means = group_means(points_of_curves, ["value"])
-    table = []
-    for ((measure, series, _), rows_of_point), mean, error in zip(
-        points_of_curves, means["value"], means["value_error"], strict=True
-    ):
-        x = _common(rows_of_point["x"])
-        table.append((measure, series, x, mean, error, len(rows_of_point)))
-    return pd.DataFrame(
-        table, columns=["measure", "series", study.x, "value", "value_error", "cells"]
-    )
-
-
-def _read_rows(
-    study: Study, results: Iterable[tuple[Point, Result]], cache: Path | None
-) -> list[Row]:
-    """Read the values of a study's measures from the results of its cells.
-
-    Args:
-        study: the study.
-        results: the study's points with the results of their cells.
-        cache: cache folder for the data.
-
-    Returns:
-        Rows whose `at` is not None: rows with the same `at` are averaged.
-    """
-
     @lru_cache
     def test_part(split: Split) -> Queries:
         """Read the test part of a division, or return it if it was read before."""
@@ -245,12 +269,20 @@ def _read_rows(
         assert test is not None
         return test
 
-    rows = []
-    for point, result in results:
-        read_test_part = partial(test_part, point.cell.split)
-        for row in study.read(point, result, read_test_part):
-            rows.append(row if row.at is not None else row._replace(at=row.x))
-    return rows
+    study = STUDIES[name]
+    rows = [
+        row
+        for point, result in results
+        for row in study.read(point, result, partial(test_part, point.cell.split))
+    ]
+    frame = pd.DataFrame(rows, columns=Row._fields)
+    # Rows with the same `at` are averaged; without it, rows with the same x.
+    frame["at"] = frame["at"].astype(object).where(frame["at"].notna(), frame["x"])
+    points_of_curves = frame.groupby(["measure", "series", "at"], sort=False)
+    table = group_means(points_of_curves, ["value"])
+    table.insert(0, study.x, [_common(x) for _, x in points_of_curves["x"]])
+    table["cells"] = points_of_curves.size()
+    return table.droplevel("at").reset_index()
 
 
 def _common(x: pd.Series[Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +22,6 @@ from sortnet.metrics import Metric, evaluate, outcomes
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOVES = {
-    "mean": "places moved, mean",
-    "max": "places moved, most",
-    "share": "documents that moved, share",
-}
 _NDCG = "NDCG@10"
 _SHARE_LEARNED = "share of pairs learned from"
 
@@ -70,19 +65,12 @@ def accuracy_by_set_size(point: Point, result: Result, test_part: TestPart) -> l
     return rows
 
 
-def convergence(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """Read RankQuality, the share of wrong comparisons and the pairs kept in each iteration."""
-    observed = result.about["observed"]
-    quality = str(point.cell.quality)
-    rows = []
-    for part, series in (("train", "training"), ("vali", "validation")):
-        for iteration, measures_of_part in enumerate(observed["measures"][part]):
-            share_wrong = observed["wrong"][part][iteration]
-            rows.append(Row(quality.upper(), series, iteration, measures_of_part[quality]))
-            rows.append(Row("share of comparisons wrong", series, iteration, share_wrong))
-    for iteration, n_pairs in enumerate(observed["kept"]):
-        rows.append(Row("pairs kept", "training", iteration, n_pairs))
-    return rows
+def observed(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+    """Read the values that an observer has listed, see `sortnet.lab.observers.Observed`."""
+    return [
+        Row(measure, series or point.series, x, value)
+        for measure, series, x, value in result.about["observed"]
+    ]
 
 
 def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
@@ -99,55 +87,36 @@ def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     """Read how well peaks of the margins between neighbours separate the grades.
 
     The values are from `sortnet.lab.observers.neighbours`. For every split there are rows of the
-    accuracy; for the first split (x is 0) there are also rows of the curves along its sorted list.
+    accuracy. For the first split (x is 0) there are also three curves along its sorted list:
+    margins of neighbours, true grades, and grades that fall by one after each peak of the margins.
     """
-    observed = result.about["observed"]
+    seen = result.about["observed"]
     rows = [
-        Row("accuracy", point.series, "thresholds at the peaks", observed["accuracy"]),
-        Row("accuracy", point.series, "the commonest grade", observed["majority"]),
+        Row("accuracy", point.series, "thresholds at the peaks", seen["accuracy"]),
+        Row("accuracy", point.series, "the commonest grade", seen["majority"]),
     ]
-    is_first_split = point.x == 0
-    if is_first_split:
-        rows += _sorted_list(f"r, {point.series}", observed)
-    return rows
-
-
-def _sorted_list(measure: str, observed: dict[str, Any]) -> list[Row]:
-    """Read three curves along a sorted list: margins of neighbours, true and predicted grades.
-
-    The predicted grade falls by one after each peak of the margins.
-    """
-    rows = []
-    for k, r in enumerate(observed["r"]):
-        rows.append(Row(measure, "r of neighbours", k + 1, r))
-    highest_grade = max(observed["grades"])
-    n_peaks = len(observed["peaks"])
-    for k, grade in enumerate(observed["grades"]):
-        grade_by_peaks = n_peaks - sum(peak < k for peak in observed["peaks"])
-        rows.append(Row(measure, "grade / highest", k + 1, grade / highest_grade))
-        rows.append(Row(measure, "the same by the peaks", k + 1, grade_by_peaks / n_peaks))
-    return rows
-
-
-def moves(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """Read how far documents move if they are sorted in another way, as `orders` measures it."""
-    rows = []
-    for other_sort, figures in result.about["observed"].items():
-        for name, value in figures.items():
-            rows.append(Row(_MOVES[name], point.series, other_sort, value))
+    if point.x == 0:
+        measure = f"r, {point.series}"
+        rows += [Row(measure, "r of neighbours", k, r) for k, r in enumerate(seen["r"], 1)]
+        n_peaks = len(seen["peaks"])
+        for k, grade in enumerate(seen["grades"]):
+            grade_by_peaks = n_peaks - sum(peak < k for peak in seen["peaks"])
+            share = grade / max(seen["grades"])
+            rows.append(Row(measure, "grade / highest", k + 1, share))
+            rows.append(Row(measure, "the same by the peaks", k + 1, grade_by_peaks / n_peaks))
     return rows
 
 
 def quality_by_answers(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     """Read NDCG@10 and the share of pairs learned from; x is the share of pairs asked about."""
-    observed = result.about["observed"]
-    share_answered = observed["answers"]
+    shares = result.about["observed"]
+    share_answered = shares["answers"]
     # Cells with the same budget are averaged, although their shares of answers may differ.
     budget = 0 if point.x is None else point.x
     ndcg = evaluate(test_part(), result.order, "ndcg@10", empty="skip")["ndcg@10"]
     return [
         Row(_NDCG, point.series, share_answered, ndcg, budget),
-        Row(_SHARE_LEARNED, point.series, share_answered, observed["pairs"], budget),
+        Row(_SHARE_LEARNED, point.series, share_answered, shares["pairs"], budget),
     ]
 
 
@@ -157,13 +126,13 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
     Args:
         frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
     """
+    share_answered = frame.columns[2]  # the x of the study, see `frame_of`
     quality = frame[frame["measure"] == _NDCG]
     learned = frame[frame["measure"] == _SHARE_LEARNED]  # its rows are of the same cells
-    curves = quality.assign(share_learned=learned["value"].to_numpy())
-    share_answered = frame.columns[2]  # the x of the study, see `frame_of`
-    quality_of_grades = float(quality.loc[quality["series"] == REFERENCE, "value"].iloc[0])
+    curves = quality.assign(share_learned=learned["value"].to_numpy()).groupby("series", sort=False)
+    quality_of_grades = float(curves.get_group(REFERENCE)["value"].iloc[0])
     lines = []
-    for strategy, curve in curves.groupby("series", sort=False):
+    for strategy, curve in curves:
         if strategy == REFERENCE:
             continue
         points = curve[["share_learned", share_answered, "value"]].to_numpy(np.float64)

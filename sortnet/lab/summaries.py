@@ -26,18 +26,15 @@ _ESCAPED = str.maketrans(
 )
 
 
-def group_means(
-    groups: Any, values: Sequence[str], *, spread: Spread = "error", ending: str | None = None
-) -> pd.DataFrame:
+def group_means(groups: Any, values: Sequence[str], *, spread: Spread = "error") -> pd.DataFrame:
     """Compute the mean and the spread of columns over the rows of each group.
 
     Args:
         groups: groups of a frame, as `DataFrame.groupby` returns them.
         values: names of the columns. Each gives a column of means with the same name, and a column
-            of spreads called `<name>_<ending>`.
+            of spreads called `<name>_<spread>`.
         spread: `deviation` for the standard deviation (with n - 1), `error` for the standard error
             of the mean, standard deviation / sqrt(n).
-        ending: ending of the names of the columns of spreads. If None, the value of `spread`.
 
     Returns:
         A frame with a row for each group, in the order of the groups. Missing values do not count;
@@ -51,14 +48,10 @@ def group_means(
     import pandas as pd
 
     columns = {}
-    ending = ending or spread
     for name in values:
-        values_by_group = groups[name]
-        columns[name] = values_by_group.mean()
-        if spread == "error":
-            columns[f"{name}_{ending}"] = values_by_group.sem()
-        else:
-            columns[f"{name}_{ending}"] = values_by_group.std()
+        columns[name] = groups[name].mean()
+        spreads = groups[name].sem() if spread == "error" else groups[name].std()
+        columns[f"{name}_{spread}"] = spreads
     return pd.DataFrame(columns)
 
 

@@ -121,67 +121,36 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     ensemble = _Ensemble(np.zeros(n_weak_rankers), query_weights, -np.inf)
     rounds_left = iter(range(rounds))
     put_aside = list[int]()
-    ensemble = yield from _boost_without_repeats(weak, ensemble, put_aside, rounds_left)
+    ensemble = yield from _boost(weak, ensemble, put_aside, rounds_left, may_repeat=False)
     while put_aside:
         put_aside.pop()
-        ensemble = yield from _boost_with_repeats(weak, ensemble, put_aside, rounds_left)
+        ensemble = yield from _boost(weak, ensemble, put_aside, rounds_left, may_repeat=True)
 
 
-def _boost_without_repeats(
-    weak: _WeakRankers, ensemble: _Ensemble, put_aside: list[int], rounds_left: Iterator[int]
+def _boost(
+    weak: _WeakRankers,
+    ensemble: _Ensemble,
+    put_aside: list[int],
+    rounds_left: Iterator[int],
+    *,
+    may_repeat: bool,
 ) -> Generator[F64, None, _Ensemble]:
-    """Run rounds of boosting in which no weak ranker is added twice in a row.
-
-    The feature weights are yielded after each round.
-
-    Args:
-        weak: the weak rankers.
-        ensemble: the sum to begin with.
-        put_aside: numbers of the weak rankers that were chosen twice in a row and are no longer
-            used; the rounds extend the list.
-        rounds_left: an item for each round that may still be run.
-
-    Returns:
-        The ensemble before the mean measure fell, or after the last round.
-    """
-    previous_ensemble = ensemble
-    previous_k = None
-    for _ in rounds_left:
-        choice = weak.best(ensemble, put_aside)
-        if choice is None:
-            break
-        k, mean = choice
-        if k == previous_k:  # the round before is undone
-            put_aside.append(k)
-            ensemble = previous_ensemble
-            continue
-        next_ensemble = weak.add(ensemble, k, mean)
-        yield next_ensemble.feature_weights()
-        if ensemble.exceeds(next_ensemble):
-            break
-        previous_ensemble = ensemble
-        previous_k = k
-        ensemble = next_ensemble
-    return ensemble
-
-
-def _boost_with_repeats(
-    weak: _WeakRankers, ensemble: _Ensemble, put_aside: list[int], rounds_left: Iterator[int]
-) -> Generator[F64, None, _Ensemble]:
-    """Run rounds of boosting in which a weak ranker may be added many times in a row.
-
-    A weak ranker that was repeated five times in a row, while the mean measure did not change, may
-    not be chosen in the next round. The feature weights are yielded after each round.
+    """Run rounds of boosting; yield the feature weights after each round.
 
     Args:
         weak: the weak rankers.
         ensemble: the sum to begin with.
         put_aside: numbers of the weak rankers that are not used.
         rounds_left: an item for each round that may still be run.
+        may_repeat: whether a weak ranker may be added many times in a row. If so, a weak ranker
+            that was repeated five times in a row, while the mean measure did not change, may not be
+            chosen in the next round. If not, a weak ranker that is chosen twice in a row extends
+            `put_aside`, and its round is undone.
 
     Returns:
         The ensemble before the mean measure fell, or after the last round.
     """
+    previous_ensemble = ensemble
     previous_k = None
     n_in_vain = 0  # number of the last rounds that repeated a weak ranker without effect
     barred = put_aside  # numbers of the weak rankers that a round may not choose
@@ -190,18 +159,22 @@ def _boost_with_repeats(
         if choice is None:
             break
         k, mean = choice
+        is_repeat = k == previous_k
+        if is_repeat and not may_repeat:
+            put_aside.append(k)
+            ensemble = previous_ensemble
+            continue
         next_ensemble = weak.add(ensemble, k, mean)
         yield next_ensemble.feature_weights()
         if ensemble.exceeds(next_ensemble):
             break
-        if k == previous_k and next_ensemble.mean_measure == ensemble.mean_measure:
-            n_in_vain += 1
-        else:
-            n_in_vain = 0
+        is_in_vain = is_repeat and next_ensemble.mean_measure == ensemble.mean_measure
+        n_in_vain = n_in_vain + 1 if is_in_vain else 0
         barred = put_aside
         if n_in_vain == _IN_VAIN:
             barred = [*put_aside, k]
             n_in_vain = 0
+        previous_ensemble = ensemble
         previous_k = k
         ensemble = next_ensemble
     return ensemble

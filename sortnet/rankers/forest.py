@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from itertools import chain
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -68,23 +69,19 @@ class Forest:
 
         The numbers of the children count from the root of their tree.
         """
-        nodes: list[Node] = []
-        roots = []
-        for tree in trees:
-            root = len(nodes)
-            roots.append(root)
-            for feature, threshold, left, right, missing_left in tree:
-                nodes.append(Node(feature, threshold, root + left, root + right, missing_left))
-        features, thresholds, left_children, right_children, missing_goes_left = zip(
-            *nodes, strict=True
-        )
+        lists_of_nodes = [*trees]
+        sizes = [len(nodes) for nodes in lists_of_nodes]
+        roots = np.cumsum([0, *sizes[:-1]])
+        root_of_node = np.repeat(roots, sizes)
+        columns = [np.array(column) for column in zip(*chain(*lists_of_nodes), strict=True)]
+        feature, threshold, left_child, right_child, missing_goes_left = columns
         return cls(
-            feature=np.array(features, np.int64),
-            threshold=np.array(thresholds, np.float64),
-            left=np.array(left_children, np.int64),
-            right=np.array(right_children, np.int64),
-            missing=np.array(missing_goes_left, np.bool_),
-            roots=np.array(roots, np.int64),
+            feature=feature,
+            threshold=threshold,
+            left=root_of_node + left_child,
+            right=root_of_node + right_child,
+            missing=missing_goes_left,
+            roots=roots,
         )
 
     @classmethod
@@ -173,11 +170,6 @@ class ForestRanker(Ranker):
     def learned(self) -> dict[str, Array]:
         return {f.name: getattr(self.forest, f.name) for f in fields(self.forest)}
 
-    def facts(self) -> dict[str, Any]:
-        """List the entries of model.json that depend on the ranker, with the forest's size."""
-        sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
-        return sizes | super().facts()
-
 
 @dataclass(frozen=True)
 class ForestSettings(Settings):
@@ -205,13 +197,8 @@ class ForestSettings(Settings):
         Raises:
             ModelError: if the arrays are no trees.
         """
-        arrays = {}
-        for array_field in fields(Forest):
-            name = array_field.name
-            # Any length is allowed. `take` checks the type, and that there is one dimension.
-            unchecked = saved.tensors.get(name)
-            length = 0 if unchecked is None else unchecked.size
-            arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), length)
+        names = [array_field.name for array_field in fields(Forest)]
+        arrays = {name: saved.take(name, _DTYPES.get(name, np.int64), None) for name in names}
         forest = Forest(**arrays)
         lengths = {len(array) for name, array in arrays.items() if name != "roots"}
         if len(lengths) > 1:

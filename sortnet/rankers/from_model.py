@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sortnet.comparators import SoftTrees, TrainableComparator
@@ -39,7 +39,9 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
     """
     config = Config().changed(**given)
     model_settings = _weight_settings(learned)
-    _refuse_unfit(config, given, model_settings)
+    run_settings = config.flat()
+    given_settings = {name: run_settings[name] for name in given if run_settings[name] is not None}
+    _refuse_unfit(given_settings, model_settings)
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
     changes = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
@@ -49,29 +51,22 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
     return config.changed(**changes)
 
 
-def _refuse_unfit(
-    config: Config, names: Collection[str], model_settings: Mapping[str, Any]
-) -> None:
+def _refuse_unfit(run_settings: Mapping[str, Any], model_settings: Mapping[str, Any]) -> None:
     """Raise a DataError if a setting of the run does not fit the weights of the model.
 
     Args:
-        config: the settings of the run.
-        names: the names of the settings that the caller has given. None fits every model.
+        run_settings: settings of the run by name.
         model_settings: the settings of the model that decide which weights fit.
     """
-    run_settings = config.flat()
     for name, value_of_model in model_settings.items():
-        value = run_settings[name]
-        if name not in names or value is None or value == value_of_model:
-            continue
-        if value_of_model is None:
-            property_of_model = f"has no {name}"
-        else:
-            property_of_model = f"has {name} {_as_text(value_of_model)}"
-        raise DataError(
-            f"{name} {_as_text(value)} does not fit the model to begin with, "
-            f"which {property_of_model}: leave {name} out"
-        )
+        if name in run_settings and run_settings[name] != value_of_model:
+            model_property = f"has {name} {_as_text(value_of_model)}"
+            if value_of_model is None:
+                model_property = f"has no {name}"
+            raise DataError(
+                f"{name} {_as_text(run_settings[name])} does not fit the model to begin with, "
+                f"which {model_property}: leave {name} out"
+            )
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
@@ -95,12 +90,7 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
     run_settings = _weight_settings(config)
     if config.scaling is None:
         run_settings["scaling"] = model_settings["scaling"]
-    for name, value_of_model in model_settings.items():
-        if run_settings[name] != value_of_model:
-            raise DataError(
-                f"{name} {_as_text(run_settings[name])} does not fit the model to begin with, "
-                f"which has {_as_text(value_of_model)}: settings_from_model gives settings that fit"
-            )
+    _refuse_unfit(run_settings, model_settings)
     return config.changed(scaling=model_settings["scaling"])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,17 +79,15 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
     sum, if w·(x_i - x_j) < 1. The sparse matrix A has a row for each pair, with 1 at i and -1 at j,
     so that A X w has w·(x_i - x_j) for all pairs. A_s has only the rows of pairs inside the margin.
 
-    The minimum is found by Newton steps. Each step solves an equation with the Hessian,
-    I + 2C X'A_s'A_s X, by conjugate gradients, which need only its products with vectors.
+    The minimum is found by Newton steps with the Hessian, I + 2C X'A_s'A_s X (d, d).
 
     Args:
         part: graded queries, scaled.
         C: weight of the loss of a pair.
         progress: called with a line of text at the start.
 
-    Cost: memory of about 100 bytes a pair at the peak, 28 bytes of them for the row of A;
-    differences of features are never stored. A step of the conjugate gradients is a product with X
-    and a product with A.
+    Cost: memory of about 100 bytes a pair at the peak; differences of features are never stored. A
+    step takes the sparse product A_s'A_s, and its product with X.
     """
     progress("solving")
     X = part.features.astype(np.float64)
@@ -101,25 +99,17 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
         gradient = w - 2 * C * (X.T @ (A.T @ slack))
         return float(w @ w / 2 + C * slack @ slack), gradient
 
-    def hessian_product(w: F64, v: F64) -> F64:
-        """Multiply the Hessian at the weights w by a vector v (d,)."""
-        A_s = rows_inside_margin(w.tobytes())
-        product: F64 = v + 2 * C * (X.T @ (A_s.T @ (A_s @ (X @ v))))
-        return product
-
-    # A Newton step takes many products at the same w, so A_s is kept for the next product. The
-    # cache needs a hashable key, the bytes of w.
-    @lru_cache(maxsize=1)
-    def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
-        """Select the rows of the pairs inside the margin from the matrix A; they are A_s."""
-        margins = A @ (X @ np.frombuffer(bytes_of_w))
-        return A[margins < 1]
+    def hessian(w: F64) -> F64:
+        """Compute the Hessian (d, d) at the weights w."""
+        A_s = A[A @ (X @ w) < 1]
+        matrix: F64 = np.eye(len(w)) + 2 * C * (X.T @ ((A_s.T @ A_s) @ X))
+        return matrix
 
     start = np.zeros(X.shape[1])
     _, gradient_at_start = loss_and_gradient(start)
     tolerance = _GRADIENT_LEFT * float(np.linalg.norm(gradient_at_start))
     minimum = minimize(
-        loss_and_gradient, start, method="trust-ncg", jac=True, hessp=hessian_product,
+        loss_and_gradient, start, method="trust-exact", jac=True, hess=hessian,
         options={"gtol": tolerance},
     )  # fmt: skip
     w: F64 = minimum.x

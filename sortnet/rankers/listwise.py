@@ -129,7 +129,15 @@ def descend(
         DivergedError: if the loss is no longer a number.
     """
     net.generator.manual_seed(config.seed)
-    descent = _Descent.of(net, train, config, score)
+    optimizer = _make_optimizer(net, config)
+    n_batches = math.ceil(len(train) / config.queries)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer,
+        optimizer.defaults["lr"],
+        total_steps=config.epochs * n_batches,
+        cycle_momentum=False,
+    )
+    rng = np.random.default_rng(config.seed)
     best_quality = -np.inf
     best_weights = net.state_dict()
     best_epoch = 0
@@ -137,7 +145,14 @@ def descend(
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
             net.train()
-            descent.make_epoch(epoch)
+            order = rng.permutation(len(train))
+            for first in range(0, len(train), config.queries):
+                optimizer.zero_grad()
+                batch = order[first : first + config.queries]
+                _add_loss_gradient(score, train, batch, config.query_loss, epoch, config.lr)
+                _add_l1_gradient(net, config.l1)
+                optimizer.step()
+                schedule.step()
             net.eval()
             with torch.no_grad():
                 scores = score(vali).numpy()
@@ -148,61 +163,6 @@ def descend(
                 best_epoch = epoch
     net.load_state_dict(best_weights)
     return {"epoch": best_epoch, "epochs": config.epochs}
-
-
-@dataclass
-class _Descent:
-    """Gradient descent of a net's weights by the mean loss of mini-batches of queries.
-
-    Attributes:
-        net: the net, whose weights are changed in place.
-        train: the training queries, scaled.
-        config: the settings of the ranker.
-        score: function that computes the net's scores of queries, with gradients.
-        optimizer: changes the weights by their gradients.
-        schedule: changes the learning rate after each step.
-        rng: generator of the order of the queries.
-    """
-
-    net: Any
-    train: Queries
-    config: Any
-    score: Callable[[Queries], Tensor]
-    optimizer: Any
-    schedule: Any
-    rng: np.random.Generator
-
-    @classmethod
-    def of(
-        cls, net: Any, train: Queries, config: Any, score: Callable[[Queries], Tensor]
-    ) -> _Descent:
-        """Prepare the optimizer and its schedule for all epochs of the settings."""
-        optimizer = _make_optimizer(net, config)
-        n_batches = math.ceil(len(train) / config.queries)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer,
-            optimizer.defaults["lr"],
-            total_steps=config.epochs * n_batches,
-            cycle_momentum=False,
-        )
-        rng = np.random.default_rng(config.seed)
-        return cls(net, train, config, score, optimizer, schedule, rng)
-
-    def make_epoch(self, epoch: int) -> None:
-        """Make a step for each mini-batch of the training queries, in random order.
-
-        Args:
-            epoch: number of the epoch, for the message of an error.
-        """
-        config = self.config
-        order = self.rng.permutation(len(self.train))
-        for first in range(0, len(self.train), config.queries):
-            self.optimizer.zero_grad()
-            batch = order[first : first + config.queries]
-            _add_loss_gradient(self.score, self.train, batch, config.query_loss, epoch, config.lr)
-            _add_l1_gradient(self.net, config.l1)
-            self.optimizer.step()
-            self.schedule.step()
 
 
 def _make_optimizer(net: Any, config: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from sortnet.core import NamedColumns
 from sortnet.errors import ModelError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
-from sortnet.rankers.model_folder import Array, Saved, read_folder
+from sortnet.rankers.model_folder import Saved, read_folder
 from sortnet.rankers.registry import kind_settings
 from sortnet.rankers.saved_scaler import take_scaler
 
-_MODEL = "sortnet.rankers.model"  # module whose `load` reads a ranker of kind sortnet
+_MODEL = "sortnet.rankers.model"  # module that reads the comparator of a ranker of kind sortnet
 
 
 def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
@@ -25,53 +24,47 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
 
     Args:
         folder: a folder that `Ranker.save` has written.
-        model_arguments: arguments that only `sortnet.rankers.model.load` has.
+        model_arguments: arguments that only `sortnet.rankers.model.read_comparator` has.
 
     Raises:
         ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
     """
-    return read_folder(folder, lambda saved: _make_ranker(saved, model_arguments))
+    return read_folder(folder, partial(_make_ranker, model_arguments=model_arguments))
 
 
-def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
+def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     """Make the ranker from the content of its folder, with its column names and its describer."""
     try:
-        settings = kind_settings(saved.kind)
+        settings_class = kind_settings(saved.kind)
+        # A describer makes features from texts and images. Its arrays are taken out first, because
+        # a kind of ranker refuses arrays that are not its own.
+        names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
+        describer = None
+        if saved.about.get("items") is not None:
+            arrays = {name.removeprefix(ITEMS_PREFIX): saved.tensors.pop(name) for name in names}
+            describer = load_describer(saved.about["items"], arrays)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    # A describer makes features from texts and images. Its arrays are taken out first, because a
-    # kind of ranker refuses arrays that are not its own.
-    describer_document = saved.about.get("items")
-    describer_arrays = {}
-    if describer_document is not None:
-        describer_arrays = _take_describer_arrays(saved)
-    ranker: Ranker
-    if settings is Config:
-        ranker = import_module(_MODEL).load(saved, **model_arguments)
-    else:
-        ranker = _make_other_kind(saved)
-    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
-    ranker = replace(ranker, columns=columns)
-    if describer_document is None:
-        return ranker
-    try:
-        return replace(ranker, describer=load_describer(describer_document, describer_arrays))
-    except ModelError as error:
-        raise ModelError(f"{saved.path}: {error}") from None
-
-
-def _take_describer_arrays(saved: Saved) -> dict[str, Array]:
-    """Take the arrays of a describer out of the content of a folder, by name without the prefix."""
-    names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
-    return {name.removeprefix(ITEMS_PREFIX): saved.tensors.pop(name) for name in names}
-
-
-def _make_other_kind(saved: Saved) -> Ranker:
-    """Make a ranker of any kind other than `sortnet` from the content of its folder."""
-    config: Any = saved.settings(kind_settings(saved.kind))
+    config = saved.settings(settings_class)
     scaler = take_scaler(saved, config.flat().get("scaling"))
-    learned = config.read(saved, scaler.n_columns)
-    ranker: Ranker = config.ranker(
-        config, scaler, learned, feature_names=saved.feature_names, info=saved.info
-    )
+    if settings_class is Config:
+        model = import_module(_MODEL)
+        ranker_class = model.Model
+        learned = model.read_comparator(saved, config, scaler.n_columns, **model_arguments)
+    else:
+        ranker_class = config.ranker
+        learned = config.read(saved, scaler.n_columns)
+    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
+    try:
+        ranker: Ranker = ranker_class(
+            config,
+            scaler,
+            learned,
+            feature_names=saved.feature_names,
+            info=saved.info,
+            describer=describer,
+            columns=columns,
+        )
+    except ModelError as error:
+        raise ModelError(f"{saved.path}: {error}") from None
     return ranker

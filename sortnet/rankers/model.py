@@ -26,7 +26,6 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.registry import name_of
-from sortnet.rankers.saved_scaler import take_scaler
 from sortnet.rankers.weights import refuse_few, take_comparator, weights_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
@@ -254,18 +253,10 @@ def as_model(ranker: Ranker, source: object) -> Model:
     return ranker
 
 
-def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
-    """Make the model from the content of a folder; `make_for` makes a custom comparator."""
-    config = saved.settings(Config)
-    scaler = take_scaler(saved, str(config.scaling))
-    comparator = _take_comparator(saved, config, scaler.n_columns, make_for)
-    return Model(config, scaler, comparator, feature_names=saved.feature_names, info=saved.info)
-
-
-def _take_comparator(
-    saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None
+def read_comparator(
+    saved: Saved, config: Config, n_columns: int, *, make_for: MakeFor | None = None
 ) -> TrainableComparator:
-    """Make the comparator of a saved model.
+    """Make the comparator of a saved model; `make_for` makes a custom comparator.
 
     Raises:
         ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.

@@ -89,8 +89,8 @@ class Saved:
         except SortNetError as error:
             raise ModelError(f"{self.path}: {error}") from None
 
-    def take(self, name: str, dtype: DTypeLike, *shape: int) -> Array:
-        """Take an array with a type and a shape out of `tensors`.
+    def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
+        """Take an array with a type and a shape out of `tensors`; None is any length.
 
         Raises:
             ModelError: if the array is missing, has another type or shape, NaN or infinity.
@@ -287,17 +287,25 @@ def _tensor_faults(path: Path) -> Iterator[None]:
 
 
 def take(
-    tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int], path: Path
+    tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int | None], path: Path
 ) -> Array:
     """Take an array with a type and a shape out of tensors that were read from `path`.
+
+    A length of None in the shape allows any length.
 
     Raises:
         ModelError: if the array is missing, has another type or shape, NaN or infinity.
     """
     array = tensors.pop(name, None)
-    if array is None or array.dtype != dtype or tuple(array.shape) != tuple(shape):
-        expected = _type_and_shape(dtype, shape)
-        raise ModelError(f"{path}: {name} is {described(array)}, not {expected}")
+    expected = list(shape)
+    if array is not None and array.ndim == len(shape):
+        expected = [
+            actual if length is None else length
+            for length, actual in zip(shape, array.shape, strict=True)
+        ]
+    if array is None or array.dtype != dtype or list(array.shape) != expected:
+        wanted = _type_and_shape(dtype, expected)
+        raise ModelError(f"{path}: {name} is {described(array)}, not {wanted}")
     if not np.isfinite(array).all():
         raise ModelError(f"{path}: {name} has NaN or infinity")
     return array
@@ -316,7 +324,7 @@ def described(array: Array | None) -> str:
     return "missing" if array is None else _type_and_shape(array.dtype, array.shape)
 
 
-def _type_and_shape(dtype: DTypeLike, shape: Sequence[int]) -> str:
-    """Write a type and a shape for a message; a single number has the shape 1."""
-    sizes = "x".join(map(str, shape)) or "1"
+def _type_and_shape(dtype: DTypeLike, shape: Sequence[int | None]) -> str:
+    """Write a type and a shape for a message; a single number has the shape 1, any length is n."""
+    sizes = "x".join("n" if length is None else str(length) for length in shape) or "1"
     return f"{np.dtype(dtype)} {sizes}"

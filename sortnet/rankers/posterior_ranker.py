@@ -159,13 +159,8 @@ class PosteriorSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
         """Read the posterior of the weights from a model folder."""
-        # Any number of draws is allowed. `take` refuses draws without two dimensions.
-        unchecked = saved.tensors.get("draws")
-        n_draws = 0
-        if unchecked is not None and unchecked.ndim == 2:
-            n_draws = len(unchecked)
         mean = saved.take("mean", np.float64, n_columns)
-        draws = saved.take("draws", np.float64, n_draws, n_columns)
+        draws = saved.take("draws", np.float64, None, n_columns)
         residual = saved.take("residual", np.float64, 1)
         return Scores(mean, draws, max(float(residual[0]), 0.0))
 

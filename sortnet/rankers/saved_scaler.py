@@ -6,7 +6,8 @@ import numpy as np
 
 from sortnet.config import scaling_parts
 from sortnet.data.scaling import Scaler, table_rows, unscaled
-from sortnet.rankers.model_folder import Array, Saved
+from sortnet.errors import ModelError
+from sortnet.rankers.model_folder import Array, Saved, described
 
 _SCALER = "scaler"
 _VARYING = "scaler.varying"
@@ -41,15 +42,10 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
     tables = {}
     for part in scaling_parts(spec):
         name = f"{_SCALER}.{part}"
-        unchecked = saved.tensors.get(name)
-        n_rows = 0
-        if unchecked is not None and unchecked.ndim:
-            n_rows = len(unchecked)
+        table = saved.take(name, np.float64, None, saved.n_features)
         fewest, most = table_rows(part)
-        if not fewest <= n_rows <= most:
-            # Ask for a number of rows that can be right, so that `take` finds the wrong number and
-            # raises the error.
-            n_rows = int(fewest)
-        tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
+        if not fewest <= len(table) <= most:
+            raise ModelError(f"{saved.weights}: {name} is {described(table)}, not of this scaling")
+        tables[part] = table
     varying = saved.take(_VARYING, np.bool_, 2, saved.n_features)
     return Scaler(tables, varying, origins)

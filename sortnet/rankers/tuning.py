@@ -7,8 +7,8 @@ see `sortnet.rankers.complete_settings`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,25 +22,12 @@ from sortnet.rankers.fit_ranker import fit_ranker
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]  # {name of a setting: values to try}
 Trial: TypeAlias = dict[str, Any]  # the settings that were tried, their quality and iteration
+Score: TypeAlias = Callable[[Settings], float]  # RankQuality of settings
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # default number of trials of a search by Optuna, which would never end
 _SEEDS_OF_OPTUNA = 2**32  # Optuna's seeds are below this number
 _STOPPING_SHARE = 0.2  # share of an inner part's queries to learn from that stop the training
-
-
-class Part(NamedTuple):
-    """The data of a trial.
-
-    Attributes:
-        learned: queries to learn from.
-        stopping: queries that choose epoch and iteration.
-        scored: queries on which the trial is scored; None: it is scored on `stopping`.
-    """
-
-    learned: Queries
-    stopping: Queries
-    scored: Queries | None
 
 
 class Tuned(NamedTuple):
@@ -56,72 +43,8 @@ class Tuned(NamedTuple):
     trials: list[Trial]
 
 
-@dataclass
-class _Trials:
-    """Trials of settings on the same data; settings that were tried are not tried again.
-
-    Attributes:
-        parts: the data of each trial; a trial fits a ranker on every part.
-        names: the names of the settings that differ between trials.
-        most: the maximum number of trials; None: no limit.
-        seconds: time in seconds after which no trial is started; None: no limit.
-        done: the finished trials; the key is the `repr` of a trial's settings.
-        began: time of the first trial in seconds, on the monotonic clock.
-    """
-
-    parts: Sequence[Part]
-    names: Sequence[str]
-    most: int | None
-    seconds: float | None
-    done: dict[str, Trial] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
-
-    def quality(self, candidate: Settings) -> float | None:
-        """Try the settings; return the mean RankQuality over the parts.
-
-        Settings that were tried before are not tried again. The result is None if no further trial
-        may be started.
-        """
-        values = self._values_in_json(candidate)
-        key = repr(values)
-        if key not in self.done:
-            if self._has_reached_limit():
-                return None
-            self.done[key] = values | self._run(candidate)
-        quality: float = self.done[key]["quality"]
-        return quality
-
-    def _values_in_json(self, candidate: Settings) -> dict[str, Any]:
-        """Return the settings that differ between trials, by name, with lists for tuples."""
-        flat = candidate.flat()
-        values = {}
-        for name in self.names:
-            value = flat[name]
-            values[name] = list(value) if isinstance(value, tuple) else value
-        return values
-
-    def _has_reached_limit(self) -> bool:
-        """Check whether no further trial may be started; the first trial may always be started."""
-        if not self.done:
-            return False
-        if self.most is not None and len(self.done) >= self.most:
-            return True
-        return self.seconds is not None and time.monotonic() - self.began > self.seconds
-
-    def _run(self, candidate: Settings) -> Trial:
-        """Fit a ranker on every part; return its `quality`, the mean RankQuality over the parts.
-
-        Without inner parts, the `iteration` is also returned if the ranker has iterations.
-        """
-        qualities = []
-        for part in self.parts:
-            ranker = fit_ranker(part.learned, part.stopping, candidate)
-            if part.scored is None:  # without inner parts, this part is the only part
-                facts = ("quality", "iteration")
-                return {name: ranker.info[name] for name in facts if name in ranker.info}
-            order = ranker.order(part.scored)
-            qualities.append(candidate.quality_of(part.scored, order))
-        return {"quality": sum(qualities) / len(qualities)}
+class _LimitReached(Exception):
+    """Raised in place of a trial if no further trial may be started."""
 
 
 def tune(
@@ -170,29 +93,51 @@ def tune(
     times the number of inner parts.
     """
     settings: Settings = Config() if config is None else config
-    grids = _list_grids(settings.grids if grid is None else grid)
+    chosen_grid = settings.grids if grid is None else grid
+    grids = [chosen_grid] if isinstance(chosen_grid, Mapping) else list(chosen_grid)
     names = list(dict.fromkeys(chain(*grids)))  # the names of all grids, each once
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {str(search)!r}; known are {', '.join(SEARCHES)}")
-
+    inner_parts: list[tuple[Queries, Queries, Queries]] = []
     if inner:
         # The measure is chosen here, once, so that all inner parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
-        parts = _inner_parts(joined([train, vali]), inner, settings.seed)
-    else:
-        parts = [Part(train, vali, scored=None)]
-    search_trials = _Trials(parts, names, most=trials, seconds=seconds)
-    if search == "grid":
-        best = _by_grid(search_trials, settings, grids)
-    else:
-        best = _by_optuna(search_trials, settings, grids)
-    return Tuned(best, list(search_trials.done.values()))
+        inner_parts = list(_inner_parts(joined([train, vali]), inner, settings.seed))
+    began = time.monotonic()
+    finished: list[Trial] = []
+    qualities: dict[Settings, float] = {settings: -np.inf}  # chosen if there is no better one
 
+    @cache  # settings that were tried are not tried again
+    def score(candidate: Settings) -> float:
+        """Try settings; return their RankQuality, or the mean over the inner parts."""
+        is_late = seconds is not None and time.monotonic() - began > seconds
+        if finished and (is_late or len(finished) == trials):
+            raise _LimitReached
+        flat = candidate.flat()
+        values = {name: flat[name] for name in names}
+        if inner_parts:
+            scores = [_score_part(candidate, *part) for part in inner_parts]
+            facts = {"quality": float(np.mean(scores))}
+        else:
+            info = fit_ranker(train, vali, candidate).info
+            facts = {name: info[name] for name in ("quality", "iteration") if name in info}
+        lists = {name: [*v] for name, v in values.items() if isinstance(v, tuple)}  # as in JSON
+        finished.append({**values, **lists, **facts})
+        qualities[candidate] = facts["quality"]
+        return facts["quality"]
 
-def _list_grids(grid: Grid | Sequence[Grid]) -> list[Grid]:
-    """Return a single grid, or several grids, as a list."""
-    return [grid] if isinstance(grid, Mapping) else list(grid)
+    try:
+        if search == "grid":
+            for one_grid in grids:
+                best = max(qualities, key=qualities.__getitem__)
+                for values in product(*one_grid.values()):
+                    score(best.changed(**dict(zip(one_grid, values, strict=True))))
+        else:
+            _search_by_optuna(score, settings, grids, trials or _TRIALS)
+    except _LimitReached:
+        pass
+    return Tuned(max(qualities, key=qualities.__getitem__), finished)
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
@@ -206,13 +151,17 @@ def _check_names(settings: Settings, names: Sequence[str]) -> None:
             )
 
 
-def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
+def _inner_parts(
+    queries: Queries, n_parts: int, seed: int
+) -> Iterator[tuple[Queries, Queries, Queries]]:
     """Divide the queries for a cross-validation; each query is scored in exactly one part.
+
+    Yields:
+        The queries to learn from, to stop the training by, and to score the ranker on.
 
     Raises:
         DataError: if a part has no query to learn from or no query to stop the training by.
     """
-    parts: list[Part] = []
     for rest, scored in query_folds(queries, n_parts, seed=seed):
         if len(rest) < 2:
             raise DataError(f"{rest.source}: too few queries to divide them into inner parts")
@@ -220,78 +169,34 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
         n_stopping = max(1, round(_STOPPING_SHARE * len(rest)))
         learned = rest.take(np.sort(order[n_stopping:]))
         stopping = rest.take(np.sort(order[:n_stopping]))
-        parts.append(Part(learned, stopping, scored))
-    return parts
+        yield learned, stopping, scored
 
 
-def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try all combinations of one grid after another; each grid starts from the best so far."""
-    for grid in grids:
-        tried = []
-        for values in product(*grid.values()):
-            combination = dict(zip(grid, values, strict=True))
-            candidate = settings.changed(**combination)
-            tried.append((trials.quality(candidate), candidate))
-        settings = _best(settings, tried)
-    return settings
+def _score_part(candidate: Settings, learned: Queries, stopping: Queries, scored: Queries) -> float:
+    """Fit a ranker on one inner part; return its RankQuality on the queries to score."""
+    ranker = fit_ranker(learned, stopping, candidate)
+    return candidate.quality_of(scored, ranker.order(scored))
 
 
-def _best(settings: Settings, tried: Iterable[tuple[float | None, Settings]]) -> Settings:
-    """Find the first candidate with the highest quality; `settings` if no candidate was tried.
-
-    Args:
-        settings: the settings before the trials.
-        tried: quality and settings of each candidate; a quality of None means that there was no
-            trial, because the limit was reached.
-    """
-    best = settings
-    best_quality = -np.inf
-    for quality, candidate in tried:
-        if quality is not None and quality > best_quality:
-            best_quality = quality
-            best = candidate
-    return best
-
-
-def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try combinations that Optuna draws from the values of all grids; return the best settings."""
+def _search_by_optuna(score: Score, settings: Settings, grids: Sequence[Grid], trials: int) -> None:
+    """Score combinations that Optuna draws from the values of all grids."""
     try:
         import optuna
     except ImportError:
         raise SortNetError("a search by Optuna needs: pip install 'sortnet[optuna]'") from None
-    values_to_try: dict[str, list[Any]] = {}
-    for grid in grids:
-        for name, values in grid.items():
-            values_to_try[name] = list(values)
+    values_to_try = {name: values for grid in grids for name, values in grid.items()}
     if not values_to_try:
-        return settings
+        return
+
+    def objective(trial: optuna.Trial) -> float:
+        """Score the settings of a trial."""
+        combination = {}
+        for name, values in values_to_try.items():
+            # Optuna draws the position of a value, because it cannot store values that are tuples.
+            position = trial.suggest_categorical(name, range(len(values)))
+            combination[name] = values[position]
+        return score(settings.changed(**combination))
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=settings.seed % _SEEDS_OF_OPTUNA)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    tried = []
-    for _ in range(trials.most or _TRIALS):
-        trial = study.ask()
-        candidate = settings.changed(**_draw_combination(trial, values_to_try))
-        quality = trials.quality(candidate)
-        if quality is None:
-            break
-        study.tell(trial, quality)
-        tried.append((quality, candidate))
-    return _best(settings, tried)
-
-
-def _draw_combination(trial: Any, values_to_try: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Let Optuna draw a value of each setting, {name of the setting: value}.
-
-    Optuna draws the position of a value in its list, because it cannot store values that are
-    tuples.
-
-    Args:
-        trial: the trial of Optuna's study.
-        values_to_try: {name of a setting: values to draw from}.
-    """
-    combination = {}
-    for name, values in values_to_try.items():
-        position = trial.suggest_categorical(name, range(len(values)))
-        combination[name] = values[position]
-    return combination
+    optuna.create_study(direction="maximize", sampler=sampler).optimize(objective, n_trials=trials)

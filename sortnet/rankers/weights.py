@@ -47,29 +47,14 @@ def save_state(path: str | Path, state: State) -> None:
     The file has the state's arrays by name, and its other values as JSON. It appears complete or
     not at all.
     """
-    values_as_json = json.dumps(_values_of_state(state))
-    content = tensors_as_bytes(_arrays_of_state(state), {"state": values_as_json})
-    write_atomically(Path(path), lambda file: file.write_bytes(content))
-
-
-def _arrays_of_state(state: State) -> dict[str, Array]:
-    """Copy the arrays of a state by name: weights, pairs asked about, and the optimiser's moments.
-
-    The name of a moment is `optimiser.NUMBER_OF_NET.WEIGHT:MOMENT`.
-    """
-    arrays = weights_of(state.comparator, "current")
-    arrays["asked"] = state.asked
+    arrays = weights_of(state.comparator, "current") | {"asked": state.asked}
     if state.best is not None:
         arrays |= weights_of(state.best, "best")
+    # The name of a moment of an optimiser is `optimiser.NUMBER_OF_NET.WEIGHT:MOMENT`.
     for number, moments_of_net in enumerate(state.optimiser.moments):
         for name, moment in moments_of_net.items():
             arrays[f"optimiser.{number}.{name}"] = moment
-    return arrays
-
-
-def _values_of_state(state: State) -> dict[str, Any]:
-    """List the values of a state that are no arrays, by name."""
-    return {
+    values = {
         "iteration": state.iteration,
         "best_iteration": state.best_iteration,
         "best_right": state.best_right,
@@ -78,6 +63,8 @@ def _values_of_state(state: State) -> dict[str, Any]:
         "has_best": state.best is not None,
         "steps": state.optimiser.steps,
     }
+    content = tensors_as_bytes(arrays, {"state": json.dumps(values)})
+    write_atomically(Path(path), lambda file: file.write_bytes(content))
 
 
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
@@ -99,8 +86,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     refuse_few(tensors, least, path)
     asked = np.empty(0, np.int64)
     if "asked" in tensors:
-        n_asked = tensors["asked"].size  # any number of pairs is allowed
-        asked = take(tensors, "asked", np.int64, [n_asked], path)
+        asked = take(tensors, "asked", np.int64, [None], path)
     current = take_comparator(make, "current", tensors, path)
     values = {name: saved[name] for name in _VALUE_TYPES}
     best = None

@@ -6,12 +6,12 @@ An experiment consists of cells. In each cell, one ranker is fitted to one divis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import select
 
+from sortnet.core import I64
 from sortnet.files import plain
 from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
@@ -19,22 +19,11 @@ from store.database.schema import CellRow, upsert
 _KEYS_AT_ONCE = 500  # keys that one SQL statement looks up
 
 
-class StoredCell(NamedTuple):
-    """Result of a cell of an experiment: one ranker, fitted to one division of the data.
-
-    Attributes:
-        order: (n_docs,) numbers of the test documents, query by query, the best first.
-        about: settings, quality, seconds and observations, see `sortnet.lab.cells.Result`.
-    """
-
-    order: NDArray[np.int64]
-    about: dict[str, Any]
-
-
 def keep_cell(
     database: Database,
     key: str,
-    result: StoredCell,
+    order: I64,
+    about: Mapping[str, Any],
     *,
     ranker: str,
     part: str,
@@ -45,7 +34,8 @@ def keep_cell(
     Args:
         database: the database.
         key: identifies the cell and its data.
-        result: the result.
+        order: (n_docs,) numbers of the test documents, query by query, the best first.
+        about: settings, quality, seconds and observations, see `sortnet.lab.cells.Result`.
         ranker: name of the cell's ranker.
         part: name of the cell's division of the data.
         cell: description of the cell as JSON.
@@ -56,20 +46,20 @@ def keep_cell(
         "ranker": ranker,
         "part": part,
         "cell": plain(cell),
-        "about": plain(result.about),
-        "ranking": result.order.astype("<i4").tobytes(),
+        "about": plain(about),
+        "ranking": order.astype("<i4").tobytes(),
     }
     changed = [name for name in row if name != "key"]
     with database.transaction(write=True) as connection:
         connection.execute(upsert(database.dialect, CellRow, ["key"], changed), row)
 
 
-def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Load the stored results of cells: {key: result}, without the keys that have no result.
+def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, tuple[I64, dict[str, Any]]]:
+    """Load the stored results of cells: {key: (order, about)}, without keys that have none.
 
     Each statement looks up 500 keys, because databases limit the length of a statement.
     """
-    results: dict[str, StoredCell] = {}
+    results = {}
     all_rows = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
         for start in range(0, len(keys), _KEYS_AT_ONCE):
@@ -77,5 +67,5 @@ def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]
             rows = all_rows.where(CellRow.key.in_(keys_at_once))
             for row in connection.execute(rows):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
-                results[row.key] = StoredCell(order, row.about)
+                results[row.key] = (order, row.about)
     return results
