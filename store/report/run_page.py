@@ -189,7 +189,7 @@ def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
     rows = rows_of(iterations)
     quality = quality_of(run.config)
     started = run.created.strftime("%Y-%m-%d %H:%M UTC")
-    facts = [("Run", run.id), ("Status", run.status_text), ("Started", started)]
+    facts = [("Run", run.id), ("Status", run.status), ("Started", started)]
     facts += _quality_facts(run, rows)
     if not rows:
         return [*facts, ("Iterations", "0")]
@@ -263,7 +263,7 @@ def status_line(run: Run, n_iterations: int) -> str | None:
         return None
     after = f"after {count(n_iterations, 'iteration')}"
     if status == "running":
-        return f"The run was {run.status_text} when this was written, or was killed, {after}."
+        return f"The run was {run.status} when this was written, or was killed, {after}."
     ended = "failed" if status == "failed" else f"was {status}"
     early_clause = (
         ", before its learning rate came down" if is_before_the_end_of_training(run) else ""

@@ -22,7 +22,7 @@ from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
-from store import Store, open_store
+from store import open_store
 from store.service.run_answers import AskedDocuments
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
@@ -31,7 +31,7 @@ from store.training.run_changes import refuse_changes
 from store.training.run_folder import Folder
 from store.training.run_processes import check_processes, join_run, share_run
 from store.training.trained_run import TrainedRun
-from store.training.training_run import TrainingRun, begin, store_url
+from store.training.training_run import begin, store_url
 from store.training.watcher import Watcher
 
 
@@ -343,7 +343,7 @@ def _requested_config(
 def _run(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun | None:
-    """Train a prepared run; the first process alone writes to the folder and the store.
+    """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
         prepared: the run.
@@ -351,33 +351,39 @@ def _run(
         command: the command to record.
         clear: whether a new run removes the record of an earlier run in the folder.
     """
-    record = prepared.record
+    job, folder, record, origin = prepared.job, prepared.folder, prepared.record, prepared.origin
     group = options.group
-    options.watcher.progress("starting")
+    watcher = options.watcher
+    watcher.progress("starting")
     n_threads = options.threads
     if n_threads is None and record is not None and group.size == 1:
         n_threads = record["threads"]
     set_threads(n_threads or threads_of(group))
-    if group.rank == 0:
-        return _run_first_process(prepared, options, command, clear=clear)
-    with join_run(prepared.job, prepared.folder, prepared.url, group, prepared.origin) as training:
-        training.learn(lambda record: None, options.watcher.progress)
-    return None
+    if group.rank > 0:
+        join_run(job, folder, group, origin, watcher.progress)
+        return None
 
-
-def _run_first_process(
-    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
-) -> TrainedRun:
-    """Begin or resume the run, connect its judge, train, and tell the watcher each step."""
-    record = prepared.record
-    watcher = options.watcher
+    is_new = record is None
     if record is not None:
-        refuse_changes(prepared.job, record, prepared.folder)
+        refuse_changes(job, record, folder)
     watcher.progress(f"opening the store {prepared.store}")
-    with open_store(prepared.url) as store, prepared.folder.held():
-        begun = _begin(prepared, options, command, store, clear=clear)
+    with open_store(prepared.url) as store, folder.held():
+        watcher.starting(job, origin, is_new=is_new)
+        begun = begin(
+            job,
+            folder,
+            store=store,
+            record=record,
+            command=command,
+            recorded_url=prepared.store,
+            again=options.judge.again(folder.path),
+            judge=options.judge.records(),
+            origin=origin,
+            clear=clear,
+        )
+        watcher.begun(begun, is_new=is_new)
         asking = options.judge.asking(
-            share_run(begun, options.group),
+            share_run(begun, group),
             prepared.documents,
             watcher.progress,
             is_own_store=_is_own_store(prepared, options),
@@ -386,34 +392,9 @@ def _run_first_process(
         with asking as training:
             callbacks = watcher.callbacks(training)
             ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
-            rows = training.run.iteration_rows()
-            trained = TrainedRun(training, ranker, rows, prepared.store)
+            trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
             watcher.ended(trained)
             return trained
-
-
-def _begin(
-    prepared: PreparedRun, options: RunOptions, command: str, store: Store, *, clear: bool
-) -> TrainingRun:
-    """Begin or resume a prepared run, and tell the watcher before and afterwards."""
-    record = prepared.record
-    watcher = options.watcher
-    is_new = record is None
-    watcher.starting(prepared.job, prepared.origin, is_new=is_new)
-    training = begin(
-        prepared.job,
-        prepared.folder,
-        store=store,
-        record=record,
-        command=command,
-        recorded_url=prepared.store,
-        again=options.judge.again(prepared.folder.path),
-        judge=options.judge.records(),
-        origin=prepared.origin,
-        clear=clear,
-    )
-    watcher.begun(training, is_new=is_new)
-    return training
 
 
 def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:

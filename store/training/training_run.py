@@ -1,10 +1,18 @@
-"""Start or resume a run of `sortnet train`, and keep its folder and its stored rows up to date."""
+"""Begin a run or find the run to resume, train it, and store a checkpoint after each iteration.
+
+A run is a row of the store and a folder. After each iteration its pairs and its row are stored in
+one transaction, and then its state, the weights and the optimiser with which the next iteration
+begins, replaces the last state by one rename of a file. A run that is killed at any moment is
+resumed from the state in its folder, with the pairs of the iterations before. If it was killed
+between the transaction and the rename, the iteration is repeated: it draws the same random numbers,
+finds the same pairs, and storing them again changes nothing.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -42,6 +50,7 @@ from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.unfinished import resume_command
 from store.store import new_run_id
+from store.training.iteration_pairs import IterationPairs
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.run_folder import JUDGED_BY, Folder
@@ -57,7 +66,7 @@ class TrainingRun:
         folder: the folder of the run.
         run: the run in the store.
         state: the state to resume from; None for a new run.
-        group: the processes of the run. Only the first process writes to the folder and the store.
+        group: the processes of the run, of which this process is the first.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
         judge: the programs, models or functions that are asked. If None, the data have the answers.
@@ -95,69 +104,64 @@ class TrainingRun:
         A run that learns from judged pairs keeps the comparator or a posterior ranker, whichever
         is better.
 
-        After each iteration the model is written first, then the iteration's row in the store,
-        then the state: a run killed in between repeats the iteration with the same result.
-
         Args:
             show: called with each iteration after the iteration is stored.
             progress: called with a line about each step.
             callbacks: called after each iteration, see `learn_to_sort`.
         """
-        is_first = self.group.rank == 0
-        is_stored_as_done = self.finished and self.run.status == "done"
-        if not is_first or is_stored_as_done:
-            return self._fit(show, progress, callbacks)
-        interrupted = "interrupted"
-        if self.config.divides_one_training:
-            interrupted = "interrupted before the learning rate came down"
-        again = self.again or resume_command(str(self.folder))
-        with _store_status(self.run, again, self.group, interrupted=interrupted):
-            ranker = self._fit(show, progress, callbacks)
-        self.run.finish("done")
-        return ranker
-
-    def _fit(
-        self,
-        show: Callable[[Iteration], None],
-        progress: Progress,
-        callbacks: Sequence[Callback],
-    ) -> Ranker:
-        """Train the comparator and choose the ranker to keep; the first process writes both.
-
-        The arguments are those of `learn`.
-        """
-        is_first = self.group.rank == 0
-
-        def write_iteration(record: Iteration, state: State) -> None:
-            if is_first:
-                self.run.record(asdict(record))
-                save_state(self.folder.state, state)
-                show(record)
-
+        pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
-        first_model = None
         if self.origin is not None:
             facts_of_model["from"] = self.origin.facts
-            first_model = self.origin.model
-        train, vali = self._parts_to_learn_from()
-        model = fit(
-            train,
-            vali,
-            self.config,
-            sink=self.run,
-            callbacks=[write_iteration, *callbacks],
-            progress=progress,
-            info=facts_of_model,
-            save=lambda model: model.save(self.folder.path),
-            state=self.state,
-            group=self.group,
-            from_model=first_model,
-            are_checked=self.judge is None,  # a judge's answers are checked when they have come
-        )
-        ranker = better_than_posterior(model, self.job.train, self.job.vali)
-        if is_first:
-            self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+
+        def store_checkpoint(record: Iteration, state: State) -> None:
+            self.run.claim()  # the server of the store may have been restarted
+            self.run.record(asdict(record), pairs.take())
+            save_state(self.folder.state, state)
+            show(record)
+
+        is_stored_as_done = self.finished and self.run.status == "done"
+        with nullcontext() if is_stored_as_done else self._status_stored():
+            train, vali = self._parts_to_learn_from()
+            model = fit(
+                train,
+                vali,
+                self.config,
+                sink=pairs,
+                callbacks=[store_checkpoint, *callbacks],
+                progress=progress,
+                info=facts_of_model,
+                save=lambda model: model.save(self.folder.path),
+                state=self.state,
+                group=self.group,
+                from_model=None if self.origin is None else self.origin.model,
+                are_checked=self.judge is None,  # a judge's answers are checked when they have come
+            )
+            ranker = better_than_posterior(model, self.job.train, self.job.vali)
+            ranker.save(self.folder.path)
+            if not is_stored_as_done:
+                self.run.finish("done", kept=ranker.info["kept"])
         return ranker
+
+    @contextmanager
+    def _status_stored(self) -> Iterator[None]:
+        """Store that the run is running, and how it ended if the `with` block raises an error."""
+        self.run.finish("running")
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            self.run.finish("interrupted")
+            again = self.again or resume_command(str(self.folder))
+            if self.group.size > 1 and is_from_torchrun(interrupt):
+                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
+            when = ""
+            if self.config.divides_one_training:
+                when = " before the learning rate came down"
+            raise SortNetError(f"interrupted{when}; resume with: {again}") from None
+        except BaseException:
+            with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
+                self.run.finish("failed")
+            raise
 
     def _parts_to_learn_from(self) -> tuple[Queries, Queries]:
         """Return the training and the validation part; a judge answers about the validation pairs.
@@ -169,32 +173,6 @@ class TrainingRun:
         if self.judge is None:
             return train, vali
         return self.judge.parts(train, vali, vali_pairs_of(self.job))
-
-
-@contextmanager
-def _store_status(
-    run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
-) -> Iterator[None]:
-    """Store that the run is running; if the `with` block raises an error, store how the run ended.
-
-    Args:
-        run: the run.
-        again: the command that resumes the run, for the message of an interrupted run.
-        group: the processes of the run.
-        interrupted: the first words of the message of an interrupted run.
-    """
-    run.finish("running")
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        run.finish("interrupted")
-        if group.size > 1 and is_from_torchrun(interrupt):
-            raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-        raise SortNetError(f"{interrupted}; resume with: {again}") from None
-    except BaseException:
-        with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
-            run.finish("failed")
-        raise
 
 
 def begin(
@@ -241,10 +219,9 @@ def begin(
         folder.write_run(record)
     run = _stored_run(job, folder, store, record, judge)
     config = Config.from_json(record["config"])
-    state: State | None = None
+    state = None
     if folder.state.exists():
-        state_bytes = read_bytes(folder.state)
-        state = parse_state(folder, job, config, state_bytes, origin)
+        state = parse_state(folder, job, config, read_bytes(folder.state), origin)
     return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
 
 
