@@ -165,7 +165,7 @@ PLACES = {
     "after the folder has the model": (Model, "save", 1, True),
     "before the store has the run": (training_run, "_stored_run", 1, False),
     "after the folder has the settings": (RUN_FOLDER, "write_run", 1, True),
-    "before the first sort's pairs are kept": (Run, "add", 1, False),
+    "before the first iteration is stored": (Run, "record", 1, False),
     "before the first state": (training_run, "save_state", 1, False),
     "after the first state": (training_run, "save_state", 1, True),
     "after the third state": (training_run, "save_state", 3, True),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collection_helpers import Clock, answer_lease, made_items
+from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items
 from forked_processes import ForkedScript
 from result_helpers import value_of
+from sqlalchemy import make_url
 
 from sortnet.preference import Question
 from store import Collection, Lease, Store, open_store
@@ -68,6 +69,20 @@ def test_leases_of_a_living_process_are_left_to_it_and_those_of_a_killed_one_tak
     assert {lease.process for lease in collection.leases("bot")} == {
         collection.database.claims.process
     }
+
+
+@ON_SQLITE
+def test_the_next_process_removes_the_file_that_a_killed_one_has_left(
+    url: str, collection: Collection
+) -> None:
+    file = Path(str(make_url(url).database))
+    with holding(url):
+        pass
+    (left,) = file.parent.glob("*-process-*.lock")
+    name = collection.database.claims.process
+    assert [*file.parent.glob("*-process-*.lock")] == [file.with_name(f"{file.name}-{name}.lock")]
+    collection.database.close()
+    assert not [*file.parent.glob("*.lock")] and not left.exists()
 
 
 def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_them(

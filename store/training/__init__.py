@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from store.training.train_or_resume import RunOptions, resume, train
-    from store.training.trained_run import TrainedRun
     from store.training.training_estimate import estimate
+    from store.training.training_run import TrainedRun, Watcher
     from store.training.watch_run import RunChange, watch
-    from store.training.watcher import Watcher
 
 __all__ = [
     "RunChange",
@@ -34,8 +33,8 @@ __all__ = [
 _MODULE_OF_NAME = {
     "RunChange": "watch_run",
     "RunOptions": "train_or_resume",
-    "TrainedRun": "trained_run",
-    "Watcher": "watcher",
+    "TrainedRun": "training_run",
+    "Watcher": "training_run",
     "estimate": "training_estimate",
     "resume": "train_or_resume",
     "train": "train_or_resume",

@@ -24,8 +24,7 @@ from sortnet.tables.letor_writer import write_letor
 from store import open_store
 from store.training.job import TrainingJob, checked_job
 from store.training.run_folder import Folder
-from store.training.training_run import TrainingRun, begin, store_url
-from store.training.watcher import Watcher
+from store.training.training_run import PreparedRun, TrainingRun, Watcher, begin, store_url
 
 PICTURE = "sorted.png"
 TEST = "test.txt"
@@ -132,15 +131,8 @@ def run_demo(
         fold = digits_fold(seed, times=TIMES)
         job = _demo_job(fold, seed, max_iter)
         # An interrupted demo is not resumed but run again, so `again` is the demo's own command.
-        training = begin(
-            job,
-            folder,
-            store=opened,
-            record=None,
-            command=command,
-            recorded_url=recorded_url,
-            again=command,
-        )
+        prepared = PreparedRun(job, folder, url, recorded_url)
+        training = begin(prepared, opened, command, again=command)
         watcher.demo_begun(training, fold)
         comparators: list[TrainableComparator] = []
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL
-
 from sortnet.config import Config
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
@@ -23,16 +21,12 @@ from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store import open_store
-from store.service.run_answers import AskedDocuments
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
-from store.training.run_changes import refuse_changes
 from store.training.run_folder import Folder
 from store.training.run_processes import check_processes, join_run, share_run
-from store.training.trained_run import TrainedRun
-from store.training.training_run import begin, store_url
-from store.training.watcher import Watcher
+from store.training.training_run import PreparedRun, TrainedRun, Watcher, begin, store_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,29 +57,6 @@ class RunOptions:
     watcher: Watcher = field(default_factory=Watcher)
     command: str | None = None
     group: Group = ALONE
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """The settings and data of a run, read and checked before anything is written.
-
-    Attributes:
-        job: settings and data.
-        folder: the folder of the run.
-        record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with. If None, the run begins with random weights.
-        documents: the documents as the judge is shown them.
-        url: URL of the store.
-        store: URL of the store without its password, to record.
-    """
-
-    job: TrainingJob
-    folder: Folder
-    record: dict[str, Any] | None
-    origin: Origin | None
-    documents: AskedDocuments
-    url: URL
-    store: str
 
 
 def train(
@@ -296,7 +267,7 @@ def prepare(
     if will_ask_judge:
         judge.check_connection()
     documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, record, origin, documents, url, recorded_url)
+    return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
 
 
 def _paths_and_columns(
@@ -370,15 +341,11 @@ def _run(
     with open_store(prepared.url) as store, folder.held():
         watcher.starting(job, origin, is_new=is_new)
         begun = begin(
-            job,
-            folder,
-            store=store,
-            record=record,
-            command=command,
-            recorded_url=prepared.store,
+            prepared,
+            store,
+            command,
             again=options.judge.again(folder.path),
             judge=options.judge.records(),
-            origin=origin,
             clear=clear,
         )
         watcher.begun(begun, is_new=is_new)
@@ -406,3 +373,49 @@ def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
         return True
     default_url, _ = store_url(None, None)
     return default_url == prepared.url
+
+
+def differences(config: Config, before: Config) -> list[str]:
+    """List the settings whose values have changed, such as `lr 0.01, not 0.005`."""
+    values_before = before.flat()
+    return [
+        f"{name} {value}, not {values_before[name]}"
+        for name, value in config.flat().items()
+        if value != values_before[name]
+    ]
+
+
+def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns named by the user, without edges of bins, which depend on the data."""
+    columns = data["train"].get("columns", {})
+    return {name: value for name, value in columns.items() if name != "edges"}
+
+
+def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
+    """Refuse settings or data that differ from the settings or data at the start of the run."""
+    changed = differences(job.config, Config.from_json(record["asked"]))
+    for split, facts in job.data.items():
+        recorded = record["data"].get(split, facts)  # a part without a record has not changed
+        if facts["fingerprint"] == recorded["fingerprint"]:
+            continue
+        name = "data" if job.is_divided else f"{split} data"
+        change = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if change not in changed:  # the parts of a divided file make the same text
+            changed.append(change)
+    if _named_columns(job.data) != _named_columns(record["data"]):
+        changed.append("other columns are named")
+    if changed:
+        raise SortNetError(
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+            f"{_how_to_train_on(folder)}"
+        )
+
+
+def _how_to_train_on(folder: Folder) -> str:
+    """Return a hint at the command that trains the run's model further.
+
+    The hint is empty if the run has written no model yet.
+    """
+    if not (folder.path / "model.json").exists():
+        return ""
+    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
