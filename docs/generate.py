@@ -37,7 +37,6 @@ INNER = (
     "sortnet.preference.history",
     "store.plots.drawing",
     "store.database",
-    "store.runs.postgresql_pairs",
     "store.runs.pair_rows",
 )
 

@@ -944,7 +944,7 @@ def test_a_signal_that_is_lost_while_the_server_starts_ends_it(store, collection
     assert done.returncode == 0 and "no longer serving" in done.stderr
 
 
-# A server notices at its next heartbeat that its collection is gone.
+# A server notices, when it looks at its claim, that its collection is gone.
 BEATS_OFTEN = """
 from functools import partialmethod
 from cli.main import main

@@ -1,9 +1,8 @@
 """Runs of training: `train` begins a run, `resume` continues it, `watch` follows it.
 
-A run is resumed from its folder (`run_folder`). The file `run.json` has its settings, data and
-phase. The file of its state, which `sortnet.rankers.weights` writes and reads, has the weights and
-the optimiser after the last iteration. `training_run` reads both files, the pairs come from the
-store (`store.runs`), and `sortnet.learning.loop` continues with the next iteration.
+`train_or_resume` reads and checks the settings and data, `training_run` begins the run, or finds it
+by its folder (`run_folder`), and trains it. How a killed run is resumed is described at
+`training_run`.
 
 `estimate` predicts the calls and the cost of a run that asks a language model or a program.
 

@@ -5,8 +5,7 @@ See `sortnet.rankers.model_folder` about the files of the model.
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
 from/                               the model that the run began with, if it has `--from`
-run.json                            the run's id, store, settings, data and phase; also the
-                                    finished trials, while the run chooses settings
+run.json                            the run's id, store, settings and data, written once
 """
 
 from __future__ import annotations
