@@ -126,7 +126,7 @@ def train(
     broadcast(options.group, None)
     prepared = prepare(folder, paths, None, options, settings)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    return _run(prepared, options, options.command or call, clear=True)
+    return _run(prepared, options, options.command or call)
 
 
 def resume(
@@ -170,7 +170,7 @@ def resume(
     record = broadcast(options.group, record)
     prepared = prepare(folder, data, record, options, settings)
     call = f"store.training.resume({out!r})"
-    return _run(prepared, options, options.command or call, clear=False)
+    return _run(prepared, options, options.command or call)
 
 
 def with_judge(
@@ -311,16 +311,13 @@ def _requested_config(
     return config
 
 
-def _run(
-    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
-) -> TrainedRun | None:
+def _run(prepared: PreparedRun, options: RunOptions, command: str) -> TrainedRun | None:
     """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
         prepared: the run.
         options: the options of the run.
         command: the command to record.
-        clear: whether a new run removes the record of an earlier run in the folder.
     """
     job, folder, record, origin = prepared.job, prepared.folder, prepared.record, prepared.origin
     group = options.group
@@ -346,7 +343,6 @@ def _run(
             command,
             again=options.judge.again(folder.path),
             judge=options.judge.records(),
-            clear=clear,
         )
         watcher.begun(begun, is_new=is_new)
         asking = options.judge.asking(

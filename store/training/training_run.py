@@ -285,7 +285,6 @@ def begin(
     *,
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
-    clear: bool = True,
 ) -> TrainingRun:
     """Start a new run, or resume a recorded run from its last iteration.
 
@@ -299,15 +298,13 @@ def begin(
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
         judge: {name: record} of the judges that a new run asks; None without a judge.
-        clear: whether a new run removes the record of an earlier run in the folder.
     """
     job, folder, origin = prepared.job, prepared.folder, prepared.origin
     record = prepared.record
     if record is None:
         # Settings that cannot be trained raise an error here, before an earlier run is removed.
         record = _new_record(prepared, command, judge)
-        if clear:
-            folder.clear()
+        folder.clear()
         if origin is not None:
             origin.model.save(folder.origin)
         folder.write_run(record)
