@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property, partial
+from functools import partial
+from glob import escape
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, func, text
@@ -59,6 +61,8 @@ class Claims:
         # {name: what ends the claim}; a claim in PostgreSQL also has its session
         self._ends: dict[str, Callable[[], None]] = {}
         self._sessions: dict[str, Connection] = {}
+        self._process = f"process-{secrets.token_hex(8)}"
+        self._lock = threading.Lock()
 
     def take(self, name: str) -> bool:
         """Claim a name; return False if a process, which may be this process, holds the name.
@@ -70,7 +74,7 @@ class Claims:
             return False
         if self._database_file is None:
             return self._take_in_server(name)
-        return self._take_in_file(_file_of(self._database_file, name), name)
+        return self._take_in_file(self._database_file, name)
 
     def keep(self, name: str) -> bool:
         """Claim a name unless this process has the claim; return False if another process has it.
@@ -100,23 +104,27 @@ class Claims:
         with self._as_store_errors(), self._engine.connect() as connection:
             return bool(connection.execute(_IS_HELD, {"name": name}).scalar_one())
 
-    @cached_property
+    @property
     def process(self) -> str:
-        """A name of this process, which is claimed when it is first read."""
-        name = f"process-{secrets.token_hex(8)}"
-        if self._database_file is not None:
-            _remove_files_of_ended_processes(_file_of(self._database_file, "process-*"))
-        self.take(name)
-        return name
+        """A name of this process, which is claimed when it is first read.
 
-    def _take_in_file(self, path: Path, name: str) -> bool:
-        """Claim a name by locking its file."""
+        Raises:
+            StoreError: as `take`.
+        """
+        with self._lock:  # several threads may ask questions
+            self.keep(self._process)
+        return self._process
+
+    def _take_in_file(self, database: Path, name: str) -> bool:
+        """Claim a name by locking its file; remove the files that killed processes have left."""
+        _remove_free_files(database)
+        path = _file_of(database, name)
         for _ in range(_ATTEMPTS):
             try:
                 handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             except OSError as error:
                 fault = f"cannot make {path}: {error.strerror}"
-                raise StoreError(f"store {self._database_file}: {fault}") from error
+                raise StoreError(f"store {database}: {fault}") from error
             if lock(handle) and _is_file(handle, path):  # its last owner may have removed the file
                 self._ends[name] = partial(_remove_and_close, path, handle)
                 return True
@@ -179,9 +187,9 @@ def _file_of(database: Path, name: str) -> Path:
     return database.with_name(f"{database.name}-{name}.lock")
 
 
-def _remove_files_of_ended_processes(pattern: Path) -> None:
-    """Remove the files with names like `pattern` that killed processes have left."""
-    for path in pattern.parent.glob(pattern.name):
+def _remove_free_files(database: Path) -> None:
+    """Remove the files of claims beside a SQLite file that no process has locked."""
+    for path in database.parent.glob(f"{escape(database.name)}-*-*.lock"):
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR)
             if lock(handle):
