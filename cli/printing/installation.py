@@ -67,7 +67,7 @@ def _verdict(faults: list[str]) -> list[str]:
 def _devices_text(installation: Installation) -> str:
     """List the devices, and name the device that is used by default."""
     devices = "; ".join(installation.devices)
-    return f"{devices}\n--device auto takes {installation.auto_device}"
+    return f"{devices}\ndevice=auto takes {installation.auto_device}"
 
 
 def _threads_text(installation: Installation) -> str:
