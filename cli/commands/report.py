@@ -19,7 +19,7 @@ from cli.options import (
 )
 from cli.printing.report_pages import print_collection_facts, write_collection, write_run
 from store.report.report_subject import subject_of
-from store.training.run_folder import is_model_folder, run_of_folder
+from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
 @click.command()

@@ -13,7 +13,7 @@ from cli.printing.runs import run_result
 from sortnet.errors import StoreError
 from store.report.run_facts import model_facts
 from store.service.existing_store import open_run
-from store.training.run_folder import is_model_folder, run_of_folder
+from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
 @click.command()

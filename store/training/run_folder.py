@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.core import SPLITS
-from sortnet.errors import ModelError, SortNetError, StoreError
+from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.weights import saved_values
 from store.database.claims import lock
-from store.service.existing_store import open_run
 
 FORMAT_VERSION = 2
 _RUN = "sortnet-run"
@@ -151,35 +150,3 @@ def _settings_sha256(record: Mapping[str, Any]) -> str:
     if "from" in record:
         settings.append(record["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def is_model_folder(name: str) -> bool:
-    """Whether `name` is the path of a folder that has a model or the record of a run."""
-    return any(Path(name, file).is_file() for file in ("model.json", "run.json"))
-
-
-def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
-    """Return the id of the run that made a folder's model, and the URL of the run's store.
-
-    Args:
-        folder: the model folder.
-        store: the store that has the run. If None, the store that the folder's record names, and
-            without a record the default store of the user.
-
-    Raises:
-        StoreError: if no run made the model, or the store does not have the run.
-        ModelError: on a damaged folder.
-    """
-    from sortnet.rankers.load_ranker import load_ranker
-
-    record = Folder(folder).run()
-    url = store
-    if record is None:
-        run_id = load_ranker(folder).info.get("run")
-    else:
-        run_id = record["run"]
-        url = store or record["store"]
-    if run_id is None:
-        raise StoreError(f"{folder}: no run of a store made this model")
-    with open_run(url, str(run_id)) as run:
-        return run.id, url
