@@ -71,16 +71,13 @@ class TimedSink:
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
+    ) -> None:
         before = self.clock.enter(STORING)
-        n_new = self.sink.add(split, iteration, pairs, wrong)
+        self.sink.add(split, iteration, pairs, wrong)
         self.clock.enter(before)
-        return n_new
 
-    def pairs(
-        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> ComparedPairs:
-        return self.sink.pairs(split, before, docs)
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
+        return self.sink.pairs(split, before)
 
 
 def large_run(n_queries: int) -> dict[str, Any]:

@@ -35,7 +35,6 @@ INNER = (
     "sortnet.estimator.parameters",
     "sortnet.preference.history",
     "store.database",
-    "store.runs.postgresql_pairs",
     "store.runs.pair_rows",
 )
 

@@ -48,7 +48,7 @@ RUN_COLUMNS = {
     "best_iteration": "Int64",
     "best_quality": "float64",
     **_dtypes(IterationRow, ["tp", "vp"]),
-    **_dtypes(RunRow, ["command", "seed", "out", "host", "pid"]),
+    **_dtypes(RunRow, ["command", "seed", "out"]),
     **_dtypes(RunRow, ["config", "versions", "data", "kept"]),
 }
 ITERATION_COLUMNS = _dtypes(

@@ -25,10 +25,9 @@ from store.collections.collection_rows import (
 )
 from store.collections.item_rows import ItemRows
 from store.database.engine import Database, utc_now
-from store.database.process import status_of, this_process
 from store.database.revision import REVISION, checked_revision, make_newest
 from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
-from store.runs.run import Run
+from store.runs.run import Run, claim_of, status_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +138,7 @@ class Store:
         judge: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> Run:
-        """Store a new run on these queries, with the status `running`.
+        """Store a new run on these queries, with the status `running`, and claim it.
 
         Args:
             command: the command line, or the function that was called.
@@ -172,12 +171,12 @@ class Store:
             "data": plain(facts_of_data),
             "out": None if out is None else str(out),
             "judge": None if judge is None else plain(judge),
-            **this_process(),
         }
         with self.database.transaction(write=True) as connection:
             number = connection.execute(insert(RunRow).returning(RunRow.number), row).scalar_one()
             _insert_queries(connection, number, "train", train)
             _insert_queries(connection, number, "vali", vali)
+            self.database.claims.take(claim_of(number))  # nobody else knows the number yet
         return Run(self.database, number)
 
     def has_run(self, run_id: str) -> bool:
@@ -213,7 +212,10 @@ class Store:
         with self.database.transaction() as connection:
             rows = connection.execute(_runs_query()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
-        statuses = [status_of(row) for row in rows]
+        statuses = [
+            status_of(self.database, row.number) if row.status == "running" else row.status
+            for row in rows
+        ]
         frame["status"] = pd.Series(statuses, dtype="str")
         return frame
 

@@ -54,7 +54,7 @@ OTHER = PAPER | {
 }  # fmt: skip
 
 # So that a run is still in its first training when its signal comes, however late that is.
-ENDLESS = ("--epochs", "1000000000")
+ENDLESS = ("--epochs", "1000000", "--max-iter", "1000000")  # of an epoch an iteration
 
 
 class Killed(BaseException):
@@ -142,14 +142,13 @@ PLACES = {
     "before the store has the run": (Store, "start_run", 1, False),
     "after the store has the run": (Store, "start_run", 1, True),
     "after the folder knows of the run": (RUN_FOLDER, "write_run", 1, True),
-    "before the kept model": (Run, "keep", 1, False),
-    "after the kept model": (Run, "keep", 1, True),
-    "before the first sort's pairs are kept": (Run, "add", 1, False),
-    "between the training and the validation pairs": (Run, "add", 5, True),
-    "after the pairs": (Run, "add", 6, True),
+    "before the kept model": (training_run, "better_than_posterior", 1, True),
+    "before the end is stored": (Run, "finish", 2, False),
+    "after the end is stored": (Run, "finish", 2, True),
+    "before the first iteration is stored": (Run, "record", 1, False),
     "before the model's weights": (sortnet.rankers.sortnet.Model, "save", 2, False),
     "after the model": (sortnet.rankers.sortnet.Model, "save", 2, True),
-    "after the iteration's row": (Run, "record", 3, True),
+    "after an iteration is stored": (Run, "record", 3, True),
     "before the state": (training_run, "save_state", 1, False),
     "after the state": (training_run, "save_state", 3, True),
     "after the first state": (training_run, "save_state", 1, True),
@@ -336,12 +335,12 @@ def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkil
 
 
 def until_it_trains(process: Forked) -> None:
-    """Wait for the pairs of the first sort, which are stored before anything is trained."""
+    """Wait for the first iteration, after which a million follow."""
     while True:
         assert process.poll() is None, "it ended before it was to"
         if Path("m.db").exists():
             with suppress(SortNetError), open_store("m.db") as store:
-                if len(store.run("last").pairs("vali")):
+                if store.run("last").iteration_rows():
                     return
         time.sleep(0.05)
 
@@ -400,15 +399,15 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
     with monkeypatch.context() as patch:
         record, finish = Run.record, Run.finish
 
-        def hit(run, iteration):
-            record(run, iteration)
+        def hit(run, iteration, added):
+            record(run, iteration, added)
             if iteration["iteration"] == 2:
                 os.kill(os.getpid(), number)
 
-        def hit_again(run, status):
+        def hit_again(run, status, kept=None):
             if status == "interrupted" and number != signal.SIGINT:
                 os.kill(os.getpid(), number)
-            finish(run, status)
+            finish(run, status, kept)
 
         patch.setattr(Run, "record", hit)
         patch.setattr(Run, "finish", hit_again)

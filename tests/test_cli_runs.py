@@ -150,7 +150,7 @@ def test_a_run_without_iterations_is_shown_as_well():
         store.start_run(
             command="none", config={}, seed=0, versions={}, train=train, vali=train
         )  # fmt: skip
-    assert done("show", "last", "--store", "s2.db").splitlines()[1].split() == ["status", "running"]
+    assert done("show", "last", "--store", "s2.db").splitlines()[1].split() == ["status", "killed"]
     assert done("runs", "--store", "s2.db").splitlines()[1].split()[4:7] == ["-", "-", "0"]
     header = done("pairs", "last", "--store", "s2.db")
     assert header.startswith("split,qid,winner,loser,") and header.count("\n") == 1

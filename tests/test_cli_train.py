@@ -19,7 +19,7 @@ from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
-from store.training.run_changes import differences
+from store.training.train_or_resume import differences
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
 

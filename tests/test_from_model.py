@@ -13,7 +13,7 @@ import pytest
 from cli_helpers import copy_run, done, fault, invoke, letor, make_fold, weights_of
 from collection_helpers import made_items
 from result_helpers import value_of
-from test_cli_resume import RUN_FOLDER, killed_at
+from test_cli_resume import killed_at
 
 from sortnet.config import Config
 from sortnet.core import Queries
@@ -27,7 +27,7 @@ from sortnet.preference import Judgement
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, fit
-from store import Run, open_store
+from store import open_store
 from store.training import training_run
 
 SMALL = ("--set", "committee=2", "--set", "trees=2", "--set", "depth=3", "--scaling", "query")
@@ -158,16 +158,11 @@ def untrained(config: Config) -> Model:
     return fit(T, T, config.changed(epochs=1, scaling="query"))
 
 
-# Where the run is killed: before and after its folder knows of it, in its first and a later
-# iteration, and at its end.
+# Where the run is killed, before and after its folder knows of it; test_cli_resume.py has more.
 PLACES = {
-    "before the folder has the model": (Model, "save", 1, False),
     "after the folder has the model": (Model, "save", 1, True),
     "before the store has the run": (training_run, "_stored_run", 1, False),
-    "after the folder has the settings": (RUN_FOLDER, "write_run", 1, True),
-    "before the first sort's pairs are kept": (Run, "add", 1, False),
     "before the first state": (training_run, "save_state", 1, False),
-    "after the first state": (training_run, "save_state", 1, True),
     "after the third state": (training_run, "save_state", 3, True),
 }
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from collection_helpers import Clock, answer_lease, made_items
+from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items
 from forked_processes import ForkedScript
 from result_helpers import value_of
+from sqlalchemy import make_url
 
-import store.collections.leases as lease_rows
 from sortnet.preference import Question
 from store import Collection, Lease, Store, open_store
-from store.database.process import Process, process_start
 from store.service.labelling import LabellingService
 
 N = 12
@@ -67,7 +66,23 @@ def test_leases_of_a_living_process_are_left_to_it_and_those_of_a_killed_one_tak
         assert collection.lease("bot", [], 60, renew=theirs) == []
     again = LabellingService(collection)
     assert ids(again.next("bot", 3)) == theirs
-    assert {lease.process for lease in collection.leases("bot")} == {Process.here()}
+    assert {lease.process for lease in collection.leases("bot")} == {
+        collection.database.claims.process
+    }
+
+
+@ON_SQLITE
+def test_the_next_process_removes_the_file_that_a_killed_one_has_left(
+    url: str, collection: Collection
+) -> None:
+    file = Path(str(make_url(url).database))
+    with holding(url):
+        pass
+    (left,) = file.parent.glob("*-process-*.lock")
+    name = collection.database.claims.process
+    assert [*file.parent.glob("*-process-*.lock")] == [file.with_name(f"{file.name}-{name}.lock")]
+    collection.database.close()
+    assert not [*file.parent.glob("*.lock")] and not left.exists()
 
 
 def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_them(
@@ -75,20 +90,19 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
 ) -> None:
     with holding(url) as theirs:
         pass
-    one, other = LabellingService(collection), LabellingService(collection)
+    first_store = open_store(url)
+    one, other = (
+        LabellingService(first_store.collection("args")),
+        LabellingService(collection),
+    )
     read_changes = other._read_changes
     first: list[Lease] = []
 
     def read_then_lose() -> list[Lease]:
-        """Let the first process, which is our parent, take over what the second has seen."""
+        """Let the first process take over what the second has seen."""
         live = read_changes()
         if not first:
-            parent = Process.here()._replace(
-                pid=os.getppid(), process_start=process_start(os.getppid())
-            )
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(lease_rows.Process, "here", lambda: parent)
-                first.extend(one.next("bot", 3))
+            first.extend(one.next("bot", 3))
         return live
 
     monkeypatch.setattr(other, "_read_changes", read_then_lose)
@@ -96,22 +110,17 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
     assert ids(first) == theirs and len(mine) == 3
     assert not {*theirs} & {*ids(mine)}
     assert ids(other.next("bot", 3)) == ids(mine)
+    first_store.close()
 
 
-def test_a_lease_of_another_host_or_an_older_version(
-    collection: Collection, store: Store, url: str
+def test_a_lease_of_this_process_or_of_none_may_be_taken_over(
+    collection: Collection, url: str
 ) -> None:
     (lease,) = collection.lease("bot", [Question((0, 1), "random", 1.0)], 60)
-    assert lease.may_be_taken_over(Process.here())
-    elsewhere = Process("another host", 1, "boot 1")
-    for process, may in ((elsewhere, False), (Process(None, None, None), True)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lease_rows.Process, "here", lambda: process)  # noqa: B023
-            collection.release("bot")
-            collection.lease("bot", [Question((0, 1), "random", 1.0)], 60)
-        (lease,) = collection.leases("bot")
-        assert lease.process == process
-        assert lease.may_be_taken_over(Process.here()) == may
+    assert collection.may_take_over(lease)
+    assert collection.may_take_over(replace(lease, process=None)), "of version 0.4"
+    with open_store(url) as other:
+        assert not other.collection("args").may_take_over(lease)
 
 
 def test_a_pair_that_was_answered_since_the_last_look_is_not_leased_again(

@@ -172,7 +172,10 @@ READS_OF_RUN: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", READS_OF_RUN)
-def test_a_read_of_a_run_sees_one_state(store: Store, url: str, name: str) -> None:
+def test_a_read_of_a_run_sees_one_state(
+    store: Store, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.runs.pair_rows.READ_AT_ONCE", 5)
     part = Queries.from_arrays(np.zeros((30, 1)))
     config = {"pairs": "wrong"}
     run = store.start_run(command="", config=config, seed=0, versions={}, train=part, vali=part)

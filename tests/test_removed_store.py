@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_helpers import FAST, fault, invoke, make_fold
@@ -245,9 +246,9 @@ def test_train_ends_with_an_error_and_prints_no_run(
     make_fold(Path("fold"))
     record = Run.record
 
-    def remove_and_record(run: Run, iteration: dict[str, object]) -> None:
+    def remove_and_record(run: Run, *given: Any) -> None:
         Path("s.db").unlink(missing_ok=True)
-        record(run, iteration)
+        record(run, *given)
 
     monkeypatch.setattr(Run, "record", remove_and_record)
     result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)

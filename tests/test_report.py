@@ -376,13 +376,13 @@ def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(
     shutil.copy(trained / "s.db", tmp_path / "s.db")
     with open_store(tmp_path / "s.db") as store:
         store.run("last").finish(status)
-    done("report", "last", "--store", tmp_path / "s.db", "--queries", "0", "-o", tmp_path / "r")
+        done("report", "last", "--store", tmp_path / "s.db", "--queries", "0", "-o", tmp_path / "r")
+        shown = invoke("show", "last", "--store", tmp_path / "s.db").stderr
     words = Page((tmp_path / "r").read_text()).words
     assert said in words
     assert ("before its learning rate came down" in words) == (status != "running")
     assert f"sortnet train --resume --out {trained / 'm'}" in words
     message = "the learning rate has not come down"
-    shown = invoke("show", "last", "--store", tmp_path / "s.db").stderr
     assert (message in shown) == (status != "running")
 
 
@@ -458,7 +458,7 @@ def test_a_place_that_cannot_be_written_keeps_no_part_of_a_file(tmp_path):
 def test_a_run_without_an_iteration_is_refused_with_the_next_step(tmp_path, status, step):
     with open_store(tmp_path / "s.db") as store:
         made_run(store).finish(status)
-    message = fault("report", "last", "--store", tmp_path / "s.db")
+        message = fault("report", "last", "--store", tmp_path / "s.db")
     assert "no iteration yet" in message and step in message
 
 

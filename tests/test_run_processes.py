@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,8 +16,8 @@ from sqlalchemy import text
 
 from sortnet.config import Config
 from sortnet.core import Queries
+from sortnet.errors import StoreError
 from store import Run, Store, open_store
-from store.database.process import is_process, process_start
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the kernel says no more")
 
@@ -49,20 +48,12 @@ def begin(store: Store) -> Run:
     return run
 
 
-def kill(store: Store) -> None:
-    """Let the run be of a process that is gone."""
-    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as child:
-        start = process_start(child.pid)
-    known = "NULL" if start in (None, "ended") else f"'{start}'"
-    change(store, f"pid = {child.pid}, process_start = {known}")
-
-
 @pytest.fixture
 def killed(url: str) -> Iterator[Store]:
     """A store whose run was killed."""
     with open_store(url) as store:
         begin(store)
-        kill(store)
+    with open_store(url) as store:
         yield store
 
 
@@ -73,13 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SORTNET_STORE", "s.db")
     with open_store("s.db") as store:
         begin(store)
-        kill(store)
     return tmp_path
-
-
-def change(store: Store, assignment: str) -> None:
-    with store.database.transaction(write=True) as connection:
-        connection.execute(text(f"UPDATE runs SET {assignment}"))
 
 
 def written(store: Store) -> str:
@@ -88,7 +73,7 @@ def written(store: Store) -> str:
 
 
 def statuses(store: Store, run: Run) -> set[str]:
-    return {run.status, run.status_text, *store.runs_frame()["status"]}
+    return {run.status, *store.runs_frame()["status"]}
 
 
 def test_a_run_goes_on_while_its_process_lives_and_is_killed_when_it_is_gone(url: str) -> None:
@@ -102,7 +87,8 @@ def test_a_run_goes_on_while_its_process_lives_and_is_killed_when_it_is_gone(url
         assert child.stdout.readline() == "begun\n"
         run = store.run("last")
         assert statuses(store, run) == {"running"}
-        assert store.runs_frame()["pid"].tolist() == [child.pid]
+        with pytest.raises(StoreError, match="is running in another process"):
+            run.finish("running")
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert statuses(store, run) == {"killed"}
@@ -113,49 +99,8 @@ def test_a_killed_run_that_is_resumed_is_this_process_s(killed: Store) -> None:
     run = killed.run("last")
     run.finish("running")
     assert statuses(killed, run) == {"running"}
-    assert killed.runs_frame()["pid"].tolist() == [os.getpid()]
     run.finish("done")
     assert statuses(killed, run) == {"done"}
-
-
-def test_a_run_of_another_host_is_believed_and_the_host_is_named(killed: Store) -> None:
-    change(killed, "host = 'db2.example'")
-    run = killed.run("last")
-    assert run.status == "running"
-    assert run.status_text == "running on db2.example"
-    change(killed, "status = 'done'")
-    assert run.status_text == "done"
-
-
-def test_a_run_of_before_processes_were_written_down_is_believed(killed: Store) -> None:
-    change(killed, "host = NULL, pid = NULL, process_start = NULL")
-    assert statuses(killed, killed.run("last")) == {"running"}
-
-
-@LINUX
-def test_another_process_of_the_same_number_is_not_taken_for_the_run(killed: Store) -> None:
-    change(killed, f"pid = {os.getpid()}, process_start = 'another start'")
-    assert statuses(killed, killed.run("last")) == {"killed"}
-
-
-def test_where_the_system_tells_no_start_the_number_alone_decides(killed: Store) -> None:
-    change(killed, "process_start = NULL")
-    run = killed.run("last")
-    assert run.status == "killed"
-    change(killed, f"pid = {os.getpid()}")
-    assert run.status == "running"
-
-
-@LINUX
-def test_a_process_that_waits_to_be_looked_at_is_gone() -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    with child:
-        child.stdout.read()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays
-        assert process_start(child.pid) == "ended"
-        assert not is_process(child.pid)
-    assert process_start(child.pid) is None
 
 
 def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
@@ -170,13 +115,3 @@ def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
     page = (here / "r.html").read_text()
     assert "it was killed after 1 iteration, before its learning rate came down." in page
     assert "sortnet train --resume --out &#39;the model&#39;" in page
-
-
-def test_commands_name_the_other_host(here: Path) -> None:
-    with open_store("s.db") as store:
-        change(store, "host = 'db2.example'")
-    for command in ("runs", "show last"):
-        assert "running on db2.example" in done(*command.split())
-    assert value_of(done("runs", "--json"))[0]["host"] == "db2.example"
-    done("report", "last", "--output", "r.html")
-    assert "running on db2.example when this was written" in (here / "r.html").read_text()

@@ -9,7 +9,6 @@ from collection_helpers import Clock, answer_lease, made_items, question
 
 from sortnet.errors import LeaseError
 from store import Collection, Store
-from store.database.process import Process
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def test_a_batch_reserves_its_pairs_for_ever_and_for_itself(
     assert collection.leases() == leases and leases[0].expires == math.inf
     assert collection.lease("ana", [question(1, 4)], 60) == []
     # Neither this process nor another one asks them.
-    assert not leases[0].may_be_taken_over(Process.here())
+    assert not collection.may_take_over(leases[0])
     renewed = collection.lease("m", [], 60, renew=[lease.id for lease in leases])
     assert renewed == []
     (batch,) = collection.batches()

@@ -322,7 +322,7 @@ def test_a_removed_collection_leaves_no_row_and_its_holder_gets_an_error(
     collection.remove()
     assert store.collections_frame()["name"].tolist() == ["kept"]
     with store.database.transaction() as connection:
-        for table in ("items", "annotators", "judgements", "leases", "servers", "decisions"):
+        for table in ("items", "annotators", "judgements", "leases", "decisions"):
             of_it = text(f"SELECT count(*) FROM {table} WHERE collection = {stale.number}")
             assert connection.execute(of_it).scalar_one() == 0
     store.add_items("args", made_items(2))

@@ -6,23 +6,19 @@ Each action is done on the keeper and on a dictionary that says in plain Python 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pair_tables import table
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, ComparedPairs, Queries, Split
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.pair_sinks import MemoryPairs
 from store import Run, Store, open_store
-from store.runs import postgresql_pairs
-from store.runs.postgresql_pairs import _update_stored as update_stored
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
 COUNTED = ["first_iteration", "first_wrong", "last_wrong", "times"]
@@ -92,7 +88,7 @@ class Model:
     def __init__(self) -> None:
         self.counts: dict[Split, dict[Row, Counts]] = {split: {} for split in SPLITS}
 
-    def add(self, split: Split, iteration: int, rows: list[Row], wrong: list[Row] | None) -> int:
+    def add(self, split: Split, iteration: int, rows: list[Row], wrong: list[Row] | None) -> None:
         counts = self.counts[split]
         for row in set(rows):
             pair = counts.setdefault(row, Counts())
@@ -103,7 +99,6 @@ class Model:
                 pair.first_wrong = pair.first_wrong if pair.times else iteration
                 pair.last_wrong = iteration
                 pair.times += 1
-        return sum(counts[row].first_iteration == iteration for row in set(rows))
 
     def check(self, sink: Sink, before: int) -> None:
         for split, counts in self.counts.items():
@@ -112,9 +107,6 @@ class Model:
             assert rows_of(sink.pairs(split)) == all_added
             early = sorted(row for row, first in added.items() if first < before)
             assert rows_of(sink.pairs(split, before=before)) == early
-            for docs in ((0, 2), (1, 8), (7, 99), (3, 3)):
-                part = [row for row in early if docs[0] <= row[0] < docs[1]]
-                assert rows_of(sink.pairs(split, before=before, docs=docs)) == part
             rows = sorted(counts)
             assert counted_of(sink, split) == [(row, counts[row].row()) for row in rows]
 
@@ -155,8 +147,8 @@ def test_any_adds_in_any_order_leave_what_the_model_says(
     for split, iteration, rows, wrong in adds:
         wrong_pairs = None if wrong is None else pairs_of(wrong)
         pairs = pairs_of(rows, wrong=wrong is None)
-        added = sink.add(split, iteration, pairs, wrong_pairs)
-        assert added == model.add(split, iteration, rows, wrong)
+        sink.add(split, iteration, pairs, wrong_pairs)
+        model.add(split, iteration, rows, wrong)
         model.check(sink, before)
 
 
@@ -173,24 +165,24 @@ def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
 def test_many_chunks_of_pairs_come_back_in_order(
     new_sink: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.runs.postgresql_pairs.ROWS_A_CHUNK", 997)
-    monkeypatch.setattr("store.runs.pair_rows.DOCS_A_CHUNK", 97)
+    monkeypatch.setattr("store.runs.pair_rows.PAIRS_A_STATEMENT", 997)
+    monkeypatch.setattr("store.runs.pair_rows.READ_AT_ONCE", 991)
     sink = new_sink(queries((700,)))
     rng = np.random.default_rng(0)
     winner = rng.integers(0, 700, 30_000)
     loser = (winner + rng.integers(1, 700, 30_000)) % 700
     expected = sorted(set(zip(winner.tolist(), loser.tolist(), strict=True)))
-    assert sink.add("train", 3, table(winner, loser)) == len(expected)
-    assert sink.add("train", 4, table(winner, loser)) == 0
+    sink.add("train", 3, table(winner, loser))
+    sink.add("train", 4, table(winner, loser))
     assert rows_of(sink.pairs("train")) == expected
 
 
 def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
     sink = new_run()
     both, one = pairs_of([(0, 1), (5, 6)], wrong=False), pairs_of([(5, 6)])
-    assert sink.add("train", 0, both, wrong=one) == 2
-    assert sink.add("train", 1, both, wrong=pairs_of([])) == 0
-    assert sink.add("train", 2, pairs_of([(0, 1), (5, 6)])) == 0
+    sink.add("train", 0, both, wrong=one)
+    sink.add("train", 1, both, wrong=pairs_of([]))
+    sink.add("train", 2, pairs_of([(0, 1), (5, 6)]))
     assert sink.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 2, 2, 1], [0, 0, 2, 2]]
 
 
@@ -199,9 +191,9 @@ def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
 ) -> None:
     sink = new_sink()
     right, wrong = pairs_of([(0, 1)], wrong=False), pairs_of([(5, 6), (2, 3)])
-    assert sink.add("train", 0, right, wrong) == 1
+    sink.add("train", 0, right, wrong)
     assert rows_of(sink.pairs("train")) == [(0, 1)]
-    assert sink.add("train", 1, pairs_of([(5, 6)], wrong=False), pairs_of([])) == 1, "now it is"
+    sink.add("train", 1, pairs_of([(5, 6)], wrong=False), pairs_of([]))
     assert rows_of(sink.pairs("train")) == [(0, 1), (5, 6)]
     assert rows_of(sink.pairs("train", before=1)) == [(0, 1)]
     never = [NEVER_WRONG, NEVER_WRONG, 0]
@@ -212,89 +204,8 @@ def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
     ]
 
 
-@pytest.mark.parametrize("mine", [lambda k: k, lambda k: 0], ids=["disjoint", "the same"])
-def test_four_writers_on_one_run_count_what_each_of_them_gave(
-    new_run: New, mine: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("store.runs.postgresql_pairs.ROWS_A_CHUNK", 97)
-    sink = new_run(queries((40,)))
-    keys = np.random.default_rng(0).permutation(rows_of(table(*np.nonzero(1 - np.eye(40)))))
-
-    def write(k: int) -> list[int]:
-        part = keys[mine(k) :: 4]  # of all documents, as those of the others
-        half = table(*part[: len(part) // 2].T)
-        return [sink.add("train", i, pairs) for i, pairs in ((0, half), (1, table(*part.T)))]
-
-    with ThreadPoolExecutor(4) as pool:
-        returned = np.array(list(pool.map(write, range(4))))
-    frame, writers = sink.pairs_frame(), 4 if mine(1) else 1
-    assert len(frame) == len(keys) // 4 * writers
-    first = frame["first_iteration"].value_counts()
-    assert (returned[:writers].sum(0) == [first[0], first[1]]).all()
-    assert (returned == returned[0]).all()
-    assert frame["times"].sum() == len(frame) + first[0]
-
-
-def test_pairs_added_in_parts_are_added_as_in_one(
-    new_run: New, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("store.runs.run._ADDED_AT_ONCE", 97)
-    sink = new_run(queries((40,)))
-    every = table(*np.nonzero(1 - np.eye(40)), wrong=False)
-    some = table(*np.triu_indices(40, 1))
-    assert sink.add("train", 0, some) == len(some)
-    for _ in range(2):  # as after a kill
-        assert sink.add("train", 1, every, wrong=some) == len(every) - len(some)
-    assert sink.pairs("train").key.tolist() == every.key.tolist()
-    assert sink.pairs_frame()["times"].sum() == 2 * len(some)
-
-
-def test_pairs_that_another_process_adds_meanwhile_are_known_then(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, looked = start(store), []
-
-    def blind(*given: Any) -> Any:
-        looked.append(update_stored(*given))
-        return looked[-1] if looked[1:] else (np.empty(0, np.int64), 0)
-
-    run.add("train", 0, pairs_of([(2, 3)]))
-    monkeypatch.setattr(postgresql_pairs, "_update_stored", blind)
-    assert run.add("train", 1, pairs_of([(0, 1), (2, 3)])) == 1
-    assert run.pairs_frame()["times"].tolist() == [1, 2]
-    assert len(looked) == (2 if store.database.dialect == "postgresql" else 0)
-
-
 @pytest.mark.postgresql
-@pytest.mark.parametrize("patient", [False, True])
-def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
-    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, patient: bool
-) -> None:
-    with open_store(postgresql_url) as store:
-        run, written, copy = start(store, queries((60,))), [], postgresql_pairs._copy
-        before, pairs = pairs_of([(1, 0)]), table(*np.nonzero(1 - np.eye(60)))
-        run.add("train", 0, before)
-
-        def ended(connection: Connection, table: str, columns: Any) -> None:
-            written.append(table)
-            copy(connection, table, columns)
-            if len(written) == 2:  # the known pair is updated, all others are copied
-                connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-
-        monkeypatch.setattr(postgresql_pairs, "_copy", ended)
-        if patient:
-            assert run.add("train", 1, pairs) == len(pairs) - 1
-            assert run.pairs_frame()["times"].sum() == len(pairs) + 1
-            return
-        monkeypatch.setattr("store.database.engine.RETRY_SECONDS", -1.0)
-        store.database._retry_seconds = -1.0
-        with pytest.raises(StoreError, match=r"terminat|closed"):
-            run.add("train", 1, pairs)
-        assert run.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 0, 0, 1]]
-
-
-@pytest.mark.postgresql
-def test_a_fault_within_a_copy_is_an_error_of_the_store(postgresql_url: str) -> None:
+def test_a_fault_within_an_add_is_an_error_of_the_store(postgresql_url: str) -> None:
     with open_store(postgresql_url) as store:
         run = start(store)
         with store.database.transaction(write=True) as connection:

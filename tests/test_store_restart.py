@@ -22,7 +22,7 @@ from store.database.engine import Database
 if TYPE_CHECKING:
     from conftest import Server
 
-PLACES = ("SELECT 1 FROM pairs", "INSERT INTO iterations", "min(pairs.winner)", "UPDATE runs SET")
+PLACES = ("INSERT INTO pairs", "INSERT INTO iterations", "UPDATE runs SET")
 
 
 @contextmanager

@@ -45,9 +45,9 @@ class RecordingPairs(MemoryPairs):
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
+    ) -> None:
         self.calls.append(Added(split, iteration, pairs, wrong))
-        return super().add(split, iteration, pairs, wrong)
+        super().add(split, iteration, pairs, wrong)
 
 
 class Learned(NamedTuple):

@@ -50,7 +50,7 @@ def _print_changes(run: Run, interval: float, progress: Progress) -> tuple[str, 
     quality = quality_of(run.config)
     n_iterations = 0
     for change in watch(run, interval):
-        progress(run.status_text)
+        progress(run.status)
         has_first_iteration = n_iterations == 0 and bool(change.rows)
         if has_first_iteration:
             for line in iteration_table.header(quality):

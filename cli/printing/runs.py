@@ -80,7 +80,7 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
     """
     lines = [
         f"id       {run.id}",
-        f"status   {run.status_text}",
+        f"status   {run.status}",
         f"command  {run.command}",
     ]
     if run.out is not None:
@@ -101,13 +101,6 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
     lines += iteration_table.header(quality)
     lines += [iteration_table.line(row, quality) for row in rows]
     return lines
-
-
-def _status(row: dict[str, Any]) -> str:
-    """Write the status of a run in words."""
-    from store.database.process import in_words
-
-    return in_words(row["status"], row["host"])
 
 
 def _best(row: dict[str, Any]) -> str:
@@ -149,7 +142,7 @@ def _place(row: dict[str, Any]) -> str:
 _COLUMNS = [
     Column("run", lambda row: str(row["id"])),
     Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
-    Column("status", _status),
+    Column("status", lambda row: str(row["status"])),
     Column("best", _best),
     Column("quality", _quality),
     Column("pairs", lambda row: str((row["tp"] or 0) + (row["vp"] or 0))),

@@ -19,7 +19,7 @@ from store.training.asked_judge import AskedJudge
 from store.training.origin import refuse_own_folder
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions
-from store.training.watcher import Watcher
+from store.training.training_run import Watcher
 
 _OPTIONS_OF_RUNS = ("resume", "preset", "logs", "from_model")
 

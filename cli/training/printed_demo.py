@@ -10,7 +10,6 @@ from cli.console import put, table
 from cli.printing import iterations
 from cli.printing.results import Result
 from sortnet.core import Progress
-from sortnet.data import Fold
 from sortnet.learning.iterations import Iteration
 from sortnet.messages import count
 from store.training.digits_demo import DemoWatcher, DigitsDemo
@@ -26,19 +25,21 @@ class PrintedDemo(DemoWatcher):
     """
 
     def __init__(self, progress: Progress, *, as_json: bool) -> None:
+        super().__init__()
         self._progress = progress
         self._as_json = as_json
-        self._show_iteration: Callable[[Iteration], None]  # set by `demo_begun`
+        self._show_iteration: Callable[[Iteration], None]  # set by `begun`
 
     def progress(self, text: str) -> None:
         self._progress(text)
 
-    def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
+    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
         """Print the numbers of queries and iterations, unless the result is printed as JSON."""
         quality = training.config.rank_quality.name
         self._show_iteration = iterations.shower(quality, err=self._as_json)
         if self._as_json:
             return
+        fold = self.fold
         test = fold.test or fold.vali
         n_iterations = count(training.config.trainings, "iteration")
         put(

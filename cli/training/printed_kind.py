@@ -16,7 +16,7 @@ from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.train_or_resume import RunOptions
-from store.training.watcher import Watcher
+from store.training.training_run import Watcher
 
 
 class PrintedKind(Watcher):

@@ -23,9 +23,7 @@ from store.report.conventions import conventions_of
 from store.report.kept_models import kept_model
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-from store.training.trained_run import TrainedRun
-from store.training.training_run import TrainingRun, vali_pairs_of
-from store.training.watcher import Watcher
+from store.training.training_run import TrainedRun, TrainingRun, Watcher, vali_pairs_of
 
 
 class PrintedRun(Watcher):

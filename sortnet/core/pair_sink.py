@@ -24,7 +24,7 @@ class PairSink(Protocol):
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
+    ) -> None:
         """Add an iteration's pairs to the training or validation pairs; count its wrong pairs.
 
         Args:
@@ -32,16 +32,10 @@ class PairSink(Protocol):
             iteration: the number of the iteration.
             pairs: the pairs to add, `in_order`; wrong pairs among them are counted.
             wrong: further wrong pairs to count, `in_order`, which are not added.
-
-        Returns:
-            The number of pairs that are new in this iteration. If several processes add different
-            pairs, their results add up to the number of new pairs.
         """
         ...
 
-    def pairs(
-        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> ComparedPairs:
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Return training or validation pairs, each with the better document first, in order.
 
         A sink does not keep margins and answers: the pairs are made by `ComparedPairs.of_keys`.
@@ -49,6 +43,5 @@ class PairSink(Protocol):
         Args:
             split: `train` for the training pairs, `vali` for the validation pairs.
             before: return pairs that were added before this iteration; if None, all pairs.
-            docs: return only pairs whose better document is docs[0] to docs[1] - 1.
         """
         ...

@@ -27,7 +27,7 @@ from dataclasses import replace
 
 from sortnet.comparators import Make
 from sortnet.config import Config
-from sortnet.core import ComparedPairs, PairSink, Progress, Queries
+from sortnet.core import PairSink, Progress, Queries
 from sortnet.core.shard import sum_over_processes
 from sortnet.learning.iteration_steps import IterationSteps, answered_parts
 from sortnet.learning.iterations import Callback, State
@@ -109,18 +109,21 @@ def learn_to_sort(
 
         TP_i, asked_keys = steps.pairs_of_train(T, R_T, state)
         VP_i = steps.pairs_of_vali(R_V)
-        n_new_train = sink.add("train", i, TP_i, R_T.wrong)
-        n_new_vali = sink.add("vali", i, VP_i)
+        sink.add("train", i, TP_i, R_T.wrong)
+        sink.add("vali", i, VP_i)
+        n_tp, n_vp = len(TP), len(VP)
         TP = TP | TP_i
         VP = VP | VP_i
+        n_new_train = _n_of_all_processes(T, len(TP) - n_tp)
+        n_new_vali = _n_of_all_processes(V, len(VP) - n_vp)
         record = steps.record(
             state,
             R_T,
             R_V,
             new_train=n_new_train,
             new_vali=n_new_vali,
-            tp=_n_of_all_processes(T, TP),
-            vp=_n_of_all_processes(V, VP),
+            tp=_n_of_all_processes(T, len(TP)),
+            vp=_n_of_all_processes(V, len(VP)),
             answers=len(asked_keys),
             extra_parts=extra_parts,
         )
@@ -147,9 +150,9 @@ def learn_to_sort(
     return state
 
 
-def _n_of_all_processes(queries: Queries, pairs: ComparedPairs) -> int:
-    """Count the pairs of all processes that share the queries."""
-    return int(sum_over_processes(queries, len(pairs)))
+def _n_of_all_processes(queries: Queries, n: int) -> int:
+    """Add up a number of pairs over all processes that share the queries."""
+    return int(sum_over_processes(queries, n))
 
 
 def _with_iteration(progress: Progress, iteration: int) -> Progress:

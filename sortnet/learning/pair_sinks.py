@@ -18,7 +18,7 @@ from sortnet.core import (
     Split,
 )
 from sortnet.core.pairs import is_in, moved
-from sortnet.core.shard import gather_rows, sum_over_processes
+from sortnet.core.shard import gather_rows
 from sortnet.learning.judges import judged_by_data
 
 
@@ -62,8 +62,8 @@ class CountedPairs:
             np.insert(self.times, rows, 0),
         )
 
-    def add(self, keys: I64, iteration: int) -> int:
-        """Mark pairs as added in an iteration; return how many no earlier iteration has added.
+    def add(self, keys: I64, iteration: int) -> None:
+        """Mark pairs as added in an iteration, unless an earlier iteration has added them.
 
         Args:
             keys: keys of pairs, each of which has a row already.
@@ -71,7 +71,6 @@ class CountedPairs:
         """
         rows = np.searchsorted(self.key, keys)
         self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
-        return int(np.count_nonzero(self.first_iteration[rows] == iteration))
 
     def count(self, keys: I64, iteration: int) -> None:
         """Count pairs as wrong in an iteration; a pair counts only once in an iteration.
@@ -93,9 +92,7 @@ class MemoryPairs:
 
     >>> sink = MemoryPairs()
     >>> sink.add("train", 0, ComparedPairs.of([0, 4], [2, 5], margin=[-1, 1], answer=1))
-    2
     >>> sink.add("train", 1, ComparedPairs.of([4, 4], [5, 6], margin=-1, answer=1))
-    1
     >>> sink.pairs("train").j.tolist(), sink.pairs("train", before=1).j.tolist()
     ([2, 5, 6], [2, 5])
     >>> sink.counted("train").times
@@ -111,11 +108,8 @@ class MemoryPairs:
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
+    ) -> None:
         """Add `pairs`, and count the wrong pairs among them and among `wrong`.
-
-        Returns:
-            The number of pairs that are new in this iteration.
 
         Cost: a copy of all pairs.
         """
@@ -126,25 +120,14 @@ class MemoryPairs:
             counted = counted.with_rows_for(wrong_keys)
             counted.count(wrong_keys, iteration)
         self._counted[split] = counted
-        return counted.add(pairs.key, iteration)
+        counted.add(pairs.key, iteration)
 
-    def pairs(
-        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> ComparedPairs:
-        """Return the pairs that were added before the iteration `before`, or all added pairs.
-
-        With `docs`, only pairs whose better document is docs[0] to docs[1] - 1 are returned.
-        """
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
+        """Return the pairs that were added before the iteration `before`, or all added pairs."""
         counted = self._counted[split]
-        rows = slice(None)
-        if docs is not None:
-            # A key is the better document's number times 2^32, plus the worse document's number.
-            first_keys = np.array(docs, np.int64) << 32
-            rows = slice(*np.searchsorted(counted.key, first_keys).tolist())
         # NEVER_ADDED is larger than the number of any iteration.
         end_iteration = NEVER_ADDED if before is None else before
-        was_added = counted.first_iteration[rows] < end_iteration
-        return ComparedPairs.of_keys(counted.key[rows][was_added])
+        return ComparedPairs.of_keys(counted.key[counted.first_iteration < end_iteration])
 
     def counted(self, split: Split) -> CountedPairs:
         """Return every pair that was added or wrong, with the iterations when that happened."""
@@ -154,9 +137,8 @@ class MemoryPairs:
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
     """Wrap the sink of a process that learns from a shard, a share of the queries.
 
-    The inner sink keeps pairs with the document numbers of all queries, and new pairs are counted
-    over all processes. The pairs that are read belong to the shard, and have the answers of the
-    data.
+    The inner sink keeps pairs with the document numbers of all queries. The pairs that are read
+    belong to the shard, and have the answers of the data.
     """
     return _OwnPairs(sink, {"train": train, "vali": vali})
 
@@ -217,23 +199,18 @@ class _OwnPairs:
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
-        """Add pairs of this shard to the inner sink; return how many are new in all shards."""
+    ) -> None:
+        """Add pairs of this shard to the inner sink."""
         first_doc = self._first_doc(split)
         if first_doc:
             pairs = pairs.moved(first_doc)
             wrong = None if wrong is None else wrong.moved(first_doc)
-        n_new = self.sink.add(split, iteration, pairs, wrong)
-        return int(sum_over_processes(self.parts[split], n_new))
+        self.sink.add(split, iteration, pairs, wrong)
 
-    def pairs(
-        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> ComparedPairs:
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Return the shard's training or validation pairs, with documents numbered in the shard."""
         part = self.parts[split]
-        first_doc = self._first_doc(split)
-        low, high = (0, part.n_docs) if docs is None else docs
-        pairs = self.sink.pairs(split, before, (first_doc + low, first_doc + high))
-        if first_doc:
-            pairs = pairs.moved(-first_doc)
+        pairs = self.sink.pairs(split, before)
+        if part.shard is not None:
+            pairs = ComparedPairs.of_keys(own_keys(part, pairs.key))
         return pairs if part.judged is None else judged_by_data(part, pairs)

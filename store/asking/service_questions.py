@@ -22,7 +22,6 @@ from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
 from store.database.engine import Database
-from store.database.process import Process
 from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
@@ -134,11 +133,10 @@ class ServiceQuestions:
         """
         collection = self.service.collection
         pairs = {*lease.question.pairs}
-        process = Process.here()
         later = [
             other.id
             for other in collection.leases(lease.annotator)
-            if other.may_be_taken_over(process) and not pairs.isdisjoint(other.question.pairs)
+            if collection.may_take_over(other) and not pairs.isdisjoint(other.question.pairs)
         ]
         collection.release(lease.annotator, later)
         self.service.sync()

@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, bindparam, insert, select, update
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
 from store.collections.collection_rows import CollectionRows
-from store.database.process import Process
 from store.database.schema import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
@@ -30,8 +29,8 @@ class Lease:
         question: the question.
         annotator: name of the annotator.
         expires: time after which another annotator may be asked, in seconds since 1970.
-        process: the process that asks the question. In leases of older versions all its fields are
-            None.
+        process: the process that asks the question, a name of `store.database.claims`. In leases of
+            version 0.4 it is None.
         batch: name of the batch with which the question was written to a file, or None.
     """
 
@@ -39,22 +38,8 @@ class Lease:
     question: Question
     annotator: str
     expires: float
-    process: Process = field(default=Process(None, None, None), compare=False)
+    process: str | None = field(default=None, compare=False)
     batch: str | None = None
-
-    def may_be_taken_over(self, new_process: Process) -> bool:
-        """Whether another process may ask the question in place of the process that leased it.
-
-        The other process may ask if the first process has ended. A process of another host counts
-        as alive until the lease expires. The lease of a batch is never taken over.
-
-        Args:
-            new_process: the process that wants to ask; it may also be the first process itself.
-        """
-        if self.batch is not None:
-            return False
-        is_process_unknown = self.process.pid is None  # in leases of older versions
-        return is_process_unknown or self.process == new_process or self.process.has_ended()
 
 
 _LEASES = (
@@ -88,6 +73,17 @@ class LeaseRows(CollectionRows):
         """
         live = self._live_leases(self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
+
+    def may_take_over(self, lease: Lease) -> bool:
+        """Whether this process may ask a question in place of the process that leased it.
+
+        It may if the other process has ended, or is this process. The lease of a batch is never
+        taken over.
+        """
+        if lease.batch is not None:
+            return False
+        claims = self.database.claims
+        return lease.process in (None, claims.process) or not claims.is_held(lease.process)
 
     def question(self, lease: str) -> Question:
         """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
@@ -132,14 +128,14 @@ class LeaseRows(CollectionRows):
             expires: the time at which the leases expire.
             batch: name of the batch with which the questions are written to a file.
         """
-        process = Process.here()
+        process = self.database.claims.process
         with self.locked() as connection:
             connection.execute(_CLOSE_EXPIRED, {"of": self.number, "now": now})
             live = self._live_leases(now)
             to_renew = [
                 lease for lease in live if lease.id in renew and lease.annotator == annotator
             ]
-            renewed = self._renew_leases(to_renew, process, now=now, expires=expires)
+            renewed = self._renew_leases(to_renew, now=now, expires=expires)
             new_leases = [
                 Lease(secrets.token_urlsafe(16), question, annotator, expires, process, batch)
                 for question in _without_leased(questions, live)
@@ -147,26 +143,24 @@ class LeaseRows(CollectionRows):
             self._insert_leases(new_leases, key, now)
         return renewed + new_leases
 
-    def _renew_leases(
-        self, leases: Sequence[Lease], process: Process, *, now: float, expires: float
-    ) -> list[Lease]:
-        """Renew the live leases that a process may take over, and return the renewed leases.
+    def _renew_leases(self, leases: Sequence[Lease], *, now: float, expires: float) -> list[Lease]:
+        """Renew the live leases that this process may take over, and return the renewed leases.
 
         Args:
             leases: live leases.
-            process: the process, which will ask the questions of the renewed leases.
             now: the present time, in seconds since 1970.
             expires: the time at which the renewed leases expire.
         """
+        process = self.database.claims.process
         renewed = [
             replace(lease, expires=expires, process=process)
             for lease in leases
-            if lease.may_be_taken_over(process)
+            if self.may_take_over(lease)
         ]
         if renewed:
             is_renewed = LeaseRow.id.in_([lease.id for lease in renewed])
             change = update(LeaseRow).where(*_LIVE, is_renewed)
-            change = change.values(expires=expires, **process._asdict())
+            change = change.values(expires=expires, process=process)
             with self.locked() as connection:
                 connection.execute(change, {"of": self.number, "now": now})
         return renewed
@@ -182,7 +176,7 @@ class LeaseRows(CollectionRows):
         rows = [
             {
                 **vars(lease.question),
-                **lease.process._asdict(),
+                "process": lease.process,
                 "id": lease.id,
                 "collection": self.number,
                 "annotator": annotator,
@@ -263,7 +257,7 @@ def _without_leased(questions: Sequence[Question], live: Sequence[Lease]) -> lis
 def _lease_of_row(row: Any) -> Lease:
     """Make a lease from its row."""
     question = Question(row.items, row.strategy, row.probability, row.model)
-    return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
+    return Lease(row.id, question, row.name, row.expires, row.process, row.batch)
 
 
 def may_be_lease_id(id: str) -> bool:

@@ -32,7 +32,10 @@ _TABLES_OF_ITEMS = {
     "leases": ("lease_items", ("lease",)),
 }
 _ANSWER_OF_WORD = {"left": "best", "right": "best", "tie": "same"}
-_COLUMNS_OF_PAIRS = ("left_item", "right_item", "low", "high")
+_GONE_COLUMNS = (  # the columns of pairs, and of the process that asked
+    *("left_item", "right_item", "low", "high"),
+    *("host", "pid", "process_start"),
+)
 # {the key of a judgement or lease: the rows of its items, in the order of their places}
 _ItemsOfSets: TypeAlias = dict[tuple[int, ...], list[RowMapping]]
 _ROWS = 5_000  # rows that are copied at a time
@@ -200,7 +203,7 @@ def _with_items(row: dict[str, Any], items_of_sets: _ItemsOfSets) -> dict[str, A
         row: the row {column: value}.
         items_of_sets: the items of rows about more than two items.
     """
-    columns = {name: value for name, value in row.items() if name not in _COLUMNS_OF_PAIRS}
+    columns = {name: value for name, value in row.items() if name not in _GONE_COLUMNS}
     left, right = row["left_item"], row["right_item"]
     columns["items"] = left, right
     best = {"left": left, "right": right}.get(row.get("answer", ""))

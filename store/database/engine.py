@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
 from sortnet.files import plain, user_folder
+from store.database.claims import Claims
 from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
@@ -52,6 +53,7 @@ class Database:
         url: the URL.
         name: the name of the database in messages, which never shows a password.
         engine: the engine.
+        claims: the names that this process holds for as long as it lives.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
@@ -62,6 +64,8 @@ class Database:
         self._snapshot = _Snapshot()
         with self._as_store_errors():
             self.engine = _engine(self.url, write=write)
+        file = Path(self.url.database or "") if self.dialect == "sqlite" else None
+        self.claims = Claims(self.engine, file, self._as_store_errors)
 
     @property
     def dialect(self) -> str:
@@ -165,7 +169,8 @@ class Database:
             pass  # the end of the transaction checks the file
 
     def close(self) -> None:
-        """Close all connections."""
+        """End the claims of this process, and close all connections."""
+        self.claims.close()
         self.engine.dispose()
 
     @contextmanager

@@ -54,8 +54,8 @@ CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, a
 class RunRow(Base):
     """A training run.
 
-    Times are UTC. `data` is {split: {path, fingerprint, n_queries, ...}}. `host`, `pid` and
-    `process_start` describe the run's process, see `store.database.process`.
+    Times are UTC. `data` is {split: {path, fingerprint, n_queries, ...}}. A run of the status
+    `running` whose process has been killed is not claimed any more, see `store.database.claims`.
 
     `kept` is {kind, measure, figures, reason} and tells which model the folder `out` has. The
     figures are {kind: value of the measure for the model of this kind}. `kept` is NULL until the
@@ -76,9 +76,6 @@ class RunRow(Base):
     versions: Mapped[dict[str, Any]]
     data: Mapped[dict[str, Any]]
     out: Mapped[str | None]
-    host: Mapped[str | None]
-    pid: Mapped[int | None]
-    process_start: Mapped[str | None]
     kept: Mapped[dict[str, Any] | None]
     judge: Mapped[dict[str, Any] | None]
 
@@ -147,9 +144,8 @@ class PairRow(Base):
     split: Mapped[str] = mapped_column(primary_key=True)
     winner: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     loser: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    query: Mapped[int]
     first_iteration: Mapped[int]
-    last_wrong: Mapped[int] = mapped_column("last_iteration")
+    last_wrong: Mapped[int]
     times: Mapped[int]
     first_wrong: Mapped[int]
 
@@ -288,9 +284,8 @@ class DecisionRow(Base):
 class LeaseRow(Base):
     """A leased question; a pair has at most one open lease. Times are in seconds since 1970.
 
-    `host`, `pid` and `process_start` describe the process that asks the question, see
-    `store.database.process`. `batch` is the name
-    of the batch with which the question was written to a file, else NULL.
+    `process` is the process that asks the question, see `store.database.claims`. `batch` is the
+    name of the batch with which the question was written to a file, else NULL.
     """
 
     __tablename__ = "leases"
@@ -315,9 +310,7 @@ class LeaseRow(Base):
     created: Mapped[float]
     expires: Mapped[float]
     open: Mapped[bool]
-    host: Mapped[str | None]
-    pid: Mapped[int | None]
-    process_start: Mapped[str | None]
+    process: Mapped[str | None]
     batch: Mapped[str | None]
 
 
@@ -337,22 +330,6 @@ class BatchRow(Base):
     created: Mapped[float]
     cancelled: Mapped[float | None]
     about: Mapped[dict[str, Any]]
-
-
-class ServerRow(Base):
-    """The process that serves a collection; `heartbeat` is in seconds since 1970.
-
-    `host`, `pid` and `process_start` describe the process, see `store.database.process`.
-    """
-
-    __tablename__ = "servers"
-
-    collection: Mapped[CollectionKey]
-    id: Mapped[str]
-    pid: Mapped[int]
-    host: Mapped[str]
-    heartbeat: Mapped[float]
-    process_start: Mapped[str | None]
 
 
 class CellRow(Base):

@@ -166,7 +166,7 @@ def _status_line(run: Run, n_iterations: int) -> str:
     to_resume = f" To resume: {command}" if command else ""
     after = f"after {count(n_iterations, 'iteration')}"
     if status == "running":
-        text = f"The run was {run.status_text} when this was written, or was killed, {after}."
+        text = f"The run was {run.status} when this was written, {after}."
         return text + to_resume
     ended = "failed" if status == "failed" else f"was {status}"
     clause = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""

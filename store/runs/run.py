@@ -11,29 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
 
-from sortnet.core import I64, NEVER_ADDED, SPLITS, ComparedPairs, Split
+from sortnet.core import NEVER_ADDED, SPLITS, ComparedPairs, Split
 from sortnet.errors import StoreError
 from sortnet.files import plain
 from store import frames
 from store.database.engine import Database, utc_now
-from store.database.process import in_words, status_of, this_process
 from store.database.schema import IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.pair_rows import (
-    N_COLUMNS,
+    COLUMNS,
+    READ_AT_ONCE,
+    AddedPairs,
     add_pairs,
     count_pairs,
     read_pairs,
-    read_table,
+    read_tables,
 )
-from store.runs.postgresql_pairs import AddedPairs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PHASES = ("choosing", "training", "done")
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
-_ADDED_AT_ONCE = 1 << 20  # number of pairs whose temporary arrays are small
-READ_AT_ONCE = 200_000  # number of pairs that the database returns as about 5 MB of text
 _NOT_MEASURED = ("run", "created")  # columns of an iteration that `record` sets itself
 MEASURED = [
     column.name for column in IterationRow.__table__.columns if column.name not in _NOT_MEASURED
@@ -80,17 +77,8 @@ class Run:
 
     @property
     def status(self) -> str:
-        """The stored status; `killed` in place of `running` if the process of the run has ended.
-
-        Whether a process on another host has ended is unknown, so such a run stays `running`.
-        """
-        return status_of(self._row())
-
-    @property
-    def status_text(self) -> str:
-        """The status in words, with the host of a run on another machine: `running on db2`."""
-        row = self._row()
-        return in_words(status_of(row), row.host)
+        """The stored status; `killed` in place of `running` if the process of the run has ended."""
+        return status_of(self.database, self.number)
 
     def add(
         self,
@@ -98,13 +86,11 @@ class Run:
         iteration: int,
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
-    ) -> int:
-        """Add an iteration's pairs to the run, all or none, and return how many pairs are new.
+    ) -> None:
+        """Add an iteration's pairs to the run, all or none; adding them again changes nothing.
 
         A run has a set of training pairs and a set of validation pairs, called TP and VP in
-        Algorithm 3.1. Adding the same iteration again, as a resumed run does, changes nothing and
-        returns the same number. Several processes may add pairs of one run at once: if no two
-        processes add the same pair, the sum of the returned numbers is the number of new pairs.
+        Algorithm 3.1.
 
         Args:
             split: the set: `train` for the training pairs, `vali` for the validation pairs.
@@ -113,74 +99,32 @@ class Run:
             wrong: further compared pairs, whose mistakes are counted too, but which are not added
                 to the set.
 
-        Raises:
-            StoreError: on a pair of documents of two queries, or an error of the database.
-
-        Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a stored pair.
+        Cost: one transaction.
         """
-        further_mistakes = ComparedPairs.empty()
-        if wrong is not None:
-            mistakes_in_pairs = pairs.where(pairs.wrong)
-            further_mistakes = wrong.where(wrong.wrong & ~wrong.is_in(mistakes_in_pairs))
+        added = AddedPairs.of(split, iteration, pairs, wrong)
+        self.database.retrying(lambda db: add_pairs(db, self.number, added), write=True)
 
-        def add_all(connection: Connection) -> int:
-            n_new = self._add_in_parts(connection, split, iteration, pairs, in_set=True)
-            self._add_in_parts(connection, split, iteration, further_mistakes, in_set=False)
-            return n_new
-
-        return self.database.retrying(add_all, write=True)
-
-    def _add_in_parts(
-        self,
-        connection: Connection,
-        split: Split,
-        iteration: int,
-        pairs: ComparedPairs,
-        *,
-        in_set: bool,
-    ) -> int:
-        """Add an iteration's pairs in parts that need little memory; return how many are new.
-
-        Args:
-            connection: an open transaction.
-            split: the split of the pairs.
-            iteration: the number of the iteration.
-            pairs: the pairs.
-            in_set: whether the pairs are added to the set of the split; otherwise only their
-                mistakes are counted.
-        """
-        n_new = 0
-        for start in range(0, len(pairs), _ADDED_AT_ONCE):
-            part = pairs.where(slice(start, start + _ADDED_AT_ONCE))
-            query = self._queries[split].query_of_pairs(part)
-            added = AddedPairs(self.number, split, iteration, part, query, in_set)
-            n_new += add_pairs(connection, added)
-        return n_new
-
-    def pairs(
-        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
-    ) -> ComparedPairs:
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Read the pairs that were added before an iteration, in the order of (winner, loser).
 
         Args:
             split: `train` for training pairs, `vali` for validation pairs.
             before: the iteration. If None, the pairs of all iterations are read.
-            docs: range of the winners' numbers, from docs[0] to docs[1] - 1. If None, the pairs of
-                all winners are read.
         """
         end = NEVER_ADDED if before is None else before
         is_added = PairRow.first_iteration < end
-        return self.database.retrying(
-            lambda db: read_pairs(db, self.number, split, is_added, docs=docs)
-        )
+        return self.database.retrying(lambda db: read_pairs(db, self.number, split, is_added))
 
-    def record(self, iteration: Mapping[str, object]) -> None:
-        """Store an iteration's row; recording the iteration again replaces the given columns.
+    def record(self, iteration: Mapping[str, object], added: Sequence[AddedPairs] = ()) -> None:
+        """Store an iteration's row and its pairs, both or neither.
+
+        Recording the iteration again replaces the given columns.
 
         Args:
             iteration: {column: value} with the column `iteration` and any further columns of
                 `IterationRow`, such as the fields of `sortnet.learning.iterations.Iteration`. NaN
                 is stored as missing.
+            added: the pairs of the iteration.
 
         Raises:
             StoreError: on a name that is no column, or without `iteration`.
@@ -191,29 +135,19 @@ class Run:
         insert_or_replace = upsert(
             self.database.dialect, IterationRow, ["run", "iteration"], changed=iteration.keys()
         )
-        self.database.retrying(lambda db: db.execute(insert_or_replace, row), write=True)
+
+        def write(connection: Connection) -> None:
+            for pairs in added:
+                add_pairs(connection, self.number, pairs)
+            connection.execute(insert_or_replace, row)
+
+        self.database.retrying(write, write=True)
 
     @property
     def kept(self) -> dict[str, Any] | None:
         """Facts about the model that the run has kept; None before the end of the run."""
         facts: dict[str, Any] | None = self._row().kept
         return facts
-
-    def keep(self, facts: Mapping[str, Any], write: Callable[[], object]) -> None:
-        """Write the model that the run has kept, and store facts about it, both or neither.
-
-        Args:
-            facts: the facts that the property `kept` returns.
-            write: writes the model to its folder. If it raises an error, nothing is stored. It is
-                called again if the store's server was unavailable.
-        """
-        change = update(RunRow).where(RunRow.number == self.number).values(kept=plain(facts))
-
-        def store_and_write(connection: Connection) -> None:
-            connection.execute(change)
-            write()
-
-        self.database.retrying(store_and_write, write=True)
 
     @property
     def judge(self) -> dict[str, Any] | None:
@@ -237,20 +171,41 @@ class Run:
         change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
         self.database.retrying(lambda db: db.execute(change), write=True)
 
-    def finish(self, status: str) -> None:
+    def finish(self, status: str, kept: Mapping[str, Any] | None = None) -> None:
         """Store the run's status (running, done, interrupted or failed) with its time.
 
-        The status `running` means that this process continues the run.
+        The status `running` means that this process continues the run, and claims it.
+
+        Args:
+            status: the status.
+            kept: facts about the model that the run has kept, which the property `kept` returns. If
+                None, the stored facts stay.
+
+        Raises:
+            StoreError: on another status, or if another process continues the run.
         """
         if status not in STATUSES:
             raise StoreError(f"status {str(status)!r} is none of {', '.join(STATUSES)}")
-        values: dict[str, Any] = {"status": status}
+        values: dict[str, Any] = {"status": status, "finished": utc_now()}
         if status == "running":
-            values.update(finished=None, **this_process())
-        else:
-            values["finished"] = utc_now()
+            self.claim()
+            values["finished"] = None
+        if kept is not None:
+            values["kept"] = plain(kept)
         change = update(RunRow).where(RunRow.number == self.number).values(values)
         self.database.retrying(lambda db: db.execute(change), write=True)
+        if status != "running":
+            self.database.claims.drop(claim_of(self.number))
+
+    def claim(self) -> None:
+        """Claim to be the process of the run, or renew the claim after a restart of the server.
+
+        Raises:
+            StoreError: if another process has the claim.
+        """
+        name = claim_of(self.number)
+        if not self.database.retrying(lambda _: self.database.claims.keep(name)):
+            raise StoreError(f"run {self.id} is running in another process")
 
     def iterations_frame(self) -> pd.DataFrame:
         """Make a frame with one row per iteration, and a column `<split>_<metric>` per measure.
@@ -332,7 +287,7 @@ class Run:
         names, codes = self._query_names()
         conditions = self._conditions(split, qid, iteration, min_times)
         # An empty part comes first, so that a frame without pairs has all columns.
-        empty_table = np.empty((0, N_COLUMNS), np.int64)
+        empty_table = np.empty((0, len(COLUMNS)), np.int64)
         empty_part = frames.pair_columns(
             empty_table, "train", self._queries["train"].first, codes["train"]
         )
@@ -403,7 +358,9 @@ class Run:
         with self.database.transaction() as connection:
             for split, conditions_on_split in conditions.items():
                 first_documents = self._queries[split].first
-                tables = read_table(connection, self.number, split, chunk, *conditions_on_split)
+                tables = read_tables(
+                    connection, self.number, split, *conditions_on_split, chunk=chunk
+                )
                 for table in tables:
                     yield frames.pair_columns(table, split, first_documents, codes[split])
 
@@ -480,7 +437,6 @@ class _QueryTable:
         qids: the name of each query.
         first: the number of the first document of each query, ascending.
         sizes: the number of documents of each query.
-        n_docs: the number of documents of all queries.
     """
 
     def __init__(self, connection: Connection, run: int, split: Split) -> None:
@@ -495,35 +451,6 @@ class _QueryTable:
         self.qids = [row.qid for row in rows]
         self.first = np.array([row.first for row in rows], np.int64)
         self.sizes = np.array([row.size for row in rows], np.int64)
-        # The documents of a split are numbered query by query, without gaps.
-        self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
-
-    def query_of_pairs(self, pairs: ComparedPairs) -> I64:
-        """Return an array (m,) with the number of the query that each of m pairs belongs to.
-
-        Raises:
-            StoreError: on a pair whose documents are not in one query.
-        """
-        query_of_winner = self._query_of_documents(pairs.i)
-        query_of_loser = self._query_of_documents(pairs.j)
-        are_apart = query_of_winner != query_of_loser
-        is_number_too_high = np.maximum(pairs.i, pairs.j) >= self.n_docs
-        is_invalid = are_apart | is_number_too_high
-        if is_invalid.any():
-            row = int(np.argmax(is_invalid))
-            raise StoreError(
-                f"{self.split} pair of documents {pairs.i[row]} and {pairs.j[row]}: "
-                f"not two documents of one query (there are {self.n_docs} documents)"
-            )
-        return query_of_winner.astype(np.int64, copy=False)
-
-    def _query_of_documents(self, documents: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the number of each document's query, the last query that begins at or before it.
-
-        Numbers that are too high seem to belong to the last query.
-        """
-        n_queries_begun = np.searchsorted(self.first, documents, side="right")
-        return n_queries_begun - 1
 
     def conditions_on_query(self, qid: str) -> list[ColumnElement[bool]]:
         """Return conditions that select the pairs of a query by the number of the winner.
@@ -541,3 +468,23 @@ class _QueryTable:
 def _run_row(number: int) -> Any:
     """Make the query of a run's row."""
     return select(RunRow.__table__).where(RunRow.number == number)
+
+
+def claim_of(number: int) -> str:
+    """Return the name that the process of the run with this number holds."""
+    return f"run-{number}"
+
+
+def status_of(database: Database, number: int) -> str:
+    """Read the status of a run; `killed` if the run is stored as running, but nobody claims it."""
+    query = select(RunRow.status).where(RunRow.number == number)
+
+    def read() -> str:
+        return str(database.retrying(lambda connection: connection.execute(query).scalar_one()))
+
+    status = read()
+    if status == "running" and not database.claims.is_held(claim_of(number)):
+        # The run may have ended since: its status is stored before its claim ends.
+        status = read()
+        return "killed" if status == "running" else status
+    return status

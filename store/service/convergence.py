@@ -16,7 +16,6 @@ from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
 from store.collections.collection_rows import find_collection
 from store.database.engine import utc_now
-from store.database.process import this_process
 from store.database.schema import IterationRow, RunRow
 from store.runs.run import Run
 
@@ -165,5 +164,4 @@ def _new_run_row(collection: Collection, run_id: str) -> dict[str, object]:
         "seed": collection.seed,
         "versions": {"sortnet": sortnet.__version__},
         "data": {},
-        **this_process(),
     }

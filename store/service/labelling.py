@@ -22,7 +22,6 @@ from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
-from store.database.process import Process
 from store.service.convergence import Convergence
 from store.service.short_turns import short_turns
 
@@ -481,7 +480,7 @@ class LabellingService:
     def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
         """Tell whether a lease expires soon, or was made by another process."""
         soon = self.collection.clock() + self.lease_seconds / 2
-        process = Process.here()
+        process = self.collection.database.claims.process
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
@@ -575,8 +574,7 @@ class LabellingService:
         own_leases = self._own_leases.get(annotator)
         leases = [lease for lease in live_leases if lease.annotator == annotator]
         if own_leases is None:
-            process = Process.here()
-            leases = [lease for lease in leases if lease.may_be_taken_over(process)]
+            leases = [lease for lease in leases if self.collection.may_take_over(lease)]
         else:
             leases = [lease for lease in leases if lease.id in own_leases]
         self._own_leases[annotator] = {lease.id: lease for lease in leases}

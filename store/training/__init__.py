@@ -1,9 +1,8 @@
 """Runs of training: `train` begins a run, `resume` continues it, `watch` follows it.
 
-A run is resumed from its folder (`run_folder`). The file `run.json` has its settings, data and
-phase. The file of its state, which `sortnet.rankers.weights` writes and reads, has the weights and
-the optimiser after the last iteration. `training_run` reads both files, the pairs come from the
-store (`store.runs`), and `sortnet.learning.loop` continues with the next iteration.
+`train_or_resume` reads and checks the settings and data, `training_run` begins the run, or finds it
+by its folder (`run_folder`), and trains it. How a killed run is resumed is described at
+`training_run`.
 
 `estimate` predicts the calls and the cost of a run that asks a language model or a program.
 
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from store.training.train_or_resume import RunOptions, resume, train
-    from store.training.trained_run import TrainedRun
     from store.training.training_estimate import estimate
+    from store.training.training_run import TrainedRun, Watcher
     from store.training.watch_run import RunChange, watch
-    from store.training.watcher import Watcher
 
 __all__ = [
     "RunChange",
@@ -34,8 +32,8 @@ __all__ = [
 _MODULE_OF_NAME = {
     "RunChange": "watch_run",
     "RunOptions": "train_or_resume",
-    "TrainedRun": "trained_run",
-    "Watcher": "watcher",
+    "TrainedRun": "training_run",
+    "Watcher": "training_run",
     "estimate": "training_estimate",
     "resume": "train_or_resume",
     "train": "train_or_resume",

@@ -10,27 +10,24 @@ from typing import Any, cast
 import numpy as np
 
 from sortnet.comparators import TrainableComparator
-from sortnet.config import Config
-from sortnet.core import F64, I64, SPLITS, Queries, Split
+from sortnet.core import F64, I64, Queries
 from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
-from sortnet.files import refuse_folder, write_atomically
-from sortnet.learning.iterations import Iteration, State
+from sortnet.files import make_folder, refuse_folder, write_atomically
+from sortnet.learning.iterations import Callback
 from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
-from store import open_store
-from store.training.job import TrainingJob, checked_job
 from store.training.run_folder import Folder
-from store.training.training_run import TrainingRun, begin, store_url
-from store.training.watcher import Watcher
+from store.training.train_or_resume import RunOptions, train
+from store.training.training_run import TrainedRun, TrainingRun, Watcher
 
 PICTURE = "sorted.png"
 TEST = "test.txt"
 TIMES = 3  # number of queries that each image is in
-_TRAINING_PATH = "digits/train"  # path of the training data in the record of a demo's run
+DATA = "digits"  # the folder of the training and the validation queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,50 +35,51 @@ class DigitsDemo:
     """A finished demo.
 
     Attributes:
-        training: the run of the demo, with its settings and folder.
-        model: the learned model.
+        trained: the finished run of the demo, with its model and folder.
         test: queries of images that are in no training query.
         means: Spearman correlations with the true order, each the mean over the test queries. The
             first value is from before training, then one value follows for each iteration.
-        n_pairs: the number of stored pairs of each part.
-        store: the store's URL, without its password.
     """
 
-    training: TrainingRun
-    model: Model
+    trained: TrainedRun
     test: Queries
     means: Sequence[float]
-    n_pairs: dict[Split, int]
-    store: str
 
     @property
     def best(self) -> int:
         """The number of the best iteration, whose comparator the model has."""
-        iteration: int = self.model.info["iteration"]
+        iteration: int = self.trained.best["iteration"]
         return iteration
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the model."""
+        return self.trained.training.folder.path
 
     @property
     def picture_file(self) -> Path:
         """The path of the picture of sorted images."""
-        return self.training.folder.path / PICTURE
+        return self.folder / PICTURE
 
     @property
     def test_file(self) -> Path:
         """The path of the test queries as LETOR text."""
-        return self.training.folder.path / TEST
+        return self.folder / TEST
 
     def facts(self) -> dict[str, Any]:
         """Return the results and the paths of the written files, as JSON values."""
+        last = self.trained.rows[-1]
         return {
-            "run": self.training.run.id,
-            "store": self.store,
-            "model": str(self.training.folder),
+            "run": self.trained.training.run.id,
+            "store": self.trained.store,
+            "model": str(self.folder),
             "picture": str(self.picture_file),
             "test": str(self.test_file),
-            "seed": self.training.config.seed,
-            "iterations": self.model.info["iterations"],
+            "seed": self.trained.training.config.seed,
+            "iterations": len(self.trained.rows),
             "best_iteration": self.best,
-            **{f"pairs_{split}": n for split, n in self.n_pairs.items()},
+            "pairs_train": last["tp"],
+            "pairs_vali": last["vp"],
             "test_queries": len(self.test),
             "spearman": {
                 "before": self.means[0],
@@ -92,10 +90,21 @@ class DigitsDemo:
 
 
 class DemoWatcher(Watcher):
-    """A watcher of a demo's training, which also receives the images to sort."""
+    """A watcher of a demo's training, which keeps the comparator of each iteration.
 
-    def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
-        """Receive the run and the images, before the training begins."""
+    Attributes:
+        fold: the images, from the beginning of the demo.
+        comparators: the comparators of iterations 1, 2 and so on.
+    """
+
+    fold: Fold
+
+    def __init__(self) -> None:
+        self.comparators: list[TrainableComparator] = []
+
+    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
+        """Return a function that keeps the comparator with which the next iteration sorts."""
+        return [lambda record, state: self.comparators.append(state.comparator)]
 
 
 def run_demo(
@@ -107,7 +116,7 @@ def run_demo(
     watcher: DemoWatcher | None = None,
     command: str = "store.training.digits_demo.run_demo",
 ) -> DigitsDemo:
-    """Train on handwritten digits; write the model, a picture, and the test queries.
+    """Train on handwritten digits; write the queries, the model and a picture.
 
     Args:
         out: the folder to write; an earlier demo in the folder is replaced.
@@ -115,7 +124,7 @@ def run_demo(
         max_iter: the maximum number of iterations.
         store: the store's URL or file. If None, the default store of the user.
         watcher: called at each step.
-        command: the command that is recorded, and that repeats the demo.
+        command: the command that is recorded.
 
     Raises:
         SortNetError: if the folder has a model that is not a demo's.
@@ -127,43 +136,28 @@ def run_demo(
     folder = Folder(out)
     _refuse_other_model(folder)
     watcher.progress("starting")
-    url, recorded_url = store_url(store, None)
-    with open_store(url) as opened, folder.held():
-        fold = digits_fold(seed, times=TIMES)
-        job = _demo_job(fold, seed, max_iter)
-        # An interrupted demo is not resumed but run again, so `again` is the demo's own command.
-        training = begin(
-            job,
-            folder,
-            store=opened,
-            record=None,
-            command=command,
-            recorded_url=recorded_url,
-            again=command,
-        )
-        watcher.demo_begun(training, fold)
-        comparators: list[TrainableComparator] = []
-
-        def keep_comparator(record: Iteration, state: State) -> None:
-            comparators.append(state.comparator)
-
-        model = training.learn(watcher.iteration_ended, watcher.progress, [keep_comparator])
-        watcher.progress("drawing")
-        # The last iteration only sorts and trains no further comparator.
-        return _test_demo(training, cast("Model", model), comparators[:-1], fold, recorded_url)
-
-
-def _demo_job(fold: Fold, seed: int, max_iter: int) -> TrainingJob:
-    """Make the settings and data of the demo's training."""
+    watcher.fold = digits_fold(seed, times=TIMES)
+    data = folder.path / DATA
+    make_folder(folder.path)
+    make_folder(data)
+    write_letor(watcher.fold.train, data / "train.txt")
+    write_letor(watcher.fold.vali, data / "vali.txt")
     # All pixels have one scale, so quantiles over all documents are enough. Spearman's
     # correlation measures the whole order, while other measures depend on its top alone.
-    config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
-    fingerprint = f"scikit-learn's digits, seed {seed}"
-
-    def facts(part: Queries) -> dict[str, Any]:
-        return {"path": part.source, "fingerprint": fingerprint}
-
-    return checked_job(fold.train, fold.vali, config, facts)
+    trained = train(
+        str(data),
+        out,
+        overwrite=True,
+        options=RunOptions(store=store, watcher=watcher, command=command),
+        quality="spearman",
+        scaling="normal",
+        seed=seed,
+        max_iter=max_iter,
+    )
+    assert trained is not None  # one process trains
+    watcher.progress("drawing")
+    # The last iteration only sorts and trains no further comparator.
+    return _test_demo(trained, watcher.comparators[:-1], watcher.fold)
 
 
 def _refuse_other_model(folder: Folder) -> None:
@@ -171,32 +165,25 @@ def _refuse_other_model(folder: Folder) -> None:
     if not folder.has_model:
         return
     record = folder.run()
-    data_path = None if record is None else record["data"]["train"]["path"]
-    if data_path != _TRAINING_PATH:
+    data_path = "" if record is None else record["data"]["train"]["path"]
+    if Path(data_path).parts[-2:] != (DATA, "train.txt"):
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
 def _test_demo(
-    training: TrainingRun,
-    model: Model,
-    comparators: Sequence[TrainableComparator],
-    fold: Fold,
-    store: str,
+    trained: TrainedRun, comparators: Sequence[TrainableComparator], fold: Fold
 ) -> DigitsDemo:
     """Evaluate the model, draw images that it sorted, and write the test queries.
 
     Args:
-        training: the run.
-        model: the learned model.
+        trained: the finished run.
         comparators: the comparators of iterations 1, 2 and so on.
         fold: the images of all parts.
-        store: the store's URL, without its password.
     """
     test = fold.test or fold.vali  # only other folds may lack a test part
-    n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
-    sortings = _sort_by_each(model, comparators, test, training)
+    sortings = _sort_by_each(trained, comparators, test)
     means = [float(sorting.correlations.mean()) for sorting in sortings]
-    demo = DigitsDemo(training, model, test, means, n_pairs, store)
+    demo = DigitsDemo(trained, test, means)
     _draw(demo, sortings)
     write_letor(test, demo.test_file)
     return demo
@@ -218,18 +205,16 @@ class _Sorting:
 
 
 def _sort_by_each(
-    model: Model,
-    comparators: Sequence[TrainableComparator],
-    test: Queries,
-    training: TrainingRun,
+    trained: TrainedRun, comparators: Sequence[TrainableComparator], test: Queries
 ) -> list[_Sorting]:
     """Sort the test documents before training (iteration 0), and by each iteration's comparator."""
+    model = cast("Model", trained.ranker)
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
     # Each comparator learned from the pairs that all iterations before it had collected. No
     # comparator learned from the pairs that the last iteration added.
-    n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
+    n_pairs_learned = [0, *(row["tp"] for row in trained.rows)]
     return [
         _Sorting(order, per_query(metric, test.grades[order], test.offsets), n_pairs)
         for order, n_pairs in zip(orders, n_pairs_learned, strict=False)

@@ -112,18 +112,36 @@ def read_job(
     if source is not None:
         _refuse_options_of_files(source, columns, is_asked)
         return _job_of_collection(source, config, store, progress, like)
-    files = _FileReader(config, columns, cache, progress, like, is_asked)
-    if len(paths) == 1:
-        try:
-            return files.job_of_one_path(paths[0])
-        except DataError as error:
-            raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
-    if len(paths) != 2:
-        raise SortNetError(
-            f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
-        )
-    train_path, vali_path = paths
-    return files.job_of_two_files(train_path, vali_path)
+    reading: dict[str, Any] = {
+        "n_features": None if like is None else like.n_features,
+        "labelled": not is_asked,
+        "columns": columns,
+        "cache": cache,
+        "like": like,
+    }
+    test = None
+    try:
+        match paths:
+            case [path] if Path(path).is_file() or glob.has_magic(path):
+                return _divided_job(path, config, progress, reading)
+            case [folder]:
+                progress(f"reading {folder}")
+                fold = read_fold(folder, **reading)
+                test_file = file_of(Path(folder), "test")
+                test = None if test_file is None else str(test_file)
+            case [train_path, vali_path]:
+                progress(f"reading {train_path} and {vali_path}")
+                fold = read_parts(Path(train_path), Path(vali_path), **reading)
+            case _:
+                raise SortNetError(
+                    "give one file to divide, TRAIN and VALI, or a folder that has both; "
+                    f"got {len(paths)}"
+                )
+    except DataError as error:
+        hint = collection_behind(paths[0], store) if len(paths) == 1 else ""
+        raise DataError(f"{error}{hint}") from None
+    progress("checking the data")
+    return checked_job(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
 
 
 def _nested_value(record: object, *names: str) -> Any:
@@ -230,83 +248,44 @@ def _job_of_collection(
     return job
 
 
-@dataclass(frozen=True)
-class _FileReader:
-    """Reads the parts of a run from files; the attributes are described at `read_job`."""
+def _divided_job(
+    path: str, config: Config, progress: Progress, reading: Mapping[str, Any]
+) -> TrainingJob:
+    """Read a file, and divide it into three parts; `sortnet evaluate` reads the test part.
 
-    config: Config
-    columns: NamedColumns
-    cache: Path | None
-    progress: Progress
-    like: Ranker | None
-    is_asked: bool
+    Args:
+        path: the file, or a pattern of files.
+        config: the settings of the run.
+        progress: called with a line about each step.
+        reading: the options of reading.
+    """
+    is_asked = not reading["labelled"]
+    fold = read_divided(path, ByHash(config.seed), progress=progress, **reading)
+    progress("checking the data")
+    assert fold.test is not None  # `read_divided` always makes three parts
+    file_facts = {**remembered(path), "fingerprint": fingerprint(path)}
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        """The options of all functions that read the training part."""
-        return {
-            "n_features": None if self.like is None else self.like.n_features,
-            "labelled": not self.is_asked,
-            "columns": self.columns,
-            "cache": self.cache,
-            "like": self.like,
-        }
+    def facts(part: Queries) -> dict[str, Any]:
+        return {**file_facts, **_column_names(part), **facts_of(part)}
 
-    def job_of_two_files(self, train_path: str, vali_path: str) -> TrainingJob:
-        """Read the files of the training and the validation part, and check them."""
-        self.progress(f"reading {train_path} and {vali_path}")
-        fold = read_parts(Path(train_path), Path(vali_path), **self._options)
-        self.progress("checking the data")
-        return checked_job(
-            fold.train, fold.vali, self.config, _facts_of_file, is_asked=self.is_asked
-        )
-
-    def job_of_one_path(self, path: str) -> TrainingJob:
-        """Read one file or pattern, which is divided into parts, or a folder with a file each."""
-        if Path(path).is_file() or glob.has_magic(path):
-            return self._divided_job(path)
-        return self._job_of_folder(path)
-
-    def _job_of_folder(self, path: str) -> TrainingJob:
-        """Read the files of the training and the validation part in a folder."""
-        self.progress(f"reading {path}")
-        fold = read_fold(path, **self._options)
-        test_file = file_of(Path(path), "test")
-        test = None if test_file is None else str(test_file)
-        self.progress("checking the data")
-        return checked_job(
-            fold.train, fold.vali, self.config, _facts_of_file, test=test, is_asked=self.is_asked
-        )
-
-    def _divided_job(self, path: str) -> TrainingJob:
-        """Read a file, and divide it into three parts; `sortnet evaluate` reads the test part."""
-        by_hash = ByHash(self.config.seed)
-        fold = read_divided(path, by_hash, progress=self.progress, **self._options)
-        self.progress("checking the data")
-        assert fold.test is not None  # `read_divided` always makes three parts
-        file_facts = {**remembered(path), "fingerprint": fingerprint(path)}
-
-        def facts(part: Queries) -> dict[str, Any]:
-            return {**file_facts, **_column_names(part), **facts_of(part)}
-
-        job = checked_job(
-            fold.train,
-            fold.vali,
-            self.config,
-            facts,
-            test=path,
-            note=ids_in_two_parts(fold),
-            is_asked=self.is_asked,
-        )
-        if not self.is_asked:
-            check_can_choose(job.config.rank_quality, fold.test)
-        job.data["test"] = {
-            **facts(fold.test),
-            "n_queries": len(fold.test),
-            "n_docs": fold.test.n_docs,
-            "n_features": fold.test.n_features,
-        }
-        return job
+    job = checked_job(
+        fold.train,
+        fold.vali,
+        config,
+        facts,
+        test=path,
+        note=ids_in_two_parts(fold),
+        is_asked=is_asked,
+    )
+    if not is_asked:
+        check_can_choose(job.config.rank_quality, fold.test)
+    job.data["test"] = {
+        **facts(fold.test),
+        "n_queries": len(fold.test),
+        "n_docs": fold.test.n_docs,
+        "n_features": fold.test.n_features,
+    }
+    return job
 
 
 def _facts_of_file(part: Queries) -> dict[str, Any]:

@@ -5,8 +5,7 @@ See `sortnet.rankers.model_folder` about the files of the model.
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
 from/                               the model that the run began with, if it has `--from`
-run.json                            the run's id, store, settings, data and phase; also the
-                                    finished trials, while the run chooses settings
+run.json                            the run's id, store, settings and data, written once
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.weights import saved_values
+from store.database.claims import lock
 
 FORMAT_VERSION = 2
 _RUN = "sortnet-run"
@@ -103,13 +103,20 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Create and lock the folder in a `with` block; remove a new folder that stays empty."""
+        """Create and lock the folder in a `with` block; remove a new folder that stays empty.
+
+        Raises:
+            SortNetError: if another process has locked the folder.
+        """
         is_new = not self.path.exists()
         make_folder(self.path)
+        handle = os.open(self.path, os.O_RDONLY)
         try:
-            with _locked(self.path):
-                yield
+            if not lock(handle):
+                raise SortNetError(f"{self}: another sortnet train is running in this folder")
+            yield
         finally:
+            os.close(handle)
             if is_new:
                 with suppress(OSError):  # the folder is not empty
                     self.path.rmdir()
@@ -143,31 +150,3 @@ def _settings_sha256(record: Mapping[str, Any]) -> str:
     if "from" in record:
         settings.append(record["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder within a `with` block, so that only one process trains in the folder.
-
-    If the system or the file system has no locks of files, the folder is not locked.
-
-    Raises:
-        SortNetError: if another process has locked the folder.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"{folder}: another sortnet train is running in this folder"
-            raise SortNetError(message) from None
-        except OSError:
-            pass  # the file system has no locks
-        yield
-    finally:
-        os.close(handle)

@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-from sqlalchemy import URL
 
 from sortnet.comparators.make import resolve_device
 from sortnet.config import Config
+from sortnet.core import Progress
 from sortnet.core.shard import Alone, Group
 from sortnet.errors import SortNetError
 from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import read_bytes
-from store.service.existing_store import open_existing
+from sortnet.rankers.sortnet import fit
+from store.training.iteration_pairs import IterationPairs
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.run_folder import Folder
@@ -49,7 +50,7 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
 
     Return the run as one that all processes of the group train.
     """
-    broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
+    broadcast(group, {"config": training.config.to_json()})
     state_bytes = b""
     if training.state is not None and group.size > 1:
         state_bytes = read_bytes(training.folder.state)
@@ -58,28 +59,31 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
     return replace(training, group=group)
 
 
-@contextmanager
 def join_run(
-    job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
-) -> Iterator[TrainingRun]:
-    """Receive the run that the first process shares, and yield it to be trained in a `with` block.
+    job: TrainingJob, folder: Folder, group: Group, origin: Origin | None, progress: Progress
+) -> None:
+    """Receive the run that the first process shares, and train it to its end.
 
     Only the first process, which calls `share_run`, writes to the store and the folder.
-
-    Raises:
-        StoreError: if this process does not reach the store that has the run.
     """
     shared = broadcast(group, None)
     # `gather` joins the bytes of all processes, and only the first process adds the saved state.
-    no_bytes = np.empty(0, np.uint8)
-    state_bytes = group.gather(no_bytes).tobytes()
+    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
     config = Config.from_json(shared["config"])
     state: State | None = None
     if state_bytes:
         state = parse_state(folder, job, config, state_bytes, origin)
-    with open_existing(url, write=True) as store:
-        run = store.run(shared["run"])
-        yield TrainingRun(job, config, folder, run, state, group, origin=origin)
+    fit(
+        job.train,
+        job.vali,
+        config,
+        sink=IterationPairs(group),
+        progress=progress,
+        state=state,
+        group=group,
+        from_model=None if origin is None else origin.model,
+        are_checked=True,
+    )
 
 
 def check_processes(job: TrainingJob, group: Group) -> None:

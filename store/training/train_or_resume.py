@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL
-
 from sortnet.config import Config
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
@@ -22,17 +20,13 @@ from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
-from store import Store, open_store
-from store.service.run_answers import AskedDocuments
+from store import open_store
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
 from store.training.origin import Origin, find_origin, refuse_own_folder
-from store.training.run_changes import refuse_changes
 from store.training.run_folder import Folder
 from store.training.run_processes import check_processes, join_run, share_run
-from store.training.trained_run import TrainedRun
-from store.training.training_run import TrainingRun, begin, store_url
-from store.training.watcher import Watcher
+from store.training.training_run import PreparedRun, TrainedRun, Watcher, begin, store_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,29 +57,6 @@ class RunOptions:
     watcher: Watcher = field(default_factory=Watcher)
     command: str | None = None
     group: Group = ALONE
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """The settings and data of a run, read and checked before anything is written.
-
-    Attributes:
-        job: settings and data.
-        folder: the folder of the run.
-        record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with. If None, the run begins with random weights.
-        documents: the documents as the judge is shown them.
-        url: URL of the store.
-        store: URL of the store without its password, to record.
-    """
-
-    job: TrainingJob
-    folder: Folder
-    record: dict[str, Any] | None
-    origin: Origin | None
-    documents: AskedDocuments
-    url: URL
-    store: str
 
 
 def train(
@@ -155,7 +126,7 @@ def train(
     broadcast(options.group, None)
     prepared = prepare(folder, paths, None, options, settings)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    return _run(prepared, options, options.command or call, clear=True)
+    return _run(prepared, options, options.command or call)
 
 
 def resume(
@@ -199,7 +170,7 @@ def resume(
     record = broadcast(options.group, record)
     prepared = prepare(folder, data, record, options, settings)
     call = f"store.training.resume({out!r})"
-    return _run(prepared, options, options.command or call, clear=False)
+    return _run(prepared, options, options.command or call)
 
 
 def with_judge(
@@ -296,7 +267,7 @@ def prepare(
     if will_ask_judge:
         judge.check_connection()
     documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, record, origin, documents, url, recorded_url)
+    return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
 
 
 def _paths_and_columns(
@@ -340,44 +311,42 @@ def _requested_config(
     return config
 
 
-def _run(
-    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
-) -> TrainedRun | None:
-    """Train a prepared run; the first process alone writes to the folder and the store.
+def _run(prepared: PreparedRun, options: RunOptions, command: str) -> TrainedRun | None:
+    """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
         prepared: the run.
         options: the options of the run.
         command: the command to record.
-        clear: whether a new run removes the record of an earlier run in the folder.
     """
-    record = prepared.record
+    job, folder, record, origin = prepared.job, prepared.folder, prepared.record, prepared.origin
     group = options.group
-    options.watcher.progress("starting")
+    watcher = options.watcher
+    watcher.progress("starting")
     n_threads = options.threads
     if n_threads is None and record is not None and group.size == 1:
         n_threads = record["threads"]
     set_threads(n_threads or threads_of(group))
-    if group.rank == 0:
-        return _run_first_process(prepared, options, command, clear=clear)
-    with join_run(prepared.job, prepared.folder, prepared.url, group, prepared.origin) as training:
-        training.learn(lambda record: None, options.watcher.progress)
-    return None
+    if group.rank > 0:
+        join_run(job, folder, group, origin, watcher.progress)
+        return None
 
-
-def _run_first_process(
-    prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
-) -> TrainedRun:
-    """Begin or resume the run, connect its judge, train, and tell the watcher each step."""
-    record = prepared.record
-    watcher = options.watcher
+    is_new = record is None
     if record is not None:
-        refuse_changes(prepared.job, record, prepared.folder)
+        refuse_changes(job, record, folder)
     watcher.progress(f"opening the store {prepared.store}")
-    with open_store(prepared.url) as store, prepared.folder.held():
-        begun = _begin(prepared, options, command, store, clear=clear)
+    with open_store(prepared.url) as store, folder.held():
+        watcher.starting(job, origin, is_new=is_new)
+        begun = begin(
+            prepared,
+            store,
+            command,
+            again=options.judge.again(folder.path),
+            judge=options.judge.records(),
+        )
+        watcher.begun(begun, is_new=is_new)
         asking = options.judge.asking(
-            share_run(begun, options.group),
+            share_run(begun, group),
             prepared.documents,
             watcher.progress,
             is_own_store=_is_own_store(prepared, options),
@@ -386,34 +355,9 @@ def _run_first_process(
         with asking as training:
             callbacks = watcher.callbacks(training)
             ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
-            rows = training.run.iteration_rows()
-            trained = TrainedRun(training, ranker, rows, prepared.store)
+            trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
             watcher.ended(trained)
             return trained
-
-
-def _begin(
-    prepared: PreparedRun, options: RunOptions, command: str, store: Store, *, clear: bool
-) -> TrainingRun:
-    """Begin or resume a prepared run, and tell the watcher before and afterwards."""
-    record = prepared.record
-    watcher = options.watcher
-    is_new = record is None
-    watcher.starting(prepared.job, prepared.origin, is_new=is_new)
-    training = begin(
-        prepared.job,
-        prepared.folder,
-        store=store,
-        record=record,
-        command=command,
-        recorded_url=prepared.store,
-        again=options.judge.again(prepared.folder.path),
-        judge=options.judge.records(),
-        origin=prepared.origin,
-        clear=clear,
-    )
-    watcher.begun(training, is_new=is_new)
-    return training
 
 
 def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
@@ -425,3 +369,49 @@ def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
         return True
     default_url, _ = store_url(None, None)
     return default_url == prepared.url
+
+
+def differences(config: Config, before: Config) -> list[str]:
+    """List the settings whose values have changed, such as `lr 0.01, not 0.005`."""
+    values_before = before.flat()
+    return [
+        f"{name} {value}, not {values_before[name]}"
+        for name, value in config.flat().items()
+        if value != values_before[name]
+    ]
+
+
+def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns named by the user, without edges of bins, which depend on the data."""
+    columns = data["train"].get("columns", {})
+    return {name: value for name, value in columns.items() if name != "edges"}
+
+
+def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
+    """Refuse settings or data that differ from the settings or data at the start of the run."""
+    changed = differences(job.config, Config.from_json(record["asked"]))
+    for split, facts in job.data.items():
+        recorded = record["data"].get(split, facts)  # a part without a record has not changed
+        if facts["fingerprint"] == recorded["fingerprint"]:
+            continue
+        name = "data" if job.is_divided else f"{split} data"
+        change = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if change not in changed:  # the parts of a divided file make the same text
+            changed.append(change)
+    if _named_columns(job.data) != _named_columns(record["data"]):
+        changed.append("other columns are named")
+    if changed:
+        raise SortNetError(
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+            f"{_how_to_train_on(folder)}"
+        )
+
+
+def _how_to_train_on(folder: Folder) -> str:
+    """Return a hint at the command that trains the run's model further.
+
+    The hint is empty if the run has written no model yet.
+    """
+    if not (folder.path / "model.json").exists():
+        return ""
+    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

@@ -1,10 +1,18 @@
-"""Start or resume a run of `sortnet train`, and keep its folder and its stored rows up to date."""
+"""Begin a run or find the run to resume, train it, and store a checkpoint after each iteration.
+
+A run is a row of the store and a folder. After each iteration its pairs and its row are stored in
+one transaction, and then its state, the weights and the optimiser with which the next iteration
+begins, replaces the last state by one rename of a file. A run that is killed at any moment is
+resumed from the state in its folder, with the pairs of the iterations before. If it was killed
+between the transaction and the rename, the iteration is repeated: it draws the same random numbers,
+finds the same pairs, and storing them again changes nothing.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +25,7 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
-from sortnet.core import I64, Progress, Queries, Split
+from sortnet.core import I64, SPLITS, Progress, Queries, Split
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
@@ -28,6 +36,7 @@ from sortnet.learning.distributed import (
 )
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
+from sortnet.messages import note
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.complete_settings import complete_settings
@@ -41,10 +50,35 @@ from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.unfinished import resume_command
+from store.service.run_answers import AskedDocuments
 from store.store import new_run_id
+from store.training.iteration_pairs import IterationPairs
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.run_folder import JUDGED_BY, Folder
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """The settings and data of a run, read and checked before anything is written.
+
+    Attributes:
+        job: settings and data.
+        folder: the folder of the run.
+        url: URL of the store.
+        store: URL of the store without its password, to record.
+        record: the record of the run to resume; None for a new run.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+        documents: the documents as the judge is shown them.
+    """
+
+    job: TrainingJob
+    folder: Folder
+    url: URL
+    store: str
+    record: dict[str, Any] | None = None
+    origin: Origin | None = None
+    documents: AskedDocuments = field(default_factory=AskedDocuments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +91,7 @@ class TrainingRun:
         folder: the folder of the run.
         run: the run in the store.
         state: the state to resume from; None for a new run.
-        group: the processes of the run. Only the first process writes to the folder and the store.
+        group: the processes of the run, of which this process is the first.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
         judge: the programs, models or functions that are asked. If None, the data have the answers.
@@ -95,69 +129,64 @@ class TrainingRun:
         A run that learns from judged pairs keeps the comparator or a posterior ranker, whichever
         is better.
 
-        After each iteration the model is written first, then the iteration's row in the store,
-        then the state: a run killed in between repeats the iteration with the same result.
-
         Args:
             show: called with each iteration after the iteration is stored.
             progress: called with a line about each step.
             callbacks: called after each iteration, see `learn_to_sort`.
         """
-        is_first = self.group.rank == 0
-        is_stored_as_done = self.finished and self.run.status == "done"
-        if not is_first or is_stored_as_done:
-            return self._fit(show, progress, callbacks)
-        interrupted = "interrupted"
-        if self.config.divides_one_training:
-            interrupted = "interrupted before the learning rate came down"
-        again = self.again or resume_command(str(self.folder))
-        with _store_status(self.run, again, self.group, interrupted=interrupted):
-            ranker = self._fit(show, progress, callbacks)
-        self.run.finish("done")
-        return ranker
-
-    def _fit(
-        self,
-        show: Callable[[Iteration], None],
-        progress: Progress,
-        callbacks: Sequence[Callback],
-    ) -> Ranker:
-        """Train the comparator and choose the ranker to keep; the first process writes both.
-
-        The arguments are those of `learn`.
-        """
-        is_first = self.group.rank == 0
-
-        def write_iteration(record: Iteration, state: State) -> None:
-            if is_first:
-                self.run.record(asdict(record))
-                save_state(self.folder.state, state)
-                show(record)
-
+        pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
-        first_model = None
         if self.origin is not None:
             facts_of_model["from"] = self.origin.facts
-            first_model = self.origin.model
-        train, vali = self._parts_to_learn_from()
-        model = fit(
-            train,
-            vali,
-            self.config,
-            sink=self.run,
-            callbacks=[write_iteration, *callbacks],
-            progress=progress,
-            info=facts_of_model,
-            save=lambda model: model.save(self.folder.path),
-            state=self.state,
-            group=self.group,
-            from_model=first_model,
-            are_checked=self.judge is None,  # a judge's answers are checked when they have come
-        )
-        ranker = better_than_posterior(model, self.job.train, self.job.vali)
-        if is_first:
-            self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
+
+        def store_checkpoint(record: Iteration, state: State) -> None:
+            self.run.claim()  # the server of the store may have been restarted
+            self.run.record(asdict(record), pairs.take())
+            save_state(self.folder.state, state)
+            show(record)
+
+        is_stored_as_done = self.finished and self.run.status == "done"
+        with nullcontext() if is_stored_as_done else self._status_stored():
+            train, vali = self._parts_to_learn_from()
+            model = fit(
+                train,
+                vali,
+                self.config,
+                sink=pairs,
+                callbacks=[store_checkpoint, *callbacks],
+                progress=progress,
+                info=facts_of_model,
+                save=lambda model: model.save(self.folder.path),
+                state=self.state,
+                group=self.group,
+                from_model=None if self.origin is None else self.origin.model,
+                are_checked=self.judge is None,  # a judge's answers are checked when they have come
+            )
+            ranker = better_than_posterior(model, self.job.train, self.job.vali)
+            ranker.save(self.folder.path)
+            if not is_stored_as_done:
+                self.run.finish("done", kept=ranker.info["kept"])
         return ranker
+
+    @contextmanager
+    def _status_stored(self) -> Iterator[None]:
+        """Store that the run is running, and how it ended if the `with` block raises an error."""
+        self.run.finish("running")
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            self.run.finish("interrupted")
+            again = self.again or resume_command(str(self.folder))
+            if self.group.size > 1 and is_from_torchrun(interrupt):
+                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
+            when = ""
+            if self.config.divides_one_training:
+                when = " before the learning rate came down"
+            raise SortNetError(f"interrupted{when}; resume with: {again}") from None
+        except BaseException:
+            with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
+                self.run.finish("failed")
+            raise
 
     def _parts_to_learn_from(self) -> tuple[Queries, Queries]:
         """Return the training and the validation part; a judge answers about the validation pairs.
@@ -171,109 +200,136 @@ class TrainingRun:
         return self.judge.parts(train, vali, vali_pairs_of(self.job))
 
 
-@contextmanager
-def _store_status(
-    run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
-) -> Iterator[None]:
-    """Store that the run is running; if the `with` block raises an error, store how the run ended.
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """A finished run.
 
-    Args:
-        run: the run.
-        again: the command that resumes the run, for the message of an interrupted run.
-        group: the processes of the run.
-        interrupted: the first words of the message of an interrupted run.
+    Attributes:
+        training: settings, data, folder and stored run.
+        ranker: the model that was kept, which is also in the folder.
+        rows: the iterations, each a dict with the columns of `Run.iterations_frame`.
+        store: the store's URL, without its password.
     """
-    run.finish("running")
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        run.finish("interrupted")
-        if group.size > 1 and is_from_torchrun(interrupt):
-            raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-        raise SortNetError(f"{interrupted}; resume with: {again}") from None
-    except BaseException:
-        with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
-            run.finish("failed")
-        raise
+
+    training: TrainingRun
+    ranker: Ranker
+    rows: Sequence[Mapping[str, Any]]
+    store: str
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The measures and counts of the best iteration, as a dict of `rows`."""
+        iteration: int = self.ranker.info["iteration"]
+        return self.rows[iteration]
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """Facts about the ranker that was kept: its kind, the measure, the figures, the reason."""
+        facts: Mapping[str, Any] = self.ranker.info["kept"]
+        return facts
+
+    @property
+    def parts(self) -> dict[str, Queries]:
+        """The training and the validation part, with the answers of a judge that was asked."""
+        return {split: self.training.judged(split) for split in SPLITS}
+
+    @property
+    def measures(self) -> dict[str, dict[str, float]]:
+        """The measures of the best iteration: {part: {measure: value}}."""
+        names = [metric.name for metric in self.training.job.metrics]
+        return {split: {name: self.best[f"{split}_{name}"] for name in names} for split in SPLITS}
+
+
+class Watcher:
+    """Receives each step of a training; a subclass overrides the methods of the steps it needs."""
+
+    def progress(self, text: str) -> None:
+        """Receive a line about the step that begins now."""
+
+    def note(self, text: str) -> None:
+        """Receive a message, such as a failure of the judge; by default the message is logged."""
+        note(text)
+
+    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
+        """Receive the checked settings and data, before the run is stored.
+
+        Args:
+            job: settings and data.
+            origin: the model that the run begins with. If None, it begins with random weights.
+            is_new: whether the run is new, not resumed.
+        """
+
+    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
+        """Receive the run with its settings, before it trains.
+
+        Args:
+            training: the run.
+            is_new: whether the run is new, not resumed.
+        """
+
+    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
+        """Return functions that the training calls after each iteration."""
+        return ()
+
+    def iteration_ended(self, record: Iteration) -> None:
+        """Receive the measures of an iteration, after they are stored."""
+
+    def ended(self, trained: TrainedRun) -> None:
+        """Receive the result, before the store and the judge are closed."""
 
 
 def begin(
-    job: TrainingJob,
-    folder: Folder,
+    prepared: PreparedRun,
     store: Store,
-    record: Mapping[str, Any] | None,
     command: str,
-    recorded_url: str,
     *,
     again: str | None = None,
     judge: Mapping[str, Any] | None = None,
-    origin: Origin | None = None,
-    clear: bool = True,
 ) -> TrainingRun:
     """Start a new run, or resume a recorded run from its last iteration.
 
-    The record of a new run, `run.json`, is written first, then the row in the store: a run that is
-    killed in between is resumed by its folder alone.
+    The record of a new run, `run.json`, is written first and once, then the row in the store: a run
+    that is killed in between is resumed by its folder alone.
 
     Args:
-        job: settings and data.
-        folder: the folder of the run.
-        store: the store of the run.
-        record: the record of the run in the folder; None for a new run.
+        prepared: settings, data and folder of the run.
+        store: the opened store of the run.
         command: the command line.
-        recorded_url: the store's URL to record.
         again: the command or call that repeats the run, for messages. If None, messages name the
             command that resumes the run.
         judge: {name: record} of the judges that a new run asks; None without a judge.
-        origin: the model that the run begins with, which a new run copies into its folder. If
-            None, the run begins with random weights.
-        clear: whether a new run removes the record of an earlier run in the folder.
     """
+    job, folder, origin = prepared.job, prepared.folder, prepared.origin
+    record = prepared.record
     if record is None:
         # Settings that cannot be trained raise an error here, before an earlier run is removed.
-        config = _settings_to_train_with(job, is_from_model=origin is not None)
-        budget = Budget.of(job.train, config)
-        if clear:
-            folder.clear()
+        record = _new_record(prepared, command, judge)
+        folder.clear()
         if origin is not None:
             origin.model.save(folder.origin)
-        record = _new_record(job, config, budget, command, recorded_url, judge, origin)
         folder.write_run(record)
-    run = _stored_run(job, folder, store, record, judge)
+    run = _stored_run(prepared, record, store, judge)
     config = Config.from_json(record["config"])
-    state: State | None = None
+    state = None
     if folder.state.exists():
-        state_bytes = read_bytes(folder.state)
-        state = parse_state(folder, job, config, state_bytes, origin)
+        state = parse_state(folder, job, config, read_bytes(folder.state), origin)
     return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
 
 
 def _new_record(
-    job: TrainingJob,
-    config: Config,
-    budget: Budget,
-    command: str,
-    recorded_url: str,
-    judge: Mapping[str, Any] | None,
-    origin: Origin | None,
+    prepared: PreparedRun, command: str, judge: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Make the record of a new run, for `run.json`.
 
     The record has the settings twice: `asked` are the settings that the user asked for, `config`
     are the settings to train with, in which none is left open.
-
-    Args:
-        job: the requested settings and the data.
-        config: the settings to train with.
-        budget: the budget of the run.
-        command: the command line.
-        recorded_url: the store's URL to record.
-        judge: {name: record} of the judges that the run asks; None without a judge.
-        origin: the model that the run begins with. If None, the run begins with random weights.
     """
+    job = prepared.job
+    config = _settings_to_train_with(prepared)
+    budget = Budget.of(job.train, config)
     record: dict[str, Any] = {
         "run": new_run_id(),
-        "store": recorded_url,
+        "store": prepared.store,
         "command": command,
         "config": config.to_json(),
         "budget": {"steps": budget.steps, "iterations": budget.iterations},
@@ -285,16 +341,29 @@ def _new_record(
         kinds = [kind_of(of_judge) for of_judge in judge.values()]
         # A function must be passed again when the run is resumed, whoever else is asked.
         record["judged_by"] = JUDGED_BY["function" if "function" in kinds else kinds[0]]
-    if origin is not None:
-        record["from"] = origin.facts
+    if prepared.origin is not None:
+        record["from"] = prepared.origin.facts
     return record
 
 
+def _settings_to_train_with(prepared: PreparedRun) -> Config:
+    """Give a value to every setting, by the data, the judge and the model to begin with."""
+    job = prepared.job
+    config = complete_settings(job.config, job.train)
+    if job.is_asked:
+        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
+        assert job.config.judgements is not None
+        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
+        config = config.changed(judgements=n_train_judgements)
+    if prepared.origin is not None:
+        config = with_epochs(job.train, config)
+    return config
+
+
 def _stored_run(
-    job: TrainingJob,
-    folder: Folder,
-    store: Store,
+    prepared: PreparedRun,
     record: Mapping[str, Any],
+    store: Store,
     judge: Mapping[str, Any] | None,
 ) -> Run:
     """Return the run in the store, and add it first if the store does not have it.
@@ -302,52 +371,29 @@ def _stored_run(
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
     # A run with a state was stored before. If the store does not have it, `Store.run` raises.
-    if folder.state.exists() or store.has_run(record["run"]):
+    if prepared.folder.state.exists() or store.has_run(record["run"]):
         return store.run(record["run"])
-    versions = {
-        "sortnet": __version__,
-        "python": platform.python_version(),
-        "torch": version("torch"),
-        "numpy": np.__version__,
-    }
+    config = dict(record["config"])
+    if "from" in record:
+        config["from"] = record["from"]
+    job = prepared.job
     return store.start_run(
         command=record["command"],
-        config=_stored_config(record),
+        config=config,
         seed=job.config.seed,
-        versions=versions,
+        versions={
+            "sortnet": __version__,
+            "python": platform.python_version(),
+            "torch": version("torch"),
+            "numpy": np.__version__,
+        },
         train=job.train,
         vali=job.vali,
         data=job.data,
-        out=folder.path.resolve(),
+        out=prepared.folder.path.resolve(),
         run_id=record["run"],
         judge=judge,
     )
-
-
-def _settings_to_train_with(job: TrainingJob, *, is_from_model: bool) -> Config:
-    """Give a value to every setting, by the data, the judge and the model that the run begins with.
-
-    Args:
-        job: the requested settings and the data.
-        is_from_model: whether the run begins with the weights of a model.
-    """
-    config = complete_settings(job.config, job.train)
-    if job.is_asked:
-        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
-        assert job.config.judgements is not None
-        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
-        config = config.changed(judgements=n_train_judgements)
-    if is_from_model:
-        config = with_epochs(job.train, config)
-    return config
-
-
-def _stored_config(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings to store, with facts about the run's first model."""
-    stored = dict(record["config"])
-    if "from" in record:
-        stored["from"] = record["from"]
-    return stored
 
 
 def vali_pairs_of(job: TrainingJob) -> I64:
