@@ -54,7 +54,7 @@ def test_a_healthy_machine_is_told_and_nothing_is_made(home):
     assert found["store"]["url"] == f"sqlite:///{home}/.local/share/sortnet/sortnet.db"
     assert not [p for p in home.rglob("*") if "sortnet" in p.name], "looking makes nothing"
     lines = done("doctor").splitlines()
-    assert lines[0].startswith(f"sortnet   {__version__}, Python 3.")
+    assert lines[0].startswith(f"sortnet  {__version__}, Python 3.")
     assert lines[-1] == "everything that SortNet needs works"
     paths = (sys.executable, "sortnet.db")
     assert all(len(line) <= 80 or any(p in line for p in paths) for line in lines)

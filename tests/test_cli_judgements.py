@@ -66,10 +66,11 @@ def test_nothing_said_yet_is_said():
     assert value_of(done("judgements", "list", "copy", "--json")) == []
 
 
-def test_control_characters_of_an_id_do_not_reach_the_terminal():
+def test_control_characters_of_an_id_do_not_reach_the_terminal(monkeypatch):
     with open_store("s.db") as store:
         odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
         odd.append([Judgement.of("ana", (0, 1), "left")])
+    monkeypatch.setenv("COLUMNS", "80")
     said = done("judgements", "list", "odd")
     assert "\x1b" not in said and "x" * 25 not in said
 

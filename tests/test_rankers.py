@@ -114,7 +114,7 @@ def test_compare_takes_the_difference_of_scores(linear, parts):
     assert summary["margin"] == pytest.approx(float(scores[6] - scores[9]))
     assert summary["members"] == [{"margin": summary["margin"]}]
     assert summary["first"] == ("a" if scores[6] > scores[9] else "b")
-    assert "goes before" in done("explain", "m", TEST, "d1-0", "d1-3")
+    assert "is ranked above" in done("explain", "m", TEST, "d1-0", "d1-3")
 
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):

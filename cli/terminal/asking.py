@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from cli.printing.labelling_status import short_status
+from cli.printing.labelling import short_status
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError, SortNetError
 from sortnet.messages import ANSWERED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.console import progress, put
 from cli.judges.judge_options import judges_by_annotator
-from cli.printing.labelled import labelled_result
+from cli.printing.labelling import labelled_result
 from cli.printing.results import print_result
 from cli.terminal.asking import Asker, Asking, Front, labelled_facts, refuse_closed
 from cli.terminal.signals import ended_by_signals

@@ -12,7 +12,7 @@ from textwrap import wrap
 from rich.console import Console, Group
 from rich.text import Text
 
-from cli.printing.item_rankings import ranking_lines
+from cli.printing.items import ranking_lines
 from cli.terminal.asking import KEYS, LATE, SET_KEYS, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.question_view import (

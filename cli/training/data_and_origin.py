@@ -7,9 +7,9 @@ from cli.printing.columns import (
     division_line,
     fewer_bins_line,
     near_grade_lines,
-    put_facts,
     training_facts,
 )
+from cli.printing.results import Facts
 from sortnet.core import Queries
 from store.report.origins import from_which
 from store.training.job import TrainingJob
@@ -26,7 +26,8 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     if job.is_divided:
         put(division_line(str(job.test), job.data, job.config.seed), err=err)
     if facts:
-        put_facts(facts, err=err)
+        for line in Facts(facts).lines():
+            put(line, err=err)
     if job.is_divided or facts:
         put(err=err)
     line_about_bins = fewer_bins_line(job.train)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.console import say
-from cli.printing.links import Links, print_links
+from cli.printing.labelling import Links, print_links
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People
