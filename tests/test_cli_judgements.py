@@ -89,6 +89,15 @@ def test_what_is_exported_is_imported_and_exported_the_same(form):
     assert summary == {"collection": "copy", "added": 0, "known": 3}
 
 
+def test_an_export_has_the_format_of_its_name_unless_another_is_typed():
+    done("judgements", "export", "args", "--output", "j.csv")
+    assert Path("j.csv").read_text() == done("judgements", "export", "args", "--format", "csv")
+    result = invoke("judgements", "export", "args", "--output", "k.csv", "--format", "jsonl")
+    assert result.stderr.startswith("k.csv: written as jsonl, as --format says\n")
+    assert Path("k.csv").read_text() == done("judgements", "export", "args")
+    assert "the formats are jsonl, csv" in fault("judgements", "export", "args", "-o", "j.parquet")
+
+
 def test_chosen_and_rejected_texts_for_preference_tuning():
     Path("v.csv").write_text("winner,loser\ni4,i0\ni4,i0\ni1,i4\n")
     done("judgements", "import", "copy", "v.csv", "--as", "crowd")
@@ -154,11 +163,6 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
     for option in ("--for-spreadsheets", "--raw"):
         message = fault(*form[:3], option)
         assert f"{option} is for --format csv, not jsonl" in message
-
-
-def test_a_csv_file_without_formulas_has_no_column_that_says_so():
-    header = done("judgements", "export", "args", "--format", "csv").partition("\n")[0]
-    assert "escaped" not in header.split(",")
 
 
 def test_a_file_of_another_name_is_read_as_it_is_said():

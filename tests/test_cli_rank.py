@@ -141,11 +141,6 @@ def test_evaluate_gives_the_mean_of_each_measure_with_its_conventions(test_queri
     )
 
 
-def test_metrics_are_those_that_are_asked_for():
-    table = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
-    assert [line.split()[0] for line in table.splitlines()[1:3]] == ["nDCG@5", "map"]
-
-
 def test_err_is_measured_and_chosen_by_like_any_other(tmp_path):
     where = ("--out", tmp_path / "err", "--store", tmp_path / "err.db")
     said = done("train", "fold", "--quality", "err@10", *where, *FAST)
@@ -200,16 +195,6 @@ def test_per_query_figures_have_the_printed_means(tmp_path):
     frame = pd.read_csv(io.StringIO(done("evaluate", "m", "fold/test.txt", "--per-query", "-")))
     assert list(frame.columns) == ["qid", "n_docs", "map", "ndcg@10", "p@10", "mrr"]
     assert "one of them" in fault("evaluate", "m", "fold/test.txt", "--per-query", "-", "--json")
-
-
-def test_compare_puts_first_what_the_model_prefers(test_queries):
-    model = Model.load("m")
-    for i, j in ((0, 1), (2, 5), (7, 6)):
-        margin = float(model.margins(test_queries, [i], [j])[0])
-        names = test_queries.docids[[i, j]]
-        summary = value_of(done("explain", "m", "fold/test.txt", *names, "--json"))
-        assert summary["first"] == ("a" if margin > 0 else "b")
-        assert summary["margin"] == pytest.approx(margin, rel=1e-5)
 
 
 def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
@@ -271,24 +256,3 @@ def test_a_query_is_named_where_documents_are_in_several(twice):
     assert "(q0, again)" in fault("explain", "m", twice, "d0-0", "d0-1")
     summary = value_of(done("explain", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
     assert summary["qid"] == "again" and summary["a"]["row"] == 6
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("d0-0", "row:99"), "no document 'row:99'"),
-        (("d0-0", "99"), "no document '99'"),
-        (("d0-0", "row:0", "--qid", "again"), "no document 'row:0' in query 'again'"),
-        (("d0-0", "d0-5", "--qid", "again"), "row:11, row:12"),
-    ],
-)
-def test_documents_that_cannot_be_compared_are_named(twice, args, message):
-    assert message in fault("explain", "m", twice, *args)
-
-
-def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    plain = done("rank", "m", "fold/test.txt")
-    assert done("rank", "m", "fold/test.txt", "--cache") == plain
-    assert list((tmp_path / "sortnet").iterdir())
-    assert done("rank", "m", "fold/test.txt", "--cache") == plain

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.printing.item_rankings import ranking_lines
 from cli_helpers import fault, runner
 from click.testing import Result
 from collection_helpers import answer_lease, made_items, question
@@ -23,6 +22,7 @@ from rich.console import Console
 from terminal_helpers import Terminal
 
 from cli.main import main
+from cli.printing.items import ranking_lines
 from cli.terminal.asking import ANSWERED, ELSEWHERE, KEYS, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import END, Keys
 from cli.terminal.question_view import LONGEST, item_lines, view_question, wrap_lines

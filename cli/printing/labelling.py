@@ -165,21 +165,18 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     If the reason begins with the status, or the status with the reason, only the longer text is
     printed.
     """
-    annotator = facts["annotator"]
-    name = annotator if criterion is None else f"{annotator}, {criterion}"
     from store.asking.answer_summary import AnswerSummary, cost_text
 
+    annotator = facts["annotator"]
+    name = annotator if criterion is None else f"{annotator}, {criterion}"
     # Of a person nothing else is told.
     summary = facts.get("summary") or AnswerSummary(facts["answered"], facts["in_all"]).text
     answered = f"{name}: {summary}"
     cost = [text for text in [cost_text(facts.get("cost_in_all"))] if text]
-    reason = facts["why"]
-    status = facts["status"]
-    if status.startswith(reason):
-        return [answered, *cost, status]
-    if reason.startswith(status):
-        return [answered, *cost, reason]
-    return [f"{answered}; {reason}", *cost, status]
+    shorter, longer = sorted([facts["why"], facts["status"]], key=len)
+    if longer.startswith(shorter):
+        return [answered, *cost, longer]
+    return [f"{answered}; {facts['why']}", *cost, facts["status"]]
 
 
 def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
@@ -203,24 +200,22 @@ def _settings_in_words(question: dict[str, Any]) -> dict[str, str | Sequence[str
 
     n_words = len(question["instructions"].split())
     goal = Goal(question["goal"] or WRONG, question["top"] or 0)
-    settings: dict[str, str | Sequence[str]] = {
+    overlap = question["overlap"]
+    set_size = question["set_size"]
+    choice = "the best and the worst" if question["worst"] else "the best"
+    return {
         "  instructions": count(n_words, "word") if n_words else "none",
         "  goal": goal_in_words(goal),
         "  deadline": question["deadline"] or "none",
+        "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
+        "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
+        "  quota": [
+            f"{annotator}: {count(n_answers, 'answer')}"
+            for annotator, n_answers in question["quotas"].items()
+        ],
+        "  models": ", ".join(question["models"]),
+        "  judgements": str(question["judgements"]),
     }
-    if question["overlap"] > 1:
-        settings["  overlap"] = f"{count(question['overlap'], 'answer')} a pair"
-    if question["set_size"] > 2:
-        choice = "the best and the worst" if question["worst"] else "the best"
-        settings["  items"] = f"{question['set_size']} a question: {choice}"
-    quotas = [
-        f"{annotator}: {count(n_answers, 'answer')}"
-        for annotator, n_answers in question["quotas"].items()
-    ]
-    settings["  quota"] = quotas
-    settings["  models"] = ", ".join(question["models"])
-    settings["  judgements"] = str(question["judgements"])
-    return settings
 
 
 def judgements_result(name: str, newest: NewestJudgements) -> Result:

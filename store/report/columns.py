@@ -11,6 +11,7 @@ from typing import Any
 
 from sortnet.messages import cut, printable
 from store.report.annotator_figures import TITLES
+from store.service.item_ranking import FORMATS, TOP
 
 UNKNOWN = "-"
 _COMMENT = 24  # characters of a comment
@@ -89,10 +90,10 @@ COLUMNS: Mapping[str, Column] = {
     "group": Column("group", may_be_cut=True),
     "rank": Column("rank"),
     "id": Column("id", may_be_cut=True),
-    "score": Column("score", ".2f"),
+    "score": Column("score", FORMATS["score"]),
     "ranks": Column("90 %"),
     "judged": Column("judged"),
-    "among_top": Column("in top", ".0%"),
+    TOP: Column("in top", FORMATS[TOP]),
     "text": Column("", may_be_cut=True),
     # judgements
     "number": Column("judgement"),
