@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_helpers import FAST, copy_run, done, fault, invoke, make_fold
+from cli_helpers import FAST, copy_run, done, invoke, make_fold
 from click.shell_completion import BashComplete
 from result_helpers import value_of
 
@@ -240,9 +240,3 @@ def test_runs_fit_the_columns_there_are(home, monkeypatch):
         args = ("m", "fold/test.txt") if command == ("evaluate",) else ("--store", "s.db")
         table = [x for x in done(*command, *args).splitlines() if x[:1] == " " or x[:3] == "map"]
         assert table and max(map(len, table)) <= 80
-
-
-def test_an_empty_store_says_what_makes_a_run(home):
-    open_store("s.db").close()
-    for command in ("show", "pairs"):
-        assert "no runs yet: sortnet train makes one" in fault(command, "last", "--store", "s.db")

@@ -89,15 +89,6 @@ def test_what_is_exported_is_imported_and_exported_the_same(form):
     assert summary == {"collection": "copy", "added": 0, "known": 3}
 
 
-def test_an_export_has_the_format_of_its_name_unless_another_is_typed():
-    done("judgements", "export", "args", "--output", "j.csv")
-    assert Path("j.csv").read_text() == done("judgements", "export", "args", "--format", "csv")
-    result = invoke("judgements", "export", "args", "--output", "k.csv", "--format", "jsonl")
-    assert result.stderr.startswith("k.csv: written as jsonl, as --format says\n")
-    assert Path("k.csv").read_text() == done("judgements", "export", "args")
-    assert "the formats are jsonl, csv" in fault("judgements", "export", "args", "-o", "j.parquet")
-
-
 def test_chosen_and_rejected_texts_for_preference_tuning():
     Path("v.csv").write_text("winner,loser\ni4,i0\ni4,i0\ni1,i4\n")
     done("judgements", "import", "copy", "v.csv", "--as", "crowd")

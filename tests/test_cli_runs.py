@@ -194,11 +194,6 @@ def test_pairs_come_in_parts_that_join_without_a_seam(run, monkeypatch):
     assert_frame_equal(found, with_ids(run.pairs_frame()))
 
 
-def test_pairs_without_ids_are_those_that_the_store_has(run):
-    frame = pd.read_csv(io.StringIO(done("pairs", run.id, "--no-ids")))
-    assert list(frame.columns) == list(run.pairs_frame().columns)
-
-
 def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tmp_path):
     shutil.copy(made / "s.db", tmp_path / "s.db")
     vali = Path("fold/vali.txt")
@@ -225,26 +220,9 @@ def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tm
     assert found.stdout == done("pairs", run.id, "--no-ids")
 
 
-def test_a_pair_s_documents_are_where_it_says(run):
-    vali = read_queries("fold/vali.txt")
-    frame = pd.read_csv(io.StringIO(done("pairs", run.id, "--split", "vali")))
-    query = vali.query_of_docs()
-    for side in ("winner", "loser"):
-        docs = frame[side].to_numpy()
-        assert vali.qids[query[docs]].tolist() == frame["qid"].tolist()
-        assert (docs - vali.offsets[query[docs]]).tolist() == frame[f"{side}_place"].tolist()
-    assert (vali.grades[frame["winner"]] > vali.grades[frame["loser"]]).all()
-
-
 def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "sortnet[parquet]" in fault("pairs", run.id, "--format", "parquet", "--output", "p")
-
-
-def test_a_run_that_is_not_there_is_named_with_those_that_are():
-    message = fault("show", "zzz")
-    assert "'zzz'" in message and run_of("m") in message
-    assert "'zzz'" in fault("pairs", "zzz")
 
 
 def test_an_empty_store_says_how_runs_are_made(tmp_path):
