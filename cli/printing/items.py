@@ -140,8 +140,8 @@ def item_result(record: dict[str, Any]) -> Result:
     """
     facts = {name: record.get(name, "") for name in ("id", "group", "image", "audio")}
     text: list[Block] = [Facts(facts)]
-    for column, shown in record.get("shown", {}).items():
-        text.append(f"{printable(column)}: {printable(shown)}")
+    for column, value in record.get("shown", {}).items():
+        text.append(f"{printable(column)}: {printable(value)}")
     for name in ("context", "text"):
         if name in record:
             text += ["", *map(printable, record[name].splitlines())]
@@ -197,7 +197,7 @@ def _ranking_table(frame: pd.DataFrame, items: Items, *, files: bool = True) -> 
         row["text"] = words_of(items, item, files=files)
         if not files and file_of(items, item):
             row["id"] = None
-    known = [*frame.columns, "ranks", "judged"]
+    names = [*frame.columns, "ranks", "judged"]
     if any(row["text"] for row in rows):
-        known.append("text")
-    return table_of(rows, [name for name in _RANKING if name in known])
+        names.append("text")
+    return table_of(rows, [name for name in _RANKING if name in names])

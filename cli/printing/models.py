@@ -99,14 +99,14 @@ def importance_result(importance: FeatureImportance, top: int) -> Result:
     metric = facts["metric"]
     columns = [row for row in rows if "of" not in row]
     important = [row for row in columns if row["mean"] > _LEAST_DROP]
-    shown = list[Mapping[str, Any]]()
+    table_rows = list[Mapping[str, Any]]()
     for column in important[:top]:
-        parts = [row for row in rows if row.get("of") == column["feature"]]
-        shown += [column, *_indented(parts, column["feature"])]
+        words = [row for row in rows if row.get("of") == column["feature"]]
+        table_rows += [column, *_indented(words, column["feature"])]
     names = [name for name in ("feature", "mean", "std", "splits") if name in rows[0]]
     text: list[Block] = [f"{metric} {facts['quality']:.4f} on {facts['data']}"]
-    if shown:
-        text.append(table_of(shown, names, bar="mean"))
+    if table_rows:
+        text.append(table_of(table_rows, names, bar="mean"))
     n_less = len(important[top:])
     n_without = len(columns) - len(important)
     notes = []
@@ -120,15 +120,15 @@ def importance_result(importance: FeatureImportance, top: int) -> Result:
     return Result("importance", {**facts, "features": rows}, text, notes, csv=rows)
 
 
-def _indented(parts: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
-    """Copy the rows of the largest parts of a column, with indented names without the column's.
+def _indented(words: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
+    """Copy the rows of a column's largest words, or other parts, with short and indented names.
 
     >>> _indented([{"feature": "title: fjord"}], "title")
     [{'feature': '  fjord'}]
     """
     return [
-        {**part, "feature": f"  {part['feature'].removeprefix(f'{column}: ')}"}
-        for part in parts[:_MOST_PARTS]
+        {**word, "feature": f"  {word['feature'].removeprefix(f'{column}: ')}"}
+        for word in words[:_MOST_PARTS]
     ]
 
 
@@ -162,8 +162,8 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
     for feature in features[:top]:
         rows += [feature, *_indented(feature.get("parts", ()), feature["feature"])]
     if features[top:]:
-        rest = sum(feature["value"] for feature in features[top:])
-        rows.append({"feature": f"the {len(features[top:])} others", "value": rest})
+        sum_of_others = sum(feature["value"] for feature in features[top:])
+        rows.append({"feature": f"the {len(features[top:])} others", "value": sum_of_others})
     if explanation.baseline:
         rows.append({"feature": "two at the query's mean", "value": explanation.baseline})
     table = table_of(rows, ["feature", "a", "b", "value"], bar="value", bar_title="+ A, - B")

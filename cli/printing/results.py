@@ -54,10 +54,10 @@ class Facts:
         wrapper = textwrap.TextWrapper(space, break_long_words=False, break_on_hyphens=False)
         for label, text in facts.items():
             lines = [text] if isinstance(text, str) else text
-            parts = [part for line in lines for part in wrapper.wrap(line)]
-            first, *others = parts or [""]
+            wrapped_lines = [part for line in lines for part in wrapper.wrap(line)]
+            first, *further_lines = wrapped_lines or [""]
             yield f"{label:{indent}}{first}"
-            yield from (f"{'':{indent}}{part}" for part in others)
+            yield from (f"{'':{indent}}{part}" for part in further_lines)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _run_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if config.get("from"):
         place = f"{place or '-'}, from {from_which(config['from'])}"
     best = row["best_iteration"]
-    shown = {
+    named_row = {
         **row,
         "run": row["id"],
         "status": in_words(row["status"], row["host"]),
@@ -72,12 +72,12 @@ def _run_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
     model = row["kept"]
     if model is not None:
-        shown["quality"] = f"{model['measure']} {kept_figure(model):.4f}"
+        named_row["quality"] = f"{model['measure']} {kept_figure(model):.4f}"
         if model["kind"] != "sortnet":  # no iteration made such a model
-            shown["best"] = model["kind"]
+            named_row["best"] = model["kind"]
     elif row["best_quality"] is not None:
-        shown["quality"] = f"{config.get('quality', '')} {row['best_quality']:.4f}"
-    return shown
+        named_row["quality"] = f"{config.get('quality', '')} {row['best_quality']:.4f}"
+    return named_row
 
 
 def run_result(run: Run) -> Result:
