@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
 _BAR = 12  # length of the longest bar, in characters
+_NO_LIMIT = 10**9  # characters of a line that no terminal cuts
 _SHORTEST_CELL = 8  # fewest characters to which a cell is cut
 
 
@@ -49,7 +50,7 @@ class Facts:
         """
         facts = {label: text for label, text in self.texts.items() if text}
         indent = max(map(len, facts)) + 2
-        space = max((width() or 10**6) - indent, indent)
+        space = max((width() or _NO_LIMIT) - indent, indent)
         # Paths are not broken: they could not be copied from the terminal.
         wrapper = textwrap.TextWrapper(space, break_long_words=False, break_on_hyphens=False)
         for label, text in facts.items():
@@ -90,7 +91,7 @@ class Table:
 
         rows = [self.header, *self.rows]
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-        limit = line_width or width() or sum(widths) * 2
+        limit = line_width or width() or _NO_LIMIT
         while self.cut and sum(widths) + 2 * (len(widths) - 1) > limit:
             widest = max(self.cut, key=widths.__getitem__)  # it gives way to the others
             if widths[widest] <= _SHORTEST_CELL:
