@@ -275,8 +275,6 @@ def imported_result(name: str, imported: Imported) -> Result:
 def export_to(output: str, collection: Collection, form: Any, **options: Any) -> None:
     """Write judgements to a file, or to stdout (`-`), and print their number on stderr.
 
-    After judgements on stdout the number is not printed.
-
     Args:
         output: path of the file, or `-`.
         collection: the collection that has the judgements.
@@ -292,16 +290,11 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         n_written = write_judgements(collection, file, form, **options)
 
     write_output(output, write)
-    is_stdout = output == "-"
-    if is_stdout and n_written > 0:
-        return
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
     message = f"{count(n_written, unit)} of {collection.name}"
-    if not is_stdout:
-        message = f"{output}: {message}"
     if n_written == 0:
         message += f" yet: sortnet label {shlex.quote(collection.name)}"
-    say(message)
+    say(message if output == "-" else f"{output}: {message}")
 
 
 def annotators_result(annotators: AnnotatorReports) -> Result:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cli.console import put, say
-from cli.printing.columns import (
+from cli.printing.results import Facts
+from cli.training.data_in_words import (
     division_line,
     fewer_bins_line,
     near_grade_lines,
     training_facts,
 )
-from cli.printing.results import Facts
 from sortnet.core import Queries
 from store.report.origins import from_which
 from store.training.job import TrainingJob

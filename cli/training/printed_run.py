@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cli.console import put, say
-from cli.printing.columns import near_model_lines
 from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import convention_notes, interval, measures, shower
 from cli.training.data_and_origin import say_data, say_origin
+from cli.training.data_in_words import near_model_lines
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.learning.iterations import Callback, Iteration
