@@ -58,7 +58,7 @@ def output_of(command: str, home: Path, quick: bool) -> list[str]:
     """The lines that a command prints in that home, messages among them."""
     arguments = shlex.split(command)[1:]
     if arguments[0] == "train":
-        arguments += ["--threads", "1", *(["--epochs", "2"] if quick else [])]
+        arguments += ["--set", "threads=1", *(["--epochs", "2"] if quick else [])]
     environment = os.environ | {
         "HOME": str(home),
         "XDG_DATA_HOME": str(home / "data"),

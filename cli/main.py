@@ -49,7 +49,7 @@ First steps:
   sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
   sortnet evaluate model TEST.txt    measure what it learned
   sortnet importance model TEST.txt  show which features decide
-  sortnet train --help               every setting, with examples
+  sortnet train --help               other data and options, with examples
   sortnet items add NAME FILE        no labels? let people say which of two is better:
   sortnet label NAME                 ... in a terminal (sortnet serve NAME: on a page)
   sortnet ranking NAME               ... and rank all items by the answers
@@ -58,7 +58,7 @@ First steps:
 
 # {section of the help: its commands}, in the order of the help.
 SECTIONS = {
-    "Learn": ("demo", "train", "evaluate", "rank"),
+    "Learn": ("demo", "train", "settings", "evaluate", "rank"),
     "Look": ("runs", "show", "pairs", "report", "explain", "importance"),
     "Ask people": ("items", "ask", "label", "serve", "annotators", "ranking", "judgements"),
     "Compare rankers": ("experiment",),

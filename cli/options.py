@@ -1,4 +1,4 @@
-"""Define the options that several commands share, and an option for each setting of a run."""
+"""Define the options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.config import LARGEST_SEED, Config, Setting, parse_sizes, settings_of
+from sortnet.config import LARGEST_SEED
 from sortnet.data import default_cache_dir
-from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
 from sortnet.messages import note
 
@@ -50,6 +49,8 @@ class Whole(click.IntRange):
         largest: largest value in any case.
     """
 
+    name = "number"  # in the help and in messages
+
     def __init__(self, least: int, most: int | None = None, *, largest: int = 2**31 - 1) -> None:
         super().__init__(least, most)
         self.largest = largest
@@ -63,6 +64,8 @@ class Whole(click.IntRange):
 
 class Real(click.FloatRange):
     """The type of an option whose value is a finite number in a range; click would accept NaN."""
+
+    name = "number"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number: float = super().convert(value, param, ctx)
@@ -139,68 +142,16 @@ def _goal_of_top(top_digits: str, wrong_digits: str | None) -> Goal | None:
 SEED = Whole(0, largest=LARGEST_SEED)
 
 
-def units(value: Any) -> tuple[int, ...]:
-    """Parse the sizes of layers as they are typed, such as 20 or 32,20,5."""
-    try:
-        return parse_sizes(str(value))
-    except ComparatorError:
-        fault = f"{value!r} is not a list of layer sizes such as 20 or 32,20,5"
-        raise click.BadParameter(fault) from None
+def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
+    """Make a decorator that adds options to a command; the help shows them in the given order."""
 
+    def add_options(command: C) -> C:
+        # A decorator of click adds its option in front of the earlier options.
+        for option in reversed(options):
+            command = option(command)
+        return command
 
-SETTINGS = settings_of(Config)
-# Settings that are seldom changed. They have no option of their own: `--set NAME=VALUE` sets them.
-RARE = (
-    "units",
-    "tau",
-    "dropout",
-    "max_stale",
-    "loss",
-    "pair_weight",
-    "query_pairs",
-    "keep",
-    "patience",
-    "optimizer",
-    "schedule",
-    "lr_decay",
-    "lr_decay_epochs",
-    "momentum",
-    "precision",
-)
-
-
-def settings_options(command: C) -> C:
-    """Add an option to a command for each setting of a run, with the defaults of `Config`."""
-    # The option that is added last comes first in the help.
-    for setting in reversed(SETTINGS.values()):
-        if setting.name not in RARE:
-            command = _setting_option(setting)(command)
-    return command
-
-
-def _setting_option(setting: Setting) -> Callable[[C], C]:
-    """Make the option of a setting."""
-    value_type: Any = setting.values
-    if setting.joined:
-        value_type = str  # several words joined by +, which `Config` checks
-    elif setting.choices:
-        value_type = click.Choice(setting.choices)
-    elif not isinstance(value_type, type):  # a tuple of layer sizes, which click cannot parse
-        value_type = units
-    option = f"--{setting.name.replace('_', '-')}"
-    return click.option(
-        option, setting.name, type=value_type, default=setting.default, help=setting.help
-    )
-
-
-def typed_settings(ctx: click.Context) -> dict[str, Any]:
-    """Return {name: value} for the settings that have been typed, without defaults."""
-    default = click.core.ParameterSource.DEFAULT
-    return {
-        name: ctx.params[name]
-        for name in SETTINGS
-        if name in ctx.params and ctx.get_parameter_source(name) != default
-    }
+    return add_options
 
 
 def is_typed(ctx: click.Context, name: str) -> bool:
@@ -312,10 +263,10 @@ def _files_in(values: Mapping[str, Any], parameters: Sequence[str]) -> list[Any]
 
 # The command gets the folder of the cache, or None, as the value of `cache`.
 data_option = click.option(
-    "--cache/--no-cache",
-    default=False,
+    "--cache",
+    is_flag=True,
     callback=lambda ctx, parameter, cache: default_cache_dir() if cache else None,
-    help="Cache the parsed data in the user's cache folder for the next read.",
+    help="Keep the parsed data in the user's cache folder for the next read.",
 )
 threads_option = click.option(
     "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
@@ -324,17 +275,15 @@ json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON document on stdout, with all notes.",
+    help="Print one JSON document, with all notes.",
 )
 store_option = click.option(
     "--store",
     metavar="URL",
     envvar="SORTNET_STORE",
     show_envvar=True,
-    help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
+    help="Store, a file or postgresql://...; default: the user's sortnet.db.",
 )
 
 
-def store_and_json(command: C) -> C:
-    """Add the options `--store` and `--json` to a command."""
-    return store_option(json_option(command))
+store_and_json = with_options(store_option, json_option)

@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
-PAIR_FIGURE = "pair-efficiency.png"
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
@@ -232,8 +231,8 @@ def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, c
     if not isinstance(command, click.Group):
         yield name, command
         return
-    for child, found in command.commands.items():
-        yield from walk(found, f"{name} {child}")
+    for child_name, child in command.commands.items():
+        yield from walk(child, f"{name} {child_name}")
 
 
 def help_of(name: str, command: click.Command) -> str:
@@ -248,13 +247,13 @@ def commands() -> str:
     """A table of the commands, and each one's own help."""
     from cli.main import main
 
-    found = list(walk(main))
+    all_commands = list(walk(main))
     rows = [
         f"| [`{name}`](#{name.replace(' ', '-')}) | {command.get_short_help_str(200)} |"
-        for name, command in found
+        for name, command in all_commands
     ]
     table = ["| command | what it does |", "|---|---|", *rows]
-    parts = [f"## {name}\n\n{_fenced(help_of(name, command))}" for name, command in found]
+    parts = [f"## {name}\n\n{_fenced(help_of(name, command))}" for name, command in all_commands]
     return "\n" + "\n".join(table) + "\n\n" + "\n".join(parts) + "\n"
 
 
@@ -273,11 +272,12 @@ def names() -> str:
 
     rows = []
     for name in sortnet.__all__:
-        found = getattr(sortnet, name)
+        value = getattr(sortnet, name)
         if name.startswith("__"):
             continue
-        first = (inspect.getdoc(found) or "").split("\n")[0]
-        rows.append(f"| [`{name}`][{found.__module__}.{found.__qualname__}] | {first} |")
+        first_line = (inspect.getdoc(value) or "").split("\n")[0]
+        reference = f"{value.__module__}.{value.__qualname__}"
+        rows.append(f"| [`{name}`][{reference}] | {first_line} |")
     return "\n| name | what it is |\n|---|---|\n" + "\n".join(rows) + "\n\n"
 
 
@@ -289,39 +289,15 @@ def source(path: str, first: str, last: str) -> str:
     return "\n" + _fenced(inspect.cleandoc("\n" + "\n".join(lines[start : end + 1])), "python")
 
 
-def settings() -> str:
-    """A table of the settings of a run and their defaults."""
-    from cli.main import main
-    from cli.options import RARE
-    from sortnet.config import Config, settings_of
-
-    options = {option.name: option.opts[0] for option in main.commands["train"].params}
-    rows = [
-        f"| `{f'--set {name}' if name in RARE else options[name]}` "
-        f"| {'' if each.default is None else each.default} | {each.help} |"
-        for name, each in settings_of(Config).items()
-    ]
-    return "\n| setting | default | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
-
-
-def folders() -> str:
-    """The picture of the folders, as CONTRIBUTING.md has it."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    picture = re.search(r"\n((?:    .*\n|\n)+)Imports run", text)
-    if picture is None:
-        raise ValueError("CONTRIBUTING.md: no picture of the folders")
-    return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
-
-
-def measured(benchmark: str, figure: str = "") -> str:
-    """The table of one benchmark, below its figure, as far as they have been made."""
+def measured(benchmark: str) -> str:
+    """The table of one benchmark, or how it is measured."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
     rows = benchmark_rows(benchmark)
     if not rows:
         return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
-    return f"\n{figure}{markdown(rows)}\n\nBy {provenance(rows)}.\n\n"
+    return f"\n{markdown(rows)}\n\nBy {provenance(rows)}.\n\n"
 
 
 def durations() -> str:
@@ -351,26 +327,20 @@ def questions() -> str:
     )
 
 
-def pair_study() -> str:
-    """The figure and the table of the study of pairs."""
-    figure = f"![Quality by share of pairs asked about, for each strategy](../{PAIR_FIGURE})\n\n"
-    return measured("pairs", figure * (ROOT / "docs" / PAIR_FIGURE).exists())
-
-
 def _below(package: str) -> list[str]:
-    found = importlib.import_module(package)
-    return [m.name for m in pkgutil.walk_packages(found.__path__, f"{package}.")]
+    path = importlib.import_module(package).__path__
+    return [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
 
 
 def _documented(module: str) -> bool:
     """Whether a module defines, or a package offers, a public name."""
-    found = importlib.import_module(module)
-    own = [
+    members = vars(importlib.import_module(module))
+    public_names = [
         name
-        for name, value in vars(found).items()
+        for name, value in members.items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module
     ]
-    return bool(own)
+    return bool(public_names)
 
 
 def _fenced(text: str, language: str = "text") -> str:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from textwrap import wrap
 from typing import Any
 
 from generate import benchmark_rows, cell, provenance
-
-from sortnet.preference import Judgement
-from sortnet.preference.judgement_table import Judgements
 
 Row = Mapping[str, Any]
 WIDTH = 110
@@ -37,6 +33,12 @@ def rows_of(benchmark: str, starts: str | tuple[str, ...] = "") -> list[dict[str
     return [row for row in benchmark_rows(benchmark) if row["what"].startswith(starts)]
 
 
+def matched(benchmark: str, name: str) -> list[tuple[re.Match[str], dict[str, Any]]]:
+    """The stored rows of a benchmark whose whole names match a pattern, each with its match."""
+    matches = [(re.fullmatch(name, row["what"]), row) for row in benchmark_rows(benchmark)]
+    return [(match, row) for match, row in matches if match is not None]
+
+
 def row_of(what: str) -> dict[str, Any]:
     """The stored row of that name."""
     rows = [row for row in benchmark_rows() if row["what"] == what]
@@ -48,6 +50,11 @@ def row_of(what: str) -> dict[str, Any]:
 def paragraph(text: str) -> str:
     """A paragraph in lines that fit the page."""
     return f"\n{wrapped(text)}\n\n"
+
+
+def not_measured(benchmark: str) -> str:
+    """Paragraph in place of a table whose rows are not stored: the command that measures them."""
+    return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -91,12 +98,11 @@ def _missed_by(rows: Sequence[Row]) -> str:
 
 def pair_answers() -> str:
     """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
-    name = re.compile(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    name = r"pairs, (.+), (\w+): share of pairs / of answers for 99%"
     shares: dict[str, dict[str, str]] = {}
-    for row in rows_of("pairs"):
-        if match := name.fullmatch(row["what"]):
-            share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
-            shares.setdefault(match[2], {})[match[1]] = share
+    for match, row in matched("pairs", name):
+        share = "not reached" if row["peer"] is None else f"{row['peer']:.1%}"
+        shares.setdefault(match[2], {})[match[1]] = share
     kinds = list(next(iter(shares.values())))
     lines = [
         [f"`{strategy}`", *(by_kind[kind] for kind in kinds)]
@@ -138,54 +144,15 @@ def _met(row: Row | None) -> str:
     return "met" if row["ok"] else "missed"
 
 
-def orders_of_100(budgets: Sequence[int], strategies: Mapping[str, str]) -> str:
-    """ρ of 100 items without features beside that of repeated merge sorts, by questions.
-
-    `strategies` are names of strategies, each with the end of its rows' names.
-    """
-    by_strategy = {
-        name: [row_of(f"n = 100, ids, {m} questions, spearman{end}") for m in budgets]
-        for name, end in strategies.items()
-    }
-    lines = [
-        [f"`{name}`", *(figure(row["ours"]) for row in rows)] for name, rows in by_strategy.items()
-    ]
-    first = next(iter(by_strategy.values()))
-    lines.append(["repeated merge sort", *(figure(row["peer"]) for row in first)])
-    for name, rows in by_strategy.items():
-        gains = [re.search(r"([+-][\d.]+) standard errors", row["note"]) for row in rows]
-        label = f"`{name}` less merge sort, in standard errors"
-        lines.append([label, *(gain[1] if gain else "" for gain in gains)])
-    header = ("100 items, no features: ρ after", *(f"{m:,}" for m in budgets))
-    sources = [row for rows in by_strategy.values() for row in rows]
-    return f"\n{table(header, lines)}\n{_sentence(sources)}\n\n"
-
-
-def hold_out_costs() -> str:
-    """Cost of the questions kept for the hold-out, in ρ."""
-    costs = [
-        row_of(f"{start}, without hold-out")["ours"] - row_of(f"{start}, with hold-out")["ours"]
-        for start in (
-            SESSION_BARS["20 items, no features, 190 questions: ρ"],
-            SESSION_BARS["a fifth of the variance outside the features, 100 questions: ρ"],
-        )
-    ]
-    return paragraph(
-        f"The hold-out costs {figure(costs[0])} of ρ with 20 items, and {figure(costs[1])} at 100 "
-        "questions with a fifth of the variance outside; it makes the stopping rule reliable."
-    )
-
-
 def top_calls() -> str:
     """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
-    name = re.compile(r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)")
+    name = r"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against (.+)"
     peers: dict[str, dict[str, str]] = {}
     ours: dict[str, str] = {}
-    for row in rows_of("llm", "dl19"):
-        if match := name.fullmatch(row["what"]):
-            key = f"{match[1]}, {match[2]}"
-            ours[key] = figure(row["ours"])
-            peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
+    for match, row in matched("llm", name):
+        key = f"{match[1]}, {match[2]}"
+        ours[key] = figure(row["ours"])
+        peers.setdefault(key, {})[match[3]] = f"{figure(row['peer'])} ({_gain(row)})"
     lines = [
         [key, ours[key], *(by_sort.get(sort, "") for sort in SORTS)]
         for key, by_sort in peers.items()
@@ -203,7 +170,7 @@ def listed(benchmark: str, starts: tuple[str, ...]) -> str:
     """The rows whose names begin so in a small table, or the command that measures them."""
     rows = rows_of(benchmark, starts)
     if not rows:
-        return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
+        return not_measured(benchmark)
     columns = [
         column
         for column in ("what", "ours", "peer", "bar", "ok", "note")
@@ -211,33 +178,6 @@ def listed(benchmark: str, starts: tuple[str, ...]) -> str:
     ]
     text = table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
     return f"\n{text}\n{_sentence(rows)}\n\n"
-
-
-def arguments_left_out() -> str:
-    """Share of the pairs of a topic left out that are predicted."""
-    by_session = row_of("ukpconvarg1, a topic left out, strict pairs right")
-    by_folder = row_of("ukpconvarg1, a topic left out, by a saved model folder: strict pairs right")
-    note = re.match(r"(\d+) pairs, (\d+) topics; worst ([\d.]+), best ([\d.]+)", by_session["note"])
-    if note is None:
-        raise ValueError(f"no figures by topic in {by_session['note']!r}")
-    pairs, topics, worst, best = note.groups()
-    return paragraph(
-        f"In `ukpconvarg1`, {int(pairs):,} strict pairs of {topics} topics, each topic left out in "
-        f"turn: {figure(by_session['ours'])} of its pairs are predicted by a session fitted to the "
-        f"others' pairs (from {figure(float(worst), 2)} to {figure(float(best), 2)} of a topic; "
-        f"the bar is .80), {figure(by_session['peer'])} by the length of the text alone, and "
-        f"{figure(by_folder['ours'])} by a model folder of `sortnet train` and `rank`, topics as "
-        f"groups. {_sentence([by_session, by_folder])}"
-    )
-
-
-def question_time() -> str:
-    """Time of a question of a large session."""
-    row = row_of("a question at 10,000 items and 100,000 answers, p95 in ms")
-    return paragraph(
-        f"A question at 10,000 items and 100,000 answers took {row['ours']:.1f} ms (95th "
-        f"percentile; the bar is 20 ms). {_sentence([row])}"
-    )
 
 
 def against_trees() -> str:
@@ -300,17 +240,16 @@ def humour() -> str:
 
 def interval_cover() -> str:
     """The share of 90 % intervals that hold the true rank, by features, items and answers."""
-    name = re.compile(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    name = r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers"
     rows = rows_of("preference", "90 % intervals")
     if not rows:
-        return listed("preference", ("90 % intervals",))
+        return not_measured("preference")
     shares: dict[str, dict[int, list[str]]] = {}
     answers: dict[str, None] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            items = shares.setdefault(match[2], {})
-            items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
-            answers[match[3]] = None
+    for match, row in matched("preference", name):
+        items = shares.setdefault(match[2], {})
+        items.setdefault(int(match[1]), []).append(figure(row["ours"], 2))
+        answers[match[3]] = None
     sizes = list(next(iter(shares.values())))
     lines = [[share, *(", ".join(by_size[n]) for n in sizes)] for share, by_size in shares.items()]
     header = (
@@ -321,32 +260,18 @@ def interval_cover() -> str:
     return f"\n{table(header, lines)}{paragraph(note)}"
 
 
-def judgement_bytes() -> str:
-    """Paragraph on the memory of a judgement in a table of judgements."""
-    judgements = Judgements([Judgement.of("ana", (0, 1), "left")])
-    names = [field.name for field in fields(Judgement)]
-    derived = ["question", "is_holdout", "undone_by"]
-    width = sum(getattr(judgements, name).nbytes for name in [*names, *derived])
-    return paragraph(
-        f"A judgement without texts is a row of columns of {width} bytes, in a session as in what "
-        "`collection.judgements()` returns; objects are made of single ones only."
-    )
-
-
 def loop_ways() -> str:
     """Ways to learn, one training or the loop, on each kind of data; or how they are measured."""
-    name = re.compile(r"loop, ([^,]+), (.+): ndcg@10")
-    rows = [row for row in rows_of("loop") if name.fullmatch(row["what"])]
+    rows = matched("loop", r"loop, ([^,]+), (.+): ndcg@10")
     if not rows:
-        return paragraph("Not measured on this version yet: `make bench ARGS=loop`.")
+        return not_measured("loop")
     ways: dict[str, dict[str, str]] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            ways.setdefault(match[2], {})[match[1]] = _way(row)
+    for match, row in rows:
+        ways.setdefault(match[2], {})[match[1]] = _way(row)
     kinds = list(next(iter(ways.values())))
     lines = [[way, *(by_kind.get(kind, "") for kind in kinds)] for way, by_kind in ways.items()]
     header = ("pairs, trainings, weight", *kinds)
-    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"
+    return f"\n{table(header, lines)}\n{_sentence(row for _, row in rows)}\n\n"
 
 
 def _way(row: Row) -> str:
@@ -365,23 +290,32 @@ def _way(row: Row) -> str:
     return f"{text}; {seconds[1]} s; answers {figure(float(answers[1]), 2)}"
 
 
-def asked_strategies() -> str:
-    """Pairs in the right order by strategy where training and validation part are asked."""
-    name = re.compile(r"asked, (.+), (\w+): validation pairs right by 2 % / 5 % of answers")
-    rows = [row for row in rows_of("asked") if name.fullmatch(row["what"])]
+def fours_at_equal_cost() -> str:
+    """NDCG@10 of pairs and of fours that cost as much, and the cost of a four at equal quality."""
+    rows = matched("sets", r"dl19, (.+), NDCG@10 (?:for|in) the (.+) of (\d+) pairs, (.+)")
     if not rows:
-        return paragraph("Not measured on this version yet: `make bench ARGS=asked`.")
-    by_strategy: dict[str, list[str]] = {}
-    data: dict[str, None] = {}
-    for row in rows:
-        if match := name.fullmatch(row["what"]):
-            data[match[1]] = None
-            less = re.match(r"less \w+ ([+-][\d.]+ ± [\d.]+) / ([+-][\d.]+ ± [\d.]+);", row["note"])
-            text = f"{figure(row['ours'])}, {figure(row['peer'])}"
-            if less:
-                gains = [re.sub(r"\b0\.", ".", gain) for gain in less.groups()]
-                text += f" ({', '.join(gains)})"
-            by_strategy.setdefault(match[2], []).append(text)
-    lines = [[f"`{strategy}`", *cells] for strategy, cells in by_strategy.items()]
-    header = ("validation pairs right by 2 %, 5 %", *data)
-    return f"\n{table(header, lines)}\n{_sentence(rows)}\n\n"
+        return not_measured("sets")
+    pairs: dict[tuple[str, str], str] = {}
+    fours: dict[tuple[str, str], dict[str, str]] = {}
+    for match, row in rows:
+        judge, cost, n_pairs, way = match.groups()
+        factor = way.removeprefix("a four takes ")
+        column = "prompt tokens" if cost == "prompt tokens" else f"{factor} the time"
+        pairs[judge, n_pairs] = figure(row["peer"])
+        fours.setdefault((judge, n_pairs), {})[column] = figure(row["ours"])
+    equal = matched("sets", r"dl19, (.+), as good as (\d+) pairs: .+")
+    break_even = {match.groups(): figure(row["ours"], 1) for match, row in equal}
+    columns = list(next(iter(fours.values())))
+    lines = [
+        [*key, value, *(fours[key].get(column, "") for column in columns), break_even.get(key, "")]
+        for key, value in pairs.items()
+    ]
+    header = (
+        "judge",
+        "pairs for the same cost",
+        "pairs",
+        *(f"fours, {column}" for column in columns),
+        "break-even",
+    )
+    source = _sentence(row for _, row in rows)
+    return f"\n{table(header, lines)}\n{source}\n\n"

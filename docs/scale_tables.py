@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from generate import benchmark_rows, provenance
-from measurements import figure, paragraph, table, wrapped
+from generate import provenance
+from measurements import figure, matched, not_measured, paragraph, table, wrapped
 
 Row = Mapping[str, Any]
 # Phases of the rows, as the page calls them, with how often they come.
@@ -24,16 +24,14 @@ PHASES = {
 
 def phase_costs() -> str:
     """CPU microseconds and bytes of a document in each phase, by the number of documents."""
-    name = re.compile(r"scale, (\S+) documents, (.+): us a document")
-    cells: dict[str, dict[float, str]] = {}
-    rows = [row for row in benchmark_rows("scale") if name.fullmatch(row["what"])]
+    rows = matched("scale", r"scale, (\S+) documents, (.+): us a document")
     if not rows:
-        return _not_measured("scale")
+        return not_measured("scale")
+    cells: dict[str, dict[float, str]] = {}
     sizes: set[float] = set()
-    for row in rows:
-        match = name.fullmatch(row["what"])
+    for match, row in rows:
         n_bytes = re.match(r"(\d+) bytes", row["note"])
-        assert match is not None and n_bytes is not None
+        assert n_bytes is not None
         sizes.add(float(match[1]))
         text = f"{figure(row['ours'], 1)} ({int(n_bytes[1]):,})"
         cells.setdefault(match[2], {})[float(match[1])] = text
@@ -44,42 +42,35 @@ def phase_costs() -> str:
         if phase in cells
     ]
     header = ["phase", "how often", *(f"{size:,.0f}" for size in ordered)]
-    return f"\n{table(header, lines)}\n{_source(rows)}\n\n"
+    return f"\n{table(header, lines)}\n{_source(row for _, row in rows)}\n\n"
 
 
 def process_times() -> str:
     """CPU seconds of a process, alone and of two, in each phase."""
-    name = re.compile(r"scale, (\d+) queries, (.+): CPU s of a process, of 2 and alone")
-    rows = [row for row in benchmark_rows("scale") if name.fullmatch(row["what"])]
+    rows = matched("scale", r"scale, (\d+) queries, (.+): CPU s of a process, of 2 and alone")
     if not rows:
-        return _not_measured("scale")
+        return not_measured("scale")
     lines = []
-    for row in rows:
-        match = name.fullmatch(row["what"])
-        assert match is not None
+    for match, row in rows:
         seconds = [f"{row[column]:.2f}" for column in ("peer", "ours")]
         lines.append([match[2], *seconds, figure(row["ratio"], 2)])
     header = ["phase", "one process, CPU s", "each of two, CPU s", "ratio"]
-    return f"\n{table(header, lines)}\n{_source(rows)}\n\n"
+    return f"\n{table(header, lines)}\n{_source(row for _, row in rows)}\n\n"
 
 
 def people_costs(of: str, names: Iterable[str]) -> str:
     """Some figures of `people_scale`, by the number of what they are `of`: items or judgements."""
-    rows = benchmark_rows("people_scale")
     columns: dict[int, dict[str, float]] = {}
     sources = []
-    for row in rows:
-        for name in names:
-            match = re.fullmatch(rf"{re.escape(name)}, ([\d,]+) {of}", row["what"])
-            if match is None:
-                continue
+    for name in names:
+        for match, row in matched("people_scale", rf"{re.escape(name)}, ([\d,]+) {of}"):
             smallest = re.fullmatch(rf"peer: ([\d,]+) {of}", row["note"])
             assert smallest is not None
             columns.setdefault(_number(smallest[1]), {})[name] = row["peer"]
             columns.setdefault(_number(match[1]), {})[name] = row["ours"]
             sources.append(row)
     if not sources:
-        return _not_measured("people_scale")
+        return not_measured("people_scale")
     sizes = sorted(columns)
     lines = [[name, *(_figure(columns[size].get(name)) for size in sizes)] for name in names]
     header = (f"number of {of}", *(f"{size:,}" for size in sizes))
@@ -88,14 +79,14 @@ def people_costs(of: str, names: Iterable[str]) -> str:
 
 def label_memory() -> str:
     """Sentence on the peak memory of `sortnet label` of many items."""
-    name = re.compile(r"peak memory of `sortnet label`, GB, ([\d,]+) items")
-    for row in benchmark_rows("people_scale"):
-        if match := name.fullmatch(row["what"]):
-            return paragraph(
-                f"`sortnet label` of {match[1]} items {row['note']} takes {row['ours']:.2f} GB of "
-                f"memory at most. {_source([row])}"
-            )
-    return _not_measured("people_scale")
+    rows = matched("people_scale", r"peak memory of `sortnet label`, GB, ([\d,]+) items")
+    if not rows:
+        return not_measured("people_scale")
+    match, row = rows[0]
+    return paragraph(
+        f"`sortnet label` of {match[1]} items {row['note']} takes {row['ours']:.2f} GB of memory "
+        f"at most. {_source([row])}"
+    )
 
 
 def _figure(value: float | None) -> str:
@@ -113,7 +104,3 @@ def _number(text: str) -> int:
 
 def _source(rows: Iterable[Row]) -> str:
     return wrapped(f"By {provenance(rows)}.")
-
-
-def _not_measured(benchmark: str) -> str:
-    return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")

@@ -1,52 +1,37 @@
 """Pictures of the pages of `sortnet serve`: `python docs/screenshots.py [FOLDER]`.
 
-Three made people sort the wishes of `requests.csv` by its column `worth`, drawn landscapes, and
-answers to a question. Needs chromium and chromedriver.
+All is done by commands, as a user would. Three programs in place of people sort the wishes of
+`requests.csv` by its column `worth`, and drawn landscapes. Needs chromium and chromedriver.
 """
 
 from __future__ import annotations
 
+import csv
+import os
 import random
+import re
 import shutil
-import socket
+import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
-from math import sin
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from PIL import Image, ImageDraw
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from cli.web.app import make_app
-from cli.web.guard import Names
-from cli.web.pages import Pages, People
-from cli.web.server import keep_up_to_date, make_server
-from sortnet.items import Items
-from sortnet.items.features import describe
-from sortnet.items.read_items import read_items
-from sortnet.preference import Answer
-from sortnet.preference.study import Decision
-from store import Collection, Store, open_store
-from store.service.labelling import LabellingService
-
-REQUESTS = Path(__file__).with_name("requests.csv")
-WORTH = "worth"
-QUESTION = "Which request should be met first?"
-GOAL = 0.05
-ANSWERS = 72
-SECONDS = 3  # from one answer to the next
+DOCS = Path(__file__).resolve().parent
 PEOPLE = ("ana", "ben", "eva")
+ANSWERS = 24  # of each person
 COLOURS = 64  # a small file
-QUESTIONS = {"helpful": "Which answer is more helpful?", "honest": "Which answer is more honest?"}
+LANDSCAPES = 8
+SKIES = ("#5a96d7", "#fabe8c", "#6b4a84", "#aac8d7")
+READY = "#left .item > *, #place-0 .item > *, #ranking tbody tr"
 RULES = """# What counts
 
 Prefer the answer that **solves the task** and says why.
@@ -68,170 +53,178 @@ DRAFTS = (
     "until five.",
     "The library could stay open until eight on Fridays, because most people work until five.",
 )
-COMMENTS = ("Hard to say: both are dark.", "The left one is cropped at the top.", "Same place?")
+# Answers as a person with an opinion would, who is unsure of close items.
+JUDGE = """
+import csv, json, random, sys, time
+
+worth = {row["id"]: float(row["worth"]) for row in csv.DictReader(open(sys.argv[1]))}
+noise = float(sys.argv[2])
+rng = random.Random(sys.argv[3])
+for k, line in enumerate(sys.stdin):
+    time.sleep(1)  # the admin page shows answers a minute
+    question = json.loads(line)
+    left, right = (worth[question[side]["id"]] for side in ("left", "right"))
+    margin = left - right + rng.gauss(0, noise)
+    answer = {"answer": "tie" if abs(margin) < noise / 4 else "left" if margin > 0 else "right"}
+    answer["seconds"] = rng.uniform(1.5, 9)
+    if k % 7 == 3:
+        answer["comment"] = rng.choice(["Hard to say.", "Both are good.", "Very close."])
+    if k % 11 == 5:
+        answer["flag"] = True
+    print(json.dumps(answer), flush=True)
+"""
 
 
-def main(folder: str = "docs") -> None:
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a page.
+
+    Attributes:
+        file: the name of the file.
+        page: whose page it is: an annotator's, or `admin`.
+        keys: keys that are pressed before.
+        size: width and height in pixels.
+        at: id of the element at the top.
+        dark: whether the system is dark.
+    """
+
+    file: str
+    page: str = "ana"
+    keys: str = ""
+    size: tuple[int, int] = (1200, 720)
+    at: str = ""
+    dark: bool = False
+
+
+PICTURES = {
+    "requests": (
+        Picture("label-page.png"),
+        Picture("admin-page.png", "admin", size=(1200, 1135)),
+        Picture("label-phone.png", "ben", size=(390, 780)),
+    ),
+    "fours": (
+        Picture("label-four.png", keys="2", size=(1200, 640)),
+        Picture("label-four-phone.png", keys="2", size=(390, 780), dark=True),
+    ),
+    "views": (
+        Picture("label-images.png", keys="+"),
+        Picture("admin-disputed.png", "admin", at="disputed-title", size=(1200, 1010)),
+    ),
+    "answers": (
+        Picture("label-instructions.png"),
+        Picture("label-formatted.png", keys="hm", dark=True),
+    ),
+    "drafts": (Picture("label-difference.png", keys="d", size=(1200, 560)),),
+}
+
+
+def main(folder: str = str(DOCS)) -> None:
     """Write label-*.png and admin-*.png into the folder."""
-    to = Path(folder)
-    with (
-        tempfile.TemporaryDirectory() as made,
-        browser() as driver,
-        open_store(Path(made) / "s.db") as store,
-    ):
-        _of_requests(store, driver, to)
-        _of_photos(store, driver, to, Path(made))
-        _of_answers(store, driver, to)
-        _of_drafts(store, driver, to)
+    with tempfile.TemporaryDirectory() as home, browser() as driver:
+        os.environ["SORTNET_STORE"] = f"{home}/s.db"
+        add_collections(Path(home))
+        for name, pictures in PICTURES.items():
+            with serving(name) as links:
+                for picture in pictures:
+                    show(driver, links[picture.page], picture, Path(folder))
 
 
-def _of_requests(store: Store, driver: webdriver.Chrome, to: Path) -> None:
-    collection = store.add_items("requests", describe(read_items(REQUESTS, ignore=[WORTH])))
-    collection.decide(Decision("question", reason=QUESTION), Decision("goal", amount=GOAL))
-    answer(LabellingService(collection, record=True), worth(read_items(REQUESTS)))
-    with serving(collection) as (url, people):
-        show(driver, f"{url}/a/{people.tokens['ana']}", to / "label-page.png")
-        admin = f"{url}/admin/{people.admin}"
-        show(driver, admin, to / "admin-page.png", size=(1200, 1135), ready="#ranking tbody tr")
-        show(driver, f"{url}/a/{people.tokens['ben']}", to / "label-phone.png", size=(390, 780))
-    _of_fours(store, driver, to)
+def add_collections(home: Path) -> None:
+    """Add the collections, and the answers of three people to two of them."""
+    (home / "judge.py").write_text(JUDGE)
+    (home / "rules.md").write_text(RULES)
+    requests = DOCS / "requests.csv"
+    for name in ("requests", "fours"):
+        sortnet("items", "add", name, str(requests), "--ignore", "worth")
+        sortnet("ask", name, "--question", "Which request should be met first?")
+    sortnet("ask", "requests", "--goal", "0.05")
+    sortnet("ask", "fours", "--set-size", "4")
+    add_answers("requests", home / "judge.py", requests, noise=1.0)
+
+    views: list[dict[str, object]] = []
+    for k in range(LANDSCAPES):
+        file = f"view-{k}.png"
+        landscape(k).save(home / file)
+        views.append({"id": f"view-{k}", "image": file, "worth": k % 5})
+    sortnet("items", "add", "views", str(table(home / "views.csv", views)), "--ignore", "worth")
+    sortnet("ask", "views", "--question", "Which picture would you hang on your wall?")
+    add_answers("views", home / "judge.py", home / "views.csv", noise=3.0)
+
+    replies = [{"id": k, "prompt": PROMPT, "reply": text} for k, text in enumerate(REPLIES, 1)]
+    path = str(table(home / "answers.csv", replies))
+    sortnet("items", "add", "answers", path, "--group", "prompt", "--context", "prompt")
+    for criterion in ("helpful", "honest"):
+        question = f"Which answer is more {criterion}?"
+        sortnet("ask", "answers", "--criterion", criterion, "--question", question)
+    sortnet("ask", "answers", "--instructions", str(home / "rules.md"))
+
+    drafts = [{"id": k, "text": text} for k, text in enumerate(DRAFTS, 1)]
+    sortnet("items", "add", "drafts", str(table(home / "drafts.csv", drafts)))
+    sortnet("ask", "drafts", "--question", "Which wording is clearer?")
 
 
-def _of_fours(store: Store, driver: webdriver.Chrome, to: Path) -> None:
-    items = describe(read_items(REQUESTS, ignore=[WORTH]))
-    settings = {"holdout": 0, "repeats": 0}  # no pairs
-    collection = store.add_items("fours", items, settings=settings)
-    collection.decide(Decision("question", reason=QUESTION), Decision("set-size", amount=4))
-    collection.annotator("ana")
-    with serving(collection) as (url, people):
-        link = f"{url}/a/{people.tokens['ana']}"
-        fours: dict[str, Any] = {"ready": "#place-0 .item > *", "keys": "2"}
-        show(driver, link, to / "label-four.png", size=(1200, 640), **fours)
-        show(driver, link, to / "label-four-phone.png", size=(390, 780), dark=True, **fours)
+def add_answers(name: str, judge: Path, worth: Path, noise: float) -> None:
+    """Let three programs answer under the names of people."""
+    for person in PEOPLE:
+        command = f"{sys.executable} {judge} {worth} {noise} {person}"
+        sortnet("label", name, "--judge", command, "--as", person, "--number", str(ANSWERS))
+        sortnet("ask", name, "--kind", person, "person")
 
 
-def _of_photos(store: Store, driver: webdriver.Chrome, to: Path, folder: Path) -> None:
-    names = tuple(f"view-{k}.png" for k in range(8))
-    for k, name in enumerate(names):
-        landscape(k).save(folder / name)
-    collection = store.add_items("views", _items(images=names, root=folder))
-    question = "Which picture would you hang on your wall?"
-    collection.decide(Decision("question", reason=question))
-    answer(LabellingService(collection), [float(k % 5) / 2 for k in range(8)], noise=1.5)
-    with serving(collection) as (url, people):
-        show(driver, f"{url}/a/{people.tokens['ana']}", to / "label-images.png", keys="+")
-        found: dict[str, Any] = {
-            "ready": "#ranking tbody tr",
-            "at": "disputed-title",
-            "size": (1200, 1010),
-        }
-        show(driver, f"{url}/admin/{people.admin}", to / "admin-disputed.png", **found)
+def sortnet(*words: str) -> None:
+    """Run a command."""
+    command = [sys.executable, "-m", "sortnet", *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def _of_answers(store: Store, driver: webdriver.Chrome, to: Path) -> None:
-    items = _items(texts=REPLIES, groups=("list",) * 2, contexts=(PROMPT,) * 2)
-    collection = store.add_items("answers", items)
-    for name, question in QUESTIONS.items():
-        collection.add_criterion(name).decide(Decision("question", reason=question))
-    collection.annotator("ana")
-    collection.decide(Decision("instructions", reason=RULES))
-    with serving(collection) as (url, people):
-        link = f"{url}/a/{people.tokens['ana']}"
-        show(driver, link, to / "label-instructions.png")
-        show(driver, link, to / "label-formatted.png", keys="hm", dark=True)
-
-
-def _of_drafts(store: Store, driver: webdriver.Chrome, to: Path) -> None:
-    collection = store.add_items("drafts", _items(texts=DRAFTS))
-    collection.decide(Decision("question", reason="Which wording is clearer?"))
-    collection.annotator("ana")
-    with serving(collection) as (url, people):
-        link = f"{url}/a/{people.tokens['ana']}"
-        show(driver, link, to / "label-difference.png", keys="d", size=(1200, 560))
-
-
-def _items(**facts: Any) -> Items:
-    """Items of these facts, with a number each that says nothing."""
-    n = len(facts.get("texts") or facts["images"])
-    nothing = {"texts": (None,) * n, "images": (None,) * n, "audio": (None,) * n, "root": None}
-    numbers = np.arange(n, dtype=np.float32)[:, None]
-    made = {"ids": tuple(f"{k + 1}" for k in range(n)), "features": numbers}
-    return Items(**{**nothing, **made, "feature_names": ("number",), **facts})
+def table(path: Path, rows: list[dict[str, object]]) -> Path:
+    """Write rows as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
 
 
 def landscape(k: int, width: int = 900, height: int = 620) -> Image.Image:
-    """Hills before a sky."""
-    sky = np.array([(90, 150, 215), (250, 190, 140), (60, 40, 90), (170, 200, 215)][k % 4])
-    fade = np.linspace(0.55, 1.25, height)[:, None, None]
-    rows = np.broadcast_to(np.clip(sky * fade, 0, 255), (height, width, 3))
-    image = Image.fromarray(rows.astype(np.uint8))
-    draw, rng = ImageDraw.Draw(image), random.Random(k)
+    """Draw hills before a sky with a sun."""
+    rng = random.Random(k)
+    image = Image.new("RGB", (width, height), SKIES[k % len(SKIES)])
+    draw = ImageDraw.Draw(image)
     x, y = rng.randrange(80, width - 80), rng.randrange(60, 180)
     draw.ellipse((x - 34, y - 34, x + 34, y + 34), fill=(255, 244, 214))
     for layer in range(4):
-        phases = [6 * rng.random() for _ in range(4)]
-        line = [
-            (x, height * (0.45 + 0.13 * layer) - sum(_wave(x / width, j, phases) for j in range(4)))
-            for x in range(0, width + 10, 10)
-        ]
-        colour = tuple(int(part * (0.8 - 0.17 * layer)) for part in (96 + 18 * (k % 3), 132, 112))
-        for (a, top), (b, end) in pairwise(line):
-            draw.polygon([(a, top), (b, end), (b, height), (a, height)], fill=colour)
+        colour = (96 - 18 * layer, 132 - 24 * layer, 112 - 20 * layer)
+        for _ in range(4):
+            x = rng.randrange(width)
+            radius = rng.randrange(150, 400)
+            top = height * (0.42 + 0.14 * layer)
+            draw.ellipse((x - radius, top, x + radius, height * 2), fill=colour)
     return image
 
 
-def _wave(x: float, j: int, phases: Sequence[float]) -> float:
-    return 50 / (j + 1) * sin((5 * j + 4) * x + phases[j])
-
-
-def worth(items: Items) -> list[float]:
-    """How good the made people think an item is."""
-    scores = items.features[:, items.feature_names.index(WORTH)]
-    return [float(score) for score in (scores - scores.mean()) / scores.std()]
-
-
-def answer(service: LabellingService, scores: list[float], *, noise: float = 0.4) -> None:
-    rng = random.Random(1)
-    start, now = time.time() - ANSWERS * SECONDS, [0.0]
-    service.collection.clock = lambda: now[0]
-    for k in range(ANSWERS):
-        now[0] = start + SECONDS * k
-        found = service.next(PEOPLE[k % 3])
-        if not found:
-            continue
-        lease = found[0]
-        margin = scores[lease.question.left] - scores[lease.question.right] + rng.gauss(0, noise)
-        said: Answer = "tie" if abs(margin) < 0.1 else "left" if margin > 0 else "right"
-        milliseconds = rng.randrange(1500, 9000)
-        facts: dict[str, Any] = {"comment": rng.choice(COMMENTS) if k % 19 == 7 else None}
-        facts |= {"milliseconds": milliseconds, "flagged": k % 31 == 9 or None}
-        judgement = lease.question.answered(PEOPLE[k % 3], said, **facts)
-        service.answer(lease.id, judgement)
-        if k % 6 == 5:
-            service.settle()
-    service.close()
-
-
 @contextmanager
-def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    pages = Pages(collection)
-    people = People(collection)
-    for each in pages.services:
-        each.settle()
-    with socket.create_server(("127.0.0.1", 0)) as listening, keep_up_to_date([(pages, people)]):
-        port = listening.getsockname()[1]
-        server = make_server(make_app([(pages, people)], Names(frozenset({f"127.0.0.1:{port}"}))))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
+def serving(name: str) -> Iterator[Mapping[str, str]]:
+    """Serve a collection; the links by annotator, and that of the admin page."""
+    words = ["serve", name, "--port", "0", "--annotator", "ana", "--annotator", "ben"]
+    command = [sys.executable, "-m", "sortnet", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        links: dict[str, str] = {}
+        for line in server.stdout:
+            if match := re.search(r"(\S+): (http://\S+)", line):
+                links[match[1]] = match[2]
+            if "admin" in links:  # the last link
+                break
         try:
-            yield f"http://127.0.0.1:{port}", people
+            yield links
         finally:
-            server.should_exit = True
-            thread.join()
+            server.terminate()
 
 
 @contextmanager
 def browser() -> Iterator[webdriver.Chrome]:
+    """Start a browser without a window."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
@@ -243,39 +236,30 @@ def browser() -> Iterator[webdriver.Chrome]:
         yield driver
 
 
-def show(
-    driver: webdriver.Chrome,
-    link: str,
-    path: Path,
-    *,
-    keys: str = "",
-    size: tuple[int, int] = (1200, 720),
-    ready: str = "#left .item > *",
-    at: str = "",
-    dark: bool = False,
-) -> None:
-    """Take a picture of a page, after these keys; `at` is the element at its top."""
-    screen = dict(zip(("width", "height"), size, strict=True))
-    screen |= {"deviceScaleFactor": 1, "mobile": size[0] < 500}
+def show(driver: webdriver.Chrome, link: str, picture: Picture, folder: Path) -> None:
+    """Take a picture of a page, with few colours."""
+    width, height = picture.size
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if picture.dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
     driver.get(link)
-    _until(driver, lambda: driver.find_elements(By.CSS_SELECTOR, ready))
-    for key in keys:
+    _until(driver, lambda: driver.find_elements(By.CSS_SELECTOR, READY))
+    for key in picture.keys:
         webdriver.ActionChains(driver).send_keys(key).perform()
-        _until(driver, lambda: driver.execute_script("return !sending && shown !== null"))
-    if at:
-        driver.execute_script("document.getElementById(arguments[0]).scrollIntoView()", at)
+    if picture.at:
+        driver.execute_script("document.getElementById(arguments[0]).scrollIntoView()", picture.at)
     time.sleep(1)  # what fades in
+    path = folder / picture.file
     driver.save_screenshot(str(path))
     with Image.open(path) as image:
-        small = image.convert("RGB").quantize(COLOURS)
-    small.save(path, optimize=True)
+        few_colours = image.convert("RGB").quantize(COLOURS)
+    few_colours.save(path, optimize=True)
 
 
-def _until(driver: webdriver.Chrome, true: Callable[[], object]) -> None:
-    WebDriverWait(driver, 60, 0.1).until(lambda _: true())
+def _until(driver: webdriver.Chrome, condition: Callable[[], object]) -> None:
+    """Wait until a condition is true."""
+    WebDriverWait(driver, 60, 0.1).until(lambda _: condition())
     time.sleep(0.5)
 
 

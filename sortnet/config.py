@@ -1,7 +1,8 @@
 """Settings of a run: one value that the command line, the estimator and model files share.
 
-A setting is a field with a description. The options of `sortnet train`, the parameters of
-`SortNetRanker` and the table in the documentation are made from these descriptions.
+A setting is a field with a description. The options of `sortnet train`, the list of `sortnet
+settings`, the parameters of `SortNetRanker` and the table in the documentation are made from these
+descriptions.
 
 The default of a setting is in its field. If the value is None, the value to use is in `DEFAULTS`,
 or is chosen by `choose_quality` for RankQuality. Values that depend on the data are chosen
@@ -32,15 +33,16 @@ from sortnet.metrics import (
     parse_metric,
 )
 from sortnet.setting import COMPARATOR as COMPARATOR
+from sortnet.setting import MACHINE as MACHINE
 from sortnet.setting import MEASURES as MEASURES
 from sortnet.setting import RUN as RUN
 from sortnet.setting import SCALINGS as SCALINGS
 from sortnet.setting import TRAINING as TRAINING
 from sortnet.setting import Setting as Setting
-from sortnet.setting import check_settings
+from sortnet.setting import check_settings, no_setting
 from sortnet.setting import hidden_sizes as hidden_sizes
 from sortnet.setting import own_settings as own_settings
-from sortnet.setting import parse_setting as parse_setting
+from sortnet.setting import parse_settings as parse_settings
 from sortnet.setting import parse_sizes as parse_sizes
 from sortnet.setting import scaling_parts as scaling_parts
 from sortnet.setting import setting as setting
@@ -74,9 +76,9 @@ class Training:
         TRAINING, choices=("none", "grade"))
     epochs: int | None = setting(
         None,
-        "Passes over the training pairs: of the whole run with start=warm, of each iteration with "
-        "start=fresh. Default: 3 to 30, so that the number of steps hardly depends on the number "
-        "of documents; 3 to 60 for a single training.", TRAINING, least=1)
+        "Passes over the training pairs. With start=warm these are the passes of the whole run, "
+        "with start=fresh of each iteration. Default: 3 to 20, so that the number of steps hardly "
+        "depends on the number of documents; 3 to 60 for a single training.", TRAINING, least=1)
     query_pairs: int | None = setting(
         400,
         "Largest number of pairs of a query in an epoch, drawn again for each epoch, so that long "
@@ -94,7 +96,7 @@ class Training:
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,
-        "Batch size in pairs; default: a 16th of the pairs of an epoch, from 32 to 8192.",
+        "Batch size in pairs; default: a 32nd of the pairs of an epoch, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW; for nets also Adam, or SGD with momentum.", TRAINING,
@@ -111,11 +113,11 @@ class Training:
         within="above 0 and at most 1")
     lr_decay_epochs: int = setting(
         1, "Number of epochs between two steps of lr_decay.", TRAINING, least=1)
-    momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="0 or more and below 1")
+    momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="from 0 to below 1")
     weight_decay: float | None = setting(
         None, "Weight decay: apart from the gradient with adamw, else an L2 penalty. Default: "
-        "0.01, or 0.03 for nets; for judged pairs chosen on the validation part.",
-        TRAINING, within="0 or more")
+        "0.01, or 0.03 for nets, or 0.1 for judged pairs.",
+        TRAINING, within="from 0")
     precision: str = setting(
         "float32",
         "Precision of the products of documents and weights in training; bf16 is for wide nets on "
@@ -168,8 +170,8 @@ class Settings:
     # fmt: off
     quality: str | None = setting(
         None,
-        "RankQuality, the measure that chooses the best iteration: map, ndcg@10, "
-        "p@10, mrr, ...; default: map for two grades, else ndcg@10.", MEASURES)
+        "RankQuality, the measure that chooses the best iteration, such as map or ndcg@10. "
+        "Default: map for two grades, else ndcg@10.", MEASURES)
     relevant_from: int = setting(
         1, "Lowest grade that counts as relevant for map, p@n and mrr.", MEASURES,
         least=1)
@@ -252,10 +254,7 @@ class Settings:
         valid_names = list(self.flat())
         unknown = sorted(set(names) - set(valid_names))
         if unknown:
-            raise DataError(
-                f"a ranker of kind {self.kind} has no setting {str(unknown[0])!r}; "
-                f"known are {', '.join(valid_names)}"
-            )
+            raise DataError(no_setting(self.kind, str(unknown[0]), valid_names))
 
     @property
     def fixed(self) -> Mapping[str, Any]:
@@ -324,8 +323,9 @@ class Config(Settings):
     )
     # fmt: off
     comparator: str | None = setting(
-        None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net. Default: trees, "
-        "unless a setting is given that trees do not have.", COMPARATOR,
+        None, "Comparator. trees are soft trees, cmpnn is the paper's net, directranker is "
+        "DirectRanker's net. Default: trees, unless a setting is given that trees do not have.",
+        COMPARATOR,
         choices=("trees", "cmpnn", "directranker"))
     committee: int = setting(
         8, "Number of comparators whose margins are added up: heads of the trees, or nets from "
@@ -344,27 +344,29 @@ class Config(Settings):
         choices=("tanh", "identity", "sigmoid"))
     scaling: str | None = setting(
         None,
-        "Feature scaling: one part, or several joined by +, such as query+rank. Parts: "
-        f"{', '.join(SCALINGS)}. Default: chosen on the validation part.", COMPARATOR,
+        "Feature scaling. It is one part, or several joined by +, such as query+rank. Default: "
+        "query+rank+normal, or query+rank for features that are scaled within each query; and "
+        "missing, if values are missing.", COMPARATOR,
         choices=SCALINGS, joined=True)
     dropout: float | None = setting(
-        None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
+        None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING,
+        within="from 0 to below 1")
     pairs: str | None = setting(
         None,
-        "Pairs to learn from: all that the sort compared, those that the comparator got wrong, "
-        "uncertain pairs near the top, pairs that the comparator is uncertain about, or random "
-        "pairs. Default: compared; with limited judgements top, or uncertain if RankQuality is "
-        "accuracy.",
+        "Pairs to learn from. compared: all that the sort compared; wrong: those that the "
+        "comparator got wrong; top: uncertain pairs near the top; uncertain: pairs that the "
+        "comparator is uncertain about; random: random pairs. Default: compared; with limited "
+        "judgements top, or uncertain if RankQuality is accuracy.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
-        None, "Largest number of answers of the judge in all; if the judge is asked about the "
-        "validation part, too, one answer in five is about that part.", MEASURES, least=1)
+        None, "Largest number of answers of the judge. If the judge is asked about the validation "
+        "part, too, one answer in five is about that part.", MEASURES, least=1)
     start: str = setting(
         "warm", "Weights that each iteration starts from: the last weights, so that one training "
         "is divided among the iterations (warm), or random weights (fresh).", RUN, choices=STARTS)
     max_iter: int | None = setting(
-        None, "Maximum number of iterations: of trainings with start=warm, each followed by a "
-        "sort; of sorts with start=fresh, the first with random weights. Default: 10 (warm) or 20 "
+        None, "Largest number of iterations. With start=warm these are trainings, each followed by "
+        "a sort; with start=fresh sorts, the first with random weights. Default: 10 (warm) or 20 "
         "(fresh) if the pairs are chosen by the trained comparator (wrong, compared, uncertain, "
         "top), else one training.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper

@@ -849,9 +849,9 @@ def _remedies(metric: Metric, queries: Queries) -> str:
         return "give queries whose documents differ in grade"
     is_long = queries.sizes > _needed_docs(metric)
     if metric.row.graded or not has_different_grades[is_long].any():
-        return "try --quality ndcg@10"
+        return "try quality=ndcg@10"
     threshold = _dividing_threshold(lowest[is_long], highest[is_long])
-    return f"try --relevant-from {threshold} or --quality ndcg@10"
+    return f"try relevant_from={threshold} or quality=ndcg@10"
 
 
 def _dividing_threshold(lowest: I32, highest: I32) -> int:

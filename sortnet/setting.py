@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -23,16 +25,17 @@ _MOST = 2**31 - 1  # largest whole number, unless a setting has another limit
 _SHOWN = 60  # characters of a typed text that a message shows
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda x: 0 < x < math.inf,
-    "0 or more": lambda x: 0 <= x < math.inf,
+    "from 0": lambda x: 0 <= x < math.inf,
     "above 0 and at most 1": lambda x: 0 < x <= 1,
-    "0 or more and below 1": lambda x: 0 <= x < 1,
+    "from 0 to below 1": lambda x: 0 <= x < 1,
 }
 
-MEASURES, COMPARATOR, RUN, TRAINING = SECTIONS = (
+MEASURES, COMPARATOR, RUN, TRAINING, MACHINE = SECTIONS = (
     "Judge and measures",
     "The comparator",
     "Pairs and budget",
     "Training on pairs",
+    "This machine",
 )
 
 
@@ -44,8 +47,8 @@ class Setting:
         name: name of the field, and of the estimator's parameter.
         values: type of the setting's values, without None.
         default: default value, as in `Config()`.
-        help: description in one or two sentences.
-        section: heading over the setting's option in a help text, one of `SECTIONS`.
+        help: description in a few sentences, of which the first one is the help of an option.
+        section: heading over the setting in a list of settings, one of `SECTIONS`.
         choices: all values, if they are a few words; else empty.
         joined: whether several choices may be joined by `+`.
         least, most: range of a whole number. If `least` is None, the value is not checked as a
@@ -65,6 +68,42 @@ class Setting:
     most: int = _MOST
     within: str = ""
     optional: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The values that users may type, in words.
+
+        >>> Setting("lr", float, 0.03, "Learning rate.", TRAINING, within="above 0").allowed
+        'a number above 0'
+        """
+        if self.choices:
+            words = ", ".join(self.choices)
+            return f"{words}; several joined by +" if self.joined else words
+        if get_origin(self.values) is tuple:
+            return "whole numbers from 1, such as 20 or 32,20,5"
+        if self.least is not None:
+            end = f" to {self.most}" if self.most < _MOST else ""
+            return f"a whole number from {self.least}{end}"
+        if self.values is float:
+            return f"a number {self.within}".rstrip()
+        return "the name of a measure"  # measures are the only settings with any text
+
+    def parsed(self, text: str) -> Any:
+        """Parse and check a value as users type it: a number, a word, or layer sizes, `20-20`.
+
+        Raises:
+            SortNetError: if the setting cannot have the value.
+
+        >>> Setting("trees", int, None, "Number of trees.", COMPARATOR, least=1).parsed("8")
+        8
+        """
+        value: Any = text
+        if get_origin(self.values) is tuple:
+            value = parse_sizes(text)
+        elif self.values in (int, float):
+            with suppress(ValueError):  # a text that is no number is refused below
+                value = self.values(text)
+        return self.checked(value, DataError)
 
     def checked(self, value: Any, fault: type[SortNetError]) -> Any:
         """Check a value of this setting, and convert NumPy's numbers to Python's.
@@ -100,11 +139,11 @@ class Setting:
                 f"{self.name} must be a whole number from {self.least} to {self.most}, "
                 f"got {shown(value)}"
             )
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.values is float and not is_number:
-            return f"{self.name} must be a number, got {shown(value)}"
-        if self.within and not RANGES[self.within](value):
-            return f"{self.name} must be {self.within}, got {value}"
+        if self.values is float:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and (not self.within or RANGES[self.within](value)):
+                return ""
+            return f"{self.name} must be {self.allowed}, got {shown(value)}"
         if self.values is str and not isinstance(value, str):
             return f"{self.name} must be a word, got {shown(value)}"
         return ""
@@ -116,7 +155,7 @@ def setting(default: Any, text: str, section: str, **more: Any) -> Any:
     Args:
         default: default value of the setting.
         text: help text of the setting.
-        section: heading over the setting's option, one of `SECTIONS`.
+        section: heading over the setting, one of `SECTIONS`.
         more: further attributes of the field's `Setting`, by name.
     """
     return field(default=default, metadata={"help": text, "section": section, **more})
@@ -223,26 +262,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return hidden_sizes(sizes)
 
 
-def parse_setting(name: str, value_type: Any, text: str) -> Any:
-    """Parse the value of a setting as users type it: a number, a word, or layer sizes, `20-20`.
+def parse_settings(
+    kind: str, settings: Mapping[str, Setting], typed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Parse settings of a ranker as users type them.
 
     Args:
-        name: name of the setting.
-        value_type: type of the setting's values. If it is no class, the value is a word, or the
-            layer sizes of `hidden`.
-        text: the text that the user typed.
+        kind: kind of the ranker, for messages.
+        settings: {name: setting} that the ranker has.
+        typed: {name: typed value}.
 
     Raises:
-        SortNetError: if the text should be a number and is not.
+        SortNetError: if a setting does not exist, or cannot have the value.
 
-    >>> parse_setting("hidden", None, "20-10"), parse_setting("seed", int, "3")
-    ((20, 10), 3)
+    >>> lr = Setting("lr", float, 0.03, "Learning rate.", TRAINING, within="above 0")
+    >>> parse_settings("ranknet", {"lr": lr}, {"lr": "0.1"})
+    {'lr': 0.1}
     """
-    try:
-        if isinstance(value_type, type):
-            return value_type(text)
-        if name == "hidden":
-            return parse_sizes(text)
-    except ValueError:
-        raise SortNetError(f"{name}: {text[:_SHOWN]!r} is not a number") from None
-    return text
+    for name in typed:
+        if name not in settings:
+            raise DataError(no_setting(kind, name, settings))
+    return {name: settings[name].parsed(text) for name, text in typed.items()}
+
+
+def no_setting(kind: str, name: str, names: Iterable[str]) -> str:
+    """Write that a kind of ranker has no setting `name`, and which similar settings it has."""
+    all_names = list(names)
+    similar = get_close_matches(name, all_names) or all_names
+    return f"a ranker of kind {kind} has no setting {shown(name)}; there is {', '.join(similar)}"

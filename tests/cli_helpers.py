@@ -17,9 +17,20 @@ from click.testing import CliRunner, Result
 from cli.main import main
 
 FAST = (
-    *("--epochs", "9", "--max-iter", "3", "--hidden", "4", "--committee", "1", "--threads", "1"),
+    *(
+        "--epochs",
+        "9",
+        "--max-iter",
+        "3",
+        "--set",
+        "hidden=4",
+        "--set",
+        "committee=1",
+        "--set",
+        "threads=1",
+    ),
     # A batch size: without one an epoch is as many passes as make 16 steps.
-    *("--batch-size", "64", "--weight-decay", "0.01", "--scaling", "query"),
+    *("--set", "batch_size=64", "--set", "weight_decay=0.01", "--scaling", "query"),
     *("--set", "max_stale=5"),
 )
 

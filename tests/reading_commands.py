@@ -37,6 +37,7 @@ OF_MODEL = (
     ("importance", "m", TEST, "--repeats", "1"),
 )  # fmt: skip
 ELSE = (
+    ("settings", "ranksvm", "--output", "out/settings.csv"),
     (
         "experiment",
         "simulate",

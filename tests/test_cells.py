@@ -186,7 +186,7 @@ def test_entries_name_every_kind_and_each_has_its_settings():
         ("ranksvmm", "unknown ranker 'ranksvmm'; there is ranksvm"),
         ("err,err", "'err' is given twice"),
         ("ranksvm:c=1", "has no setting 'c'"),
-        ("ranksvm:C=one", "C: 'one' is not a number"),
+        ("ranksvm:C=one", "C must be a number above 0, got 'one'"),
     ],
 )
 def test_a_misspelt_ranker_or_setting_is_named_with_near_ones(names, words):

@@ -174,7 +174,7 @@ def test_a_gpu_that_does_not_work_is_broken_and_can_be_done_without(monkeypatch)
     found = findings()
     assert found["devices"] == ["cpu"]
     (broken,) = found["faults"]
-    assert broken.startswith("the GPU cannot be used (") and "--device cpu" in broken
+    assert broken.startswith("the GPU cannot be used (") and "--set device=cpu" in broken
 
 
 # Shell completion

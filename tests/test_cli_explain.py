@@ -27,7 +27,7 @@ TEST = "fold/test.txt"
 def made(copy_of_trained) -> Path:
     """A folder with a fold of four features, and two models learned from it."""
     folder = copy_of_trained
-    settings = ("--comparator", "directranker", "--committee", 2, "--quality", "ndcg@5")
+    settings = ("--comparator", "directranker", "--set", "committee=2", "--quality", "ndcg@5")
     where = ("--out", folder / "dr", "--store", folder / "s.db")
     done("train", folder / "fold", *where, *FAST, *settings)
     return folder

@@ -107,7 +107,7 @@ def test_queries_that_the_empty_rule_refuses_are_refused_before_anything_is_lear
     Path("v.txt").write_text(text)
     with nothing_left(home):
         message = fault(
-            "train", "fold/train.txt", "v.txt", "--empty", "error", "--out", "new", *FAST
+            "train", "fold/train.txt", "v.txt", "--set", "empty=error", "--out", "new", *FAST
         )
     assert "of 8 queries have no relevant document" in message
 
@@ -123,21 +123,12 @@ def test_an_unknown_metric_is_named_with_those_that_are_known(home, name):
     assert "ndcg" in fault("evaluate", "m", "fold/test.txt", "--metric", "bleu")
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--lr", "0"), ("--epochs", "0"), ("--committee", "0"),
-     ("--max-iter", "0"), ("--weight-decay", "-1"), ("--seed", "-1"),
-     ("--batch-size", "0"), ("--set", "momentum=1"), ("--set", "patience=0"),
-     ("--set", "dropout=1.5"), ("--set", "lr_decay=2")],
-)  # fmt: skip
-def test_a_setting_that_cannot_be_is_named_with_its_value(home, option, value):
+@pytest.mark.parametrize("words", ["--epochs 0", "--set dropout=1.5", "--set lr_decay=2"])
+def test_a_setting_that_cannot_be_is_named_with_its_value(home, words):
     with nothing_left(home):
-        message = fault("train", "fold", "--out", "new", option, value)
-    if option == "--set":
-        option, value = value.split("=")
-    name = option.lstrip("-").replace("-", "_")
-    assert name in message or name.replace("_", "-") in message
-    assert value in message
+        message = fault("train", "fold", "--out", "new", *words.split())
+    name, value = words.removeprefix("--set ").lstrip("-").replace("=", " ").split()
+    assert message.startswith(f"sortnet: {name} must be ") and f"got {value}" in message
 
 
 def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
@@ -145,7 +136,7 @@ def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with nothing_left(home):
-        command = ("train", "fold", "--out", "new", "--device", "cuda")
+        command = ("train", "fold", "--out", "new", "--set", "device=cuda")
         assert "no GPU" in fault(*command, "--comparator", "cmpnn")
         assert "soft trees are learned on the CPU: leave device out" in fault(*command)
 
@@ -233,7 +224,7 @@ def test_a_disk_that_is_really_full_leaves_no_part_of_a_file(home):
     if mounted.returncode != 0:
         pytest.skip("may not mount")
     try:
-        wide = ("--hidden", "3000", "--epochs", "1", "--max-iter", "1", "--committee", "1")
+        wide = ("--set", "hidden=3000", "--epochs", "1", "--max-iter", "1", "--set", "committee=1")
         result = invoke("train", "fold", "--out", small / "m", "--store", "s.db", *wide)
         assert result.exit_code == 2 and "No space left" in result.stderr
         assert sorted(p.name for p in (small / "m").iterdir()) == ["run.json"]
@@ -246,7 +237,7 @@ def test_a_disk_that_is_really_full_leaves_no_part_of_a_file(home):
 
 
 def test_a_run_whose_loss_is_no_number_fails_with_advice(home):
-    args = ("--lr", "1e30", "--set", "optimizer=sgd", "--scaling", "none")
+    args = ("--set", "lr=1e30", "--set", "optimizer=sgd", "--scaling", "none")
     result = invoke("train", "fold", "--out", "new", "--store", "s.db", *FAST, *args)
     assert result.exit_code == 2 and "lr" in result.stderr
     with open_store("s.db") as store:

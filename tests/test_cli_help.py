@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 
 import click
 import pytest
 from cli_helpers import OLD_RUNNER, done, fault, invoke
 from docs_helpers import walk
+from result_helpers import value_of
 from setting_values import LACKING, others, whole
 
 from cli.main import main
-from cli.options import RARE, SETTINGS
-from sortnet import __version__
-from sortnet.config import Config, Training
+from cli.training.typed_settings import OPTIONS, known_settings, typed_settings
+from sortnet import LanguageModel, Program, __version__
+from sortnet.config import PAPER, Config, parse_settings
+from sortnet.rankers.registry import KINDS, settings_for
 
 COMMANDS = sorted(main.commands)
 LEAVES = {name.removeprefix("sortnet "): command for name, command in walk()}
@@ -74,39 +77,59 @@ def test_the_version_is_the_package_s():
     assert __version__ in done("--version")
 
 
-def test_every_setting_of_a_run_is_an_option_and_no_other():
-    options = {p.name for p in main.commands["train"].params}
-    assert options | {*RARE} >= Config().flat().keys() == SETTINGS.keys()
-    typed = {p.name for p in main.commands["train"].params if not getattr(p, "hidden", False)}
-    assert typed.isdisjoint(RARE)
+def lines_of_help(command: str, monkeypatch) -> list[str]:
+    """The help of a command on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    return done(*command.split(), "--help").splitlines()
 
 
-def test_what_is_not_typed_has_the_defaults_of_the_settings_themselves():
-    context = click.Context(main.commands["train"])
-    values = {
-        p.name: p.type_cast_value(context, p.get_default(context))
-        for p in main.commands["train"].params
-        if p.name in SETTINGS and p.name not in RARE
+def test_help_is_short(monkeypatch):
+    lines = {name: len(lines_of_help(name, monkeypatch)) for name in LEAVES}
+    most = dict.fromkeys(lines, 60) | {"train": 80}
+    assert {name: n for name, n in lines.items() if n > most[name]} == {}
+    assert sum(isinstance(p, click.Option) for p in LEAVES["train"].params) <= 30
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "xgboost"])
+def test_the_settings_of_a_kind_are_listed_with_defaults_that_can_be_typed(kind):
+    rows = value_of(done("settings", kind, "--json"))
+    settings = settings_for(kind)
+    assert {row["name"] for row in rows} == settings.flat().keys() | {"threads", "cache"}
+    typed = {row["name"]: row["default"] for row in rows if row["default"] is not None}
+    parsed = parse_settings(kind, known_settings(settings), typed)
+    values = settings.flat()
+    assert {name: value for name, value in parsed.items() if name in values} == {
+        name: value for name, value in values.items() if value is not None
     }
-    assert Config().changed(**values) == Config()
+    assert all(row["meaning"] and row["allowed"] for row in rows)
 
 
-def test_help_shows_the_defaults_of_the_settings():
-    text = " ".join(done("train", "--help").split())
-    for name, value in (("--lr", Training.lr), ("--gain", Config.gain)):
-        after = text.split(f"{name} ", 1)[1].split(" --", 1)[0]
-        assert f"[default: {value}]" in after
+def test_the_list_of_settings_is_a_text_and_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = done("settings")
+    assert "committee=8" in text and max(map(len, text.splitlines())) <= 80
+    done("settings", "ranksvm", "--output", tmp_path / "settings.csv")
+    lines = (tmp_path / "settings.csv").read_text().splitlines()
+    assert lines[0] == "section,name,default,meaning,allowed"
+    assert any(line.startswith("Training on pairs,C,0.01,") for line in lines)
 
 
-def test_choices_are_those_that_the_settings_take():
-    options = {p.name: p for p in main.commands["train"].params}
-    chosen = [s for s in SETTINGS.values() if s.choices and s.name not in RARE]
-    assert len(chosen) > 6
-    for setting in chosen:
-        if not setting.joined:
-            assert tuple(options[setting.name].type.choices) == setting.choices
-        for value in setting.choices:
-            assert Config().changed(**{setting.name: value}).flat()[setting.name] == value
+def test_the_settings_of_a_judge_are_the_keys_of_its_file():
+    rows = value_of(done("settings", "judge", "--json"))
+    names = [field.name for judge in (LanguageModel, Program) for field in fields(judge)]
+    assert [row["name"] for row in rows] == names
+    assert '{"answer": "left"}' in done("settings", "judge")
+
+
+def test_options_and_assignments_are_the_same_settings():
+    assert {*OPTIONS} < Config().flat().keys()
+    words = ["x", "--epochs", "3", "--set", "batch-size=64", "--set", "epochs=4", "--seed", "5"]
+    context = main.commands["train"].make_context("train", [*words, "--set", "threads=2"])
+    values, machine = typed_settings(context, Config())
+    assert values == {"epochs": 4, "batch_size": 64, "seed": 5}
+    assert (machine.threads, machine.cache_folder) == (2, None)
+    context = main.commands["train"].make_context("train", ["x", "--preset", "paper", *words[1:]])
+    assert typed_settings(context, Config())[0] == {**PAPER, **values}
 
 
 @pytest.mark.parametrize("comparator", LACKING)
@@ -121,10 +144,17 @@ def test_every_setting_reaches_its_field(comparator):
     [
         (["nonsense"], "nonsense"),
         (["train", "--nonsense"], "(see 'sortnet train --help')"),
-        (["train", "--hidden", "20,x"], "20,x"),
-        (["train", "--hidden", "0"], "'0'"),
+        (["train", "--set", "hidden=20,x"], "20,x"),
+        (["train", "--set", "hidden=0"], "whole numbers from 1"),
+        (["train", "--set", "hiden=4"], "no setting 'hiden'; there is hidden"),
+        (["train", "--set", "empty=none"], "known are zero, skip, one, error"),
+        (["train", "--set", "depth=99"], "depth must be a whole number from 1 to 12, got 99"),
+        (["train", "--set", "cache=1"], "known are no, yes"),
         (["train", "--comparator", "svm"], "svm"),
         (["train", "--epochs", "many"], "many"),
+        (["train", "--batch-size", "64"], "give --set batch_size=..."),
+        (["train", "--prompt", "p.jinja"], "write prompt = ... into the FILE.toml of --judge"),
+        (["settings", "elo"], "unknown kind of ranker 'elo'; known are sortnet"),
         (["evaluate", "model"], "DATA"),
         (["rank", "m", "d", "--format", "xml"], "xml"),
         (["rank", "m", "d", "--tag", "two words"], "two words"),

@@ -23,6 +23,7 @@ WRITERS = {  # {what it is: how it is called but for the file it writes}
     "report": ("report", "last", "--store", "s.db", "--output"),
     "ranking": ("ranking", "sweets", "--store", "s.db", "--output"),
     "judgements": ("judgements", "export", "sweets", "--store", "s.db", "--output"),
+    "settings": ("settings", "--output"),
     "simulate": ("experiment", "simulate", "--items", "5", "--seeds", "1", "--plot"),
 }
 

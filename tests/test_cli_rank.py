@@ -27,9 +27,18 @@ def made(copy_of_trained) -> Path:
     folder = copy_of_trained
     fold, store = folder / "fold", ("--store", folder / "s.db")
     done(
-        "train", fold, "--out", folder / "three", *store, *FAST, "--committee", 3, "--start", "warm"
+        "train",
+        fold,
+        "--out",
+        folder / "three",
+        *store,
+        *FAST,
+        "--set",
+        "committee=3",
+        "--set",
+        "start=warm",
     )
-    settings = ("--comparator", "directranker", "--committee", 2, "--relevant-from", 2)
+    settings = ("--comparator", "directranker", "--set", "committee=2", "--set", "relevant_from=2")
     done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)
     return folder
 

@@ -30,8 +30,19 @@ from store.runs.remembered_data import find_data
 from store.training import training_run
 
 SETTINGS = (
-    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "4", "--pairs", "wrong"),
-    *("--max-iter", "4", "--set", "max_stale=5", "--threads", "1", "--batch-size", "64"),
+    *(
+        "--set",
+        "committee=2",
+        "--set",
+        "trees=2",
+        "--set",
+        "depth=3",
+        "--epochs",
+        "4",
+        "--pairs",
+        "wrong",
+    ),
+    *("--max-iter", "4", "--set", "max_stale=5", "--set", "threads=1", "--set", "batch_size=64"),
 )
 
 

@@ -108,7 +108,7 @@ def test_a_run_says_into_how_many_iterations_it_divides_its_training():
     frame = iterations_of_the_last_run()
     assert frame["iteration"].tolist() == [0, 1, 2, 3]
     assert line_on_steps(*loop, "--max-iter", 1) == ""
-    assert line_on_steps(*loop, "--max-iter", 2, "--start", "fresh") == ""
+    assert line_on_steps(*loop, "--max-iter", 2, "--set", "start=fresh") == ""
 
 
 def test_the_figures_at_the_end_are_the_model_s_on_both_parts(said):
@@ -175,9 +175,9 @@ def test_store_and_cache_are_in_the_user_s_folders_the_cache_only_when_asked_for
     assert (tmp_path / "data/sortnet/sortnet.db").exists()
     assert not (tmp_path / "cache").exists()
     monkeypatch.setenv("SORTNET_STORE", "other.db")
-    done("train", "fold", "--out", "m2", "--cache", *FAST)
+    done("train", "fold", "--out", "m2", "--set", "cache=yes", *FAST)
     assert Path("other.db").exists() and list((tmp_path / "cache/sortnet").iterdir())
-    done("train", "fold", "--out", "m3", "--cache", *FAST)
+    done("train", "fold", "--out", "m3", "--set", "cache=yes", *FAST)
     weights = [weights_of(m).read_bytes() for m in ("m1", "m2", "m3")]
     assert weights[0] == weights[1] == weights[2]
 
@@ -226,7 +226,7 @@ def test_where_there_is_no_run_to_resume_one_begins_and_a_folder_is_its_two_file
 
 
 def test_a_resumed_run_keeps_its_settings(said):
-    message = fault("train", "--out", "m", "--resume", "--hidden", "4,4", "--seed", 3)
+    message = fault("train", "--out", "m", "--resume", "--set", "hidden=4,4", "--seed", 3)
     assert "hidden (4, 4), not (4,)" in message and "seed 3, not 0" in message
 
 
@@ -327,9 +327,9 @@ def test_a_measure_that_cannot_choose_is_refused_with_what_can(quality):
         path.write_text(stars(path.read_text()))
     message = fault("train", "fold", "--quality", quality, *FAST)
     assert message.startswith(f"sortnet: fold/vali.txt: {quality} scores every ranking alike")
-    assert "--quality ndcg@10" in message
-    level = re.search(r"--relevant-from (\d)", message)[1]
-    said = done("train", "fold", "--quality", quality, "--relevant-from", level, *FAST)
+    assert "quality=ndcg@10" in message
+    level = re.search(r"relevant_from=(\d)", message)[1]
+    said = done("train", "fold", "--quality", quality, "--set", f"relevant_from={level}", *FAST)
     assert not said.startswith(f"{quality} chooses the iteration: 0 of 8")
 
 
@@ -341,6 +341,6 @@ def test_figures_on_a_validation_part_that_is_the_training_part_are_called_so():
 @pytest.mark.slow
 @pytest.mark.skipif(not MQ2008.exists(), reason="the MQ2008 data is not here")
 def test_real_queries_are_learned_far_better_than_chance():
-    summary = value_of(done("train", MQ2008, "--json", *FAST, "--batch-size", 256))
+    summary = value_of(done("train", MQ2008, "--json", *FAST, "--set", "batch_size=256"))
     chance, learned = summary["iterations"][0]["vali_map"], summary["measures"]["vali"]["map"]
     assert learned > chance + 0.1

@@ -20,7 +20,18 @@ from sortnet.rankers.sortnet import Model
 from store import open_store
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
-FAST = ("--epochs", "4", "--committee", "1", "--trees", "2", "--depth", "3", "--threads", "1")
+FAST = (
+    "--epochs",
+    "4",
+    "--set",
+    "committee=1",
+    "--set",
+    "trees=2",
+    "--set",
+    "depth=3",
+    "--set",
+    "threads=1",
+)
 
 
 def raw(seed: int, n_queries: int = 30, size: int = 12, features: int = 4) -> Queries:

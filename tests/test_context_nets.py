@@ -287,8 +287,8 @@ def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
         ({"pair": "cnn"}, DataError, "unknown pair 'cnn'; known are cmpnn, free"),
         ({"hidden": (0,)}, ComparatorError, "hidden must be whole numbers from 1"),
         ({"chunk": 0}, DataError, "chunk must be a whole number from 1"),
-        ({"l1": -1.0}, DataError, "l1 must be 0 or more, got -1.0"),
-        ({"l1": float("nan")}, DataError, "l1 must be 0 or more, got nan"),
+        ({"l1": -1.0}, DataError, "l1 must be a number from 0, got -1.0"),
+        ({"l1": float("nan")}, DataError, "l1 must be a number from 0, got nan"),
         ({"momentum": 0.5}, DataError, "of kind fate has no setting 'momentum'"),
     ],
 )

@@ -14,7 +14,6 @@ sys.path.insert(0, str(ROOT / "docs"))
 import generate
 import measurements
 import scale_tables
-import set_tables
 import study_tables
 
 PAGES = [
@@ -273,7 +272,7 @@ def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.Monke
         scale_row("scale, 1e+04 documents, scale: us a document", 0.5, "4779 bytes a document"),
         scale_row("scale, 1e+05 documents, an epoch: us a document", 2.5, "0 bytes a document, 9"),
     ]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     lines = scale_tables.phase_costs().strip().splitlines()
     assert lines[0] == "| phase | how often | 10,000 | 100,000 |"
     assert lines[2:4] == [
@@ -285,7 +284,7 @@ def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.Monke
 def test_processes_are_a_table_with_the_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "scale, 500 queries, sort: CPU s of a process, of 2 and alone"
     rows = [scale_row(name, 0.25, "0.3 and 0.5 s by the clock", peer=0.5, ratio=0.5)]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     assert "| sort | 0.50 | 0.25 | .50 |" in scale_tables.process_times()
 
 
@@ -296,12 +295,12 @@ def test_costs_of_people_are_a_table_by_size(monkeypatch: pytest.MonkeyPatch) ->
         scale_row("ranking, us, 100 judgements", 7.0, "peer: 10 judgements", peer=7.0),
         scale_row("peak memory of `sortnet label`, GB, 100 items", 0.5, "after 5 judgements"),
     ]
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: rows)
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
     lines = scale_tables.people_costs("items", ("ranking, us",)).strip().splitlines()
     assert lines[0] == "| number of items | 10 | 100 | 1,000 |"
     assert lines[2] == "| ranking, us | .062 | 2.5 | 3.0 |"
     assert "of 100 items after 5 judgements takes 0.50 GB" in scale_tables.label_memory()
-    monkeypatch.setattr(scale_tables, "benchmark_rows", lambda name: [])
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
     for text in (scale_tables.people_costs("items", ("ranking, us",)), scale_tables.label_memory()):
         assert text.strip() == "Not measured on this version yet: `make bench ARGS=people_scale`."
 
@@ -312,25 +311,6 @@ def set_row(what: str, ours: float, peer: float | None, note: str) -> dict:
     return {**row, "what": what, "ours": ours, "peer": peer, "note": note}
 
 
-def test_fours_are_a_table_beside_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        set_row("dl19, good, NDCG@10 at 50 calls, against pairs", 0.75, 0.5, "+0.250 ± 0.010 of 2"),
-        set_row("dl19, good, NDCG@10 at 50 calls, against setwise heapsort", 0.75, 0.8, "-0.050"),
-        set_row("dl19, bad, NDCG@10 at 50 calls, against pairs", 0.5, 0.25, "+0.250 ± 0.000 of 2"),
-        set_row("dl19, good, as good as 100 pairs: times", 2.5, None, ""),
-    ]
-    monkeypatch.setattr(set_tables, "benchmark_rows", lambda name: rows)
-    lines = set_tables.fours_by_calls().strip().splitlines()
-    assert lines[0] == "| judge | calls | fours | pairs | setwise heapsort |"
-    assert lines[2:4] == [
-        "| good | 50 | .750 | .500 (+.250 ± .010) | .800 |",
-        "| bad | 50 | .500 | .250 (+.250 ± .000) |  |",
-    ]
-    monkeypatch.setattr(set_tables, "benchmark_rows", lambda name: [])
-    for text in (set_tables.fours_by_calls(), set_tables.fours_at_equal_cost()):
-        assert text.strip() == "Not measured on this version yet: `make bench ARGS=sets`."
-
-
 def test_the_table_of_equal_cost_has_the_break_even(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         set_row("dl19, good, NDCG@10 for the prompt tokens of 100 pairs, fours", 0.875, 0.75, ""),
@@ -339,10 +319,14 @@ def test_the_table_of_equal_cost_has_the_break_even(monkeypatch: pytest.MonkeyPa
         ),
         set_row("dl19, good, as good as 100 pairs: times the cost of a pair", 2.5, None, ""),
     ]
-    monkeypatch.setattr(set_tables, "benchmark_rows", lambda name: rows)
-    lines = set_tables.fours_at_equal_cost().strip().splitlines()
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
+    lines = measurements.fours_at_equal_cost().strip().splitlines()
     assert lines[0] == (
         "| judge | pairs for the same cost | pairs | fours, prompt tokens "
         "| fours, 1.5 times the time | break-even |"
     )
     assert lines[2] == "| good | 100 | .750 | .875 | .900 | 2.5 |"
+    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
+    assert measurements.fours_at_equal_cost().strip() == (
+        "Not measured on this version yet: `make bench ARGS=sets`."
+    )

@@ -291,7 +291,7 @@ def test_stars_are_learned_by_the_default_measure_and_refused_by_one_blind_to_th
     ranker = small().fit(X, y + 1, qid=qid)
     assert ranker.best_iteration_ > 0
     assert ranker.score(X, y + 1, qid=qid) > 0.8
-    with pytest.raises(DataError, match=r"X: map .*try --relevant-from \d or --quality ndcg@10"):
+    with pytest.raises(DataError, match=r"X: map .*try relevant_from=\d or quality=ndcg@10"):
         small(quality="map").fit(X, y + 1, qid=qid)
 
 

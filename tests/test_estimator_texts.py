@@ -22,7 +22,7 @@ from sortnet.explain.columns import feature_names
 from sortnet.rankers.load_ranker import load_ranker
 
 SETTINGS = {"max_iter": 2, "epochs": 2, "committee": 1, "comparator": "directranker"}
-OPTIONS = ("--max-iter", "2", "--set", "epochs=2", "--committee", "1")
+OPTIONS = ("--max-iter", "2", "--set", "epochs=2", "--set", "committee=1")
 OPTIONS = (*OPTIONS, "--comparator", "directranker", "--seed", "0")
 
 

@@ -30,8 +30,8 @@ from sortnet.rankers.sortnet import Model, fit
 from store import Run, open_store
 from store.training import training_run
 
-SMALL = ("--committee", "2", "--trees", "2", "--depth", "3", "--scaling", "query")
-FEW = ("--epochs", "6", "--threads", "1", "--batch-size", "64")
+SMALL = ("--set", "committee=2", "--set", "trees=2", "--set", "depth=3", "--scaling", "query")
+FEW = ("--epochs", "6", "--set", "threads=1", "--set", "batch_size=64")
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +120,13 @@ def test_a_run_that_keeps_the_model_says_so(monkeypatch):
 
 @pytest.mark.slow
 def test_half_of_the_epochs_by_default_and_those_given_explicitly():
-    quick = ("--threads", "1", "--max-iter", "2")
+    quick = ("--set", "threads=1", "--max-iter", "2")
     done("train", "more", "--from", "old", "--out", "new", *quick)
     done("train", "more", "--out", "random", *SMALL, *quick)
     halved, whole = (json.loads(Path(m, "run.json").read_text()) for m in ("new", "random"))
     assert 2 * halved["budget"]["steps"] == whole["budget"]["steps"]
     assert halved["config"]["training"]["lr"] == Config().training.lr
-    more = ("--overwrite", "--set", "pair_weight=none", "--lr", "0.01", "--max-iter", "1")
+    more = ("--overwrite", "--set", "pair_weight=none", "--set", "lr=0.01", "--max-iter", "1")
     done(*train_on(*more))
     training = json.loads(Path("new/run.json").read_text())["config"]["training"]
     assert (training["epochs"], training["lr"], training["pair_weight"]) == (6, 0.01, "none")
@@ -252,11 +252,11 @@ def test_resuming_from_another_model_is_refused():
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("--committee", "8"), "committee 8 does not fit the model to begin with, which has"),
+        (("--set", "committee=8"), "committee 8 does not fit the model to begin with, which has"),
         (("--scaling", "rank"), "scaling rank does not fit"),
         (("--comparator", "cmpnn"), "comparator cmpnn does not fit"),
-        (("--hidden", "5"), "which has no hidden: leave hidden out"),
-        (("--start", "fresh"), "start=fresh begins each training from random weights"),
+        (("--set", "hidden=5"), "which has no hidden: leave hidden out"),
+        (("--set", "start=fresh"), "start=fresh begins each training from random weights"),
         (("--out", "old"), "give another folder with --out"),
         (("--out", "./old/", "--overwrite"), "give another folder with --out"),
         (("--ranker", "ranksvm"), "are for --ranker sortnet only"),

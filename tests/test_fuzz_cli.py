@@ -16,8 +16,6 @@ from docs_helpers import walk
 from fuzz_helpers import rounds
 
 from cli.main import main
-from sortnet.config import Config
-from sortnet.errors import SortNetError
 
 NONSENSE = (
     *("nan", "-nan", "inf", "-inf", "-1", "0", "-0.0", "1e23", "1e-400", "1e400", "0x10", "٣"),
@@ -161,29 +159,21 @@ def test_any_width_of_the_terminal_will_do(home, monkeypatch, columns):
 
 
 def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
-    for name, command in walk():
+    for _, command in walk():
         for param in command.params:
             kind = param.type
             if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
                 continue
-            if param.name == "dropout":  # refused where the comparator is made, see below
-                continue
             for value in ("nan", "inf", "-inf", "1e400", "9" * 400):
-                about = f"{name} {param.name} {value}"
-                try:
-                    number = kind.convert(value, param, None)
-                except click.BadParameter:
-                    continue
-                assert name == "sortnet train", about  # whose settings refuse it themselves
-                with pytest.raises(SortNetError):
-                    Config().changed(**{param.name: number})
+                with pytest.raises(click.BadParameter):
+                    kind.convert(value, param, None)
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *[("--hidden", "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
-        *[("--lr", "nan"), ("--weight-decay", "inf"), ("--epochs", "9" * 30)],
+        *[("--set", "hidden=" + "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
+        *[("--set", "lr=nan"), ("--set", "weight_decay=inf"), ("--epochs", "9" * 30)],
         *[("--set", f"{name}=nan") for name in ("momentum", "dropout")],
         ("--set", "dropout=" + "9" * 5000),
     ],

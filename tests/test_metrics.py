@@ -359,7 +359,7 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
         return
     with pytest.raises(DataError, match="scores every ranking alike") as refused:
         check_can_choose(metric, queries)
-    level = re.search(r"--relevant-from (\d)", str(refused.value))
+    level = re.search(r"relevant_from=(\d)", str(refused.value))
     possible = [
         int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
         for n in (1, 2, 3)
@@ -367,7 +367,7 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
     assert (level is None) == (metric.row.graded or max(possible) == 0)
     if level is not None:
         assert possible[int(level[1]) - 1] == max(possible)
-    remedy = "--quality ndcg@10" in str(refused.value)
+    remedy = "quality=ndcg@10" in str(refused.value)
     assert remedy == can_choose(Metric("ndcg", 10), queries).any()
 
 

@@ -55,7 +55,7 @@ OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 SHORTER = {
     "max_iter=6,": "max_iter=2,",
     "batch_size=256, weight_decay=1e-4)": "batch_size=256, weight_decay=1e-4, epochs=1)",
-    "--quality ndcg --gain linear": "--quality ndcg --gain linear --max-iter 2 --epochs 2",
+    "--quality ndcg --set gain=linear": "--quality ndcg --set gain=linear --max-iter 2 --epochs 2",
     'scaling="normal", seed=0)': 'scaling="normal", seed=0, max_iter=2, committee=1)',
     'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=1, epochs=1,',
     "committee=8": "committee=1",
@@ -77,7 +77,7 @@ SHORTER = {
     "scaling=standard,epochs=20": "scaling=standard,epochs=1",
     "model --epochs 10": (
         # So slowly that some pairs stay wrong.
-        "model --epochs 2 --max-iter 2 --hidden 4 --committee 1 --lr 0.0001"
+        "model --epochs 2 --max-iter 2 --set hidden=4 --set committee=1 --set lr=0.0001"
     ),
 }
 LONG = re.compile("|".join(map(re.escape, SHORTER)))

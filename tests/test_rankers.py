@@ -403,7 +403,7 @@ def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
 
 def test_train_takes_settings_of_the_other_kind(parts):
     command = ["train", "fold/train.txt", "fold/vali.txt", "--ranker", "ranknet", "--out", "k"]
-    args = [*command, "--epochs", 2, "--set", "queries=4", "--hidden", "5,3", "--json"]
+    args = [*command, "--epochs", 2, "--set", "queries=4", "--set", "hidden=5,3", "--json"]
     summary = value_of(done(*args), "training")
     config = load_ranker("k").config.flat()
     assert (config["epochs"], config["queries"], config["hidden"]) == (2, 4, (5, 3))
@@ -416,11 +416,11 @@ def test_train_takes_settings_of_the_other_kind(parts):
     ("args", "said"),
     [
         (("--ranker", "elo"), UNKNOWN),
-        (("--ranker", "ranksvm", "--hidden", "3"), "of kind ranksvm has no setting 'hidden'"),
+        (("--ranker", "ranksvm", "--set", "hidden=3"), "of kind ranksvm has no setting 'hidden'"),
         (("--ranker", "ranksvm", "--set", "D=1"), "of kind ranksvm has no setting 'D'"),
-        (("--ranker", "ranksvm", "--set", "C=x"), "C: 'x' is not a number"),
+        (("--ranker", "ranksvm", "--set", "C=x"), "C must be a number above 0, got 'x'"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
-        (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
+        (("--ranker", "ranksvm", "--set", "C=-1"), "C must be a number above 0, got -1.0"),
         (("--ranker", "ranksvm", "--resume"), "are for --ranker sortnet only"),
         (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
     ],

@@ -34,8 +34,8 @@ from store.training.run_processes import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
-    *("--quality", "ndcg@10", "--epochs", "3", "--hidden", "6"),
-    *("--max-iter", "4", "--pairs", "random", "--committee", "2"),
+    *("--quality", "ndcg@10", "--epochs", "3", "--set", "hidden=6"),
+    *("--max-iter", "4", "--pairs", "random", "--set", "committee=2"),
 )
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "sortnet")
 

@@ -395,8 +395,10 @@ def texts(n_queries: int = 12, n_docs: int = 5) -> None:
     Path("texts.csv").write_text("\n".join(lines) + "\n")
 
 
-def by_model(url: str, *args: object, data: str = "texts.csv") -> list[str]:
-    words = ["train", data, "--model", "judge", "--server", url, *SETTINGS]
+def by_model(url: str, *args: object, data: str = "texts.csv", **keys: object) -> list[str]:
+    """Make a command that asks a model; `keys` are those of the file that describes it."""
+    judge = judge_file(server=url, **keys) if keys else ("--model", "judge", "--server", url)
+    words = ["train", data, *judge, *SETTINGS]
     if data == "texts.csv":
         words += ["--query", "question"]
     return [str(word) for word in (*words, *args)]
@@ -423,7 +425,7 @@ def test_both_orders_are_asked_and_their_mean_is_learned():
     texts()
     model = Model(lambda text: 0.0, side=2.0)  # it prefers the first one, whatever it is
     with serving(model) as url:
-        result = invoke(*by_model(url, "--judgements", 20, "--both-orders"))
+        result = invoke(*by_model(url, "--judgements", 20, both_orders=True))
     assert len(model.prompts) == 8 and len({frozenset(pair) for pair in model.pairs}) == 4
     assert result.exit_code == 2  # all of V are ties
     fault = "--model: answered with 4 ties and 0 skips about validation pairs, so there is nothing"
@@ -454,7 +456,7 @@ def test_a_limit_of_calls_ends_the_asking_and_what_was_answered_is_learned():
     texts()
     model = Model(lambda text: len(text.split()) / 5)
     with serving(model) as url:
-        result = invoke(*by_model(url, "--judgements", 50, "--max-calls", 30, "--json"))
+        result = invoke(*by_model(url, "--judgements", 50, "--json", max_calls=30))
         assert result.exit_code == 0, result.stderr
         facts = value_of(result.stdout)
         assert "the limit of 30 calls is reached; it is asked no more" in result.stderr
@@ -470,7 +472,7 @@ def test_nothing_is_asked_or_written_for_a_prompt_or_an_estimate(tmp_path):
     common = ("train", "texts.csv", "--query", "question")
     model = Model(lambda text: len(text.split()) / 5)
     with serving(model) as url:
-        of_model = (*judge_file(price_in=1), "--server", url, "--both-orders", "--dry-run")
+        of_model = (*judge_file(price_in=1, both_orders=True), "--server", url, "--dry-run")
         options = ("--judgements", 70, "--question", "Longer?", "--json")
         (run,) = value_of(done(*common, *of_model, *options), "dry_run")
         text = done(*common, *of_model)
@@ -506,12 +508,12 @@ def by_number(q):
     assert [*question["left"]["features"]] == ["1", "2", "3", "4"] and question["group"]
     args = ("--judgements", 40, "--overwrite")
     refused = fault(*by_model("http://127.0.0.1:9", *args, data="all.txt"))
-    assert "has numbers only" in refused and "--prompt" in refused and "--judge" in refused
+    assert "has numbers only" in refused and "prompt" in refused and "--judge" in refused
     template = "<A>\n{{ left.features['1'] }}\n</A>\n<B>\n{{ right.features['1'] }}\n</B>"
     Path("p.txt").write_text(template)
     model = Model(float)
     with serving(model) as url:
-        done(*by_model(url, *args, "--prompt", "p.txt", data="all.txt"))
+        done(*by_model(url, *args, data="all.txt", prompt="p.txt"))
     assert len(model.prompts) == 40
 
 

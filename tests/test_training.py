@@ -256,8 +256,8 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
     [
         ({"epochs": 0}, "epochs must be a whole number from 1 to .*, got 0"),
         ({"batch_size": 0}, "batch_size"),
-        ({"lr": 0.0}, "lr must be above 0"),
-        ({"lr": float("nan")}, "lr must be above 0"),
+        ({"lr": 0.0}, "lr must be a number above 0"),
+        ({"lr": float("nan")}, "lr must be a number above 0"),
         ({"lr_decay": 1.5}, "1.5"),
         ({"weight_decay": -1.0}, "-1.0"),
         ({"momentum": 1.0}, "1.0"),
@@ -266,10 +266,10 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
         ({"epochs": "3"}, "epochs must be a whole number from 1 to .*, got '3'"),
         ({"epochs": True}, "epochs must be a whole number from 1 to .*, got True"),
         ({"epochs": 3.0}, "epochs must be a whole number from 1 to .*, got 3.0"),
-        ({"lr": "0.1"}, "lr must be a number, got '0.1'"),
-        ({"lr": True}, "lr must be a number, got True"),
-        ({"lr": np.array([0.1])}, "lr must be a number, got \\[0.1\\]"),
-        ({"momentum": None}, "momentum must be a number, got None"),
+        ({"lr": "0.1"}, "lr must be a number above 0, got '0.1'"),
+        ({"lr": True}, "lr must be a number above 0, got True"),
+        ({"lr": np.array([0.1])}, "lr must be a number above 0, got \\[0.1\\]"),
+        ({"momentum": None}, "momentum must be a number from 0 to below 1, got None"),
     ],
 )
 def test_impossible_settings_are_refused_by_value(wrong, text):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
-from cli.options import SETTINGS, Whole, format_of, json_option, output_option
+from cli.options import Whole, format_of, json_option, output_option
 from cli.printing.models import evaluation_result
 from cli.printing.results import print_result, write_csv_file
-from sortnet.metrics import MEASURED
+from sortnet.metrics import MEASURED, Empty, Gain
 
 if TYPE_CHECKING:
     from store.service.model_data import DataFile
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--empty",
-    type=click.Choice(SETTINGS["empty"].choices),
+    type=click.Choice(get_args(Empty)),
     help="Value of a query without a relevant document; default: as in training.",
 )
 @click.option(
     "--gain",
-    type=click.Choice(SETTINGS["gain"].choices),
+    type=click.Choice(get_args(Gain)),
     help="Gain of ndcg; default: as in training.",
 )
 @click.option(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
 from cli.judges.judge_options import (
+    detail_options,
     judge_options,
     judges_from_options,
     refuse_without_server,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
-@partial(judge_options, several=True)
+@judge_options
+@detail_options
 @batch_options
 @store_and_json
 def label(
@@ -52,42 +53,16 @@ def label(
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo, c
-    to comment on the pair, f to flag it, a to show all of a cut text, r for the ranking, h for
-    help, q to quit. Every answer is stored before the next pair is shown: you can quit at any time
-    and resume later. If stdin is not a terminal, each of its lines is an answer or its key: left,
-    right, tie, skip, cant-say, undo or quit; lines "comment TEXT" and "flag" may come before an
-    answer. Images and sounds are shown and played by sortnet serve.
+    to comment, f to flag, a for all of a cut text, r for the ranking, h for help, q to quit. Each
+    answer is stored before the next pair is shown. If stdin is not a terminal, each of its lines
+    is an answer: left, right, tie, skip, cant-say, undo or quit, or its key; lines "comment TEXT"
+    and "flag" may come before an answer. Images and sounds are shown by sortnet serve.
 
-    The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
-    "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
-    where items have groups also "group" and "context". It answers with a line such as {"answer":
-    "left"}. It is started once, without a shell, and again after a failure; a question at which it
-    fails is skipped, and nine failures at the last ten questions end the labelling. Where sortnet
-    ask asks about more than two items, a line has "items" in place of "left" and "right", each with
-    its "place", "A", "B" and so on, and "worst", true if the worst is asked for; the answer is
-    {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about two items
-    is as above.
-
-    Besides the answer the program may give "p", the probability that the left item is better,
-    "comment", "flag", "seconds", "cost" and "meta"; after {"retry_after": SECONDS} it is asked
-    again later.
-
-    --model asks a language model, on any server that speaks POST /v1/chat/completions. If the
-    server gives log-probabilities, the answer is taken from them. Each answer is stored before the
-    next question is chosen: a killed run continues without asking any pair again. A key is read
-    from the environment, and never stored or shown.
-
-    A judge is also a file, --judge FILE.toml: its keys are the arguments of sortnet.LanguageModel,
-    such as model, server, key, prompt, request, structured, logprobs, price_in, price_out, timeout
-    and patience, or of sortnet.Program: command, timeout, workers and batch. An option replaces the
-    value in the file. --judge or --model may be given several times: the judges answer in turn,
-    each under its own name; give --server and --key once for all, or once for each.
-
-    --write-batch writes questions for a provider's batch endpoint, which is cheaper than a server;
-    the questions are reserved until --read-batch reads the answers, or --cancel-batch gives them
-    back.
-
-    The criteria of a collection are asked one after the other, each until its goal is reached.
+    A judge answers in place of a person: a program, a language model on a server that speaks POST
+    /v1/chat/completions, or a FILE.toml of either; sortnet settings judge has the keys of the file,
+    and what a program reads and answers. A killed run asks no pair again. Of several judges each
+    answers under its own name. A batch for a provider's endpoint is cheaper: its questions are
+    reserved until its answers are read, or it is cancelled.
 
     \b
     Examples:

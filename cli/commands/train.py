@@ -2,68 +2,53 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import click
 
 from cli.console import progress, silent
-from cli.inputs.column_options import OPTIONS as NAMES
 from cli.inputs.column_options import training_name_options
-from cli.judges.judge_options import NAMES as JUDGE
 from cli.judges.judge_options import judge_options
-from cli.options import (
-    SETTINGS,
-    data_option,
-    files,
-    folders,
-    json_option,
-    settings_options,
-    store_option,
-    threads_option,
-)
+from cli.options import files, folders, json_option, store_option
 from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
+from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
+from sortnet.config import Config
 
-_JUDGE_OPTIONS = (*JUDGE, "question")
-_FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
-
-
-def _section_of(option: str) -> str:
-    """Return the heading under which the help lists an option."""
-    if option in _JUDGE_OPTIONS:
-        return "A judge that is asked"
-    if option in SETTINGS:
-        return SETTINGS[option].section
-    if option in NAMES:
-        return "Columns of a table"
-    if option in _FILES:
-        return "Files"
-    return "The run"
-
-
-class _SectionedCommand(click.Command):
-    """A command whose help lists the options in sections."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings, in the order in which they are declared."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            if not isinstance(parameter, click.Option):
-                continue
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                sections.setdefault(_section_of(str(parameter.name)), []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+# {heading of the help: parameters below it, in the order of the help}
+_SECTIONS = {
+    "Columns of a table": ("query", "grade", "id", "ignore", "bins"),
+    "Settings": (
+        *("ranker", "preset", "quality", "comparator", "scaling", "pairs", "max_iter", "epochs"),
+        *("seed", "extra"),
+    ),
+    "A judge in place of grades": (
+        *("judge", "model", "server", "question", "judgements", "max_cost", "workers", "dry_run"),
+    ),
+    "The run": ("out", "resume", "from_model", "overwrite", "store", "logs", "as_json"),
+}
 
 
 @click.command(
-    cls=_SectionedCommand, short_help="Train a model on labelled queries or on judgements."
+    cls=TrainCommand,
+    sections=_SECTIONS,
+    short_help="Train a model on labelled queries or on judgements.",
 )
 @click.argument(
     "data", nargs=-1, metavar="FILE | TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
 )
+@training_name_options
+@setting_options
+@click.option(
+    "--ranker",
+    default="sortnet",
+    metavar="KIND",
+    help="Kind of ranker, such as lambdamart or ranksvm.",
+)
+@click.option(
+    "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
+)
+@judge_options
+@click.option("--question", metavar="TEXT", help="Question to the judge; default: Which is better?")
 @click.option(
     "--out",
     "-o",
@@ -78,45 +63,17 @@ class _SectionedCommand(click.Command):
     "from_model",
     metavar="MODEL",
     shell_complete=folders,
-    help="Begin with the weights, scaling and features of this model, for new queries, new answers "
-    "or more training; by default half of the epochs.",
+    help="Begin with this model, for new queries, new answers or more training.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the model in --out.")
 @store_option
-@data_option
-@training_name_options
-@settings_options
-@click.option(
-    "--ranker",
-    default="sortnet",
-    metavar="KIND",
-    help="Kind of ranker, such as lambdamart, ranksvm or listnet. Kinds other than sortnet store "
-    "no run, and write the model folder only.",
-)
-@click.option(
-    "--set",
-    "extra",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any other setting, such as loss=squared or dropout=0.1, or C=0.1 for --ranker ranksvm.",
-)
-@threads_option
-@click.option(
-    "--preset", type=click.Choice(["paper"]), help="Settings to start from; paper: Algorithm 3.1."
-)
-@partial(judge_options, several=True)
-@click.option(
-    "--question",
-    metavar="TEXT",
-    help="Question to the judge about two documents; default: Which is better?",
-)
 @json_option
 @click.option(
     "--log",
     "logs",
     multiple=True,
     metavar="WHERE",
-    help="Also log the figures of every iteration to tensorboard:DIR, mlflow or mlflow:URI.",
+    help="Also log every iteration to tensorboard:DIR, mlflow or mlflow:URI.",
 )
 @click.pass_context
 @signals_as_ctrl_c()
@@ -132,53 +89,33 @@ def train(
     logs: tuple[str, ...],
     **_options: Any,  # they are read from `ctx.params`
 ) -> None:
-    """Train a model on labelled queries, or on the judgements of a collection.
+    """Train a model that ranks, on a table with grades.
 
-    FILE is one table, or LETOR text, of all your queries: whole queries are divided into training,
-    validation and test parts (60, 20, 20 %), by a hash of --seed and the query's name. --query,
-    --grade and --id name columns; the model remembers names and parts, so that `sortnet evaluate
-    m FILE --part test` and `sortnet rank m NEW` need no more. With --query none all rows are one
-    query, and the rows are divided. TRAIN and VALI are two such files,
-    FOLD_DIR is a folder with train.txt and vali.txt (or .csv ...), or with folders train and vali.
-    Tables are CSV, TSV, JSON lines or Parquet, also .gz; several files are a quoted pattern.
-    COLLECTION is a name of `sortnet items`, and the run learns from its judgements. If a path has
-    the same name, the path is taken; collection:NAME is always the collection.
+    FILE is a table (CSV, TSV, JSON lines or Parquet, also .gz) or LETOR text. Its queries are
+    divided into parts for training, validation and test (60, 20, 20 %). Other data are two files
+    TRAIN VALI, a FOLD_DIR with train.txt and vali.txt (or .csv ...), or the judgements of a
+    COLLECTION of sortnet items (collection:NAME if there is a path NAME).
 
-    In each iteration the comparator sorts all queries, pairs of documents are judged and stored
-    (--pairs says which), and the comparator is trained on all stored pairs. By default one
-    training is divided among ten iterations. The model is the best iteration by RankQuality on the
-    validation part.
+    The comparator sorts the documents of every query. The pairs that it compared are judged by
+    their grades, and stored. The comparator learns from all stored pairs, and sorts again. The
+    model is the best of ten iterations by the validation part. It remembers columns and parts:
+    sortnet evaluate MODEL FILE --part test and sortnet rank MODEL NEW need no more options.
 
-    With --judge or --model and --judgements N documents need no grades: a program or a language
-    model says which of two is better, as in `sortnet label`, N times at most. A fifth of the
-    answers is about the validation part, where accuracy, the share of answers predicted, chooses
-    the iteration; the other answers are about pairs that --pairs chooses by the present comparator.
-    Grades in the data are ignored. The program reads a line of JSON per pair, {"id",
-    "question", "instructions", "group", "context", "left", "right"}, where the group is the query;
-    each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
-    "features". It answers with a line such as {"answer": "left"}. Each answer is stored at once:
-    a resumed run asks no answered question again. After nine failures at ten questions the run ends
-    and keeps its answers; after --max-calls and --max-cost nothing more is asked, and the run
-    learns from the answers so far. A file FILE.toml may describe the judge, see sortnet label; an
-    option replaces the value in the file. --judge or --model may be given several times: the pairs
-    are dealt to the judges, each of which answers under its own name, up to --max-calls calls. A
-    judge that fails is asked no more, and the others go on.
+    Without grades, a program or a language model is asked which of two documents is better, as by
+    sortnet label, --judgements N times. Each answer is stored at once. sortnet settings judge
+    lists what a program reads and answers, and the keys of FILE.toml.
 
     \b
     Examples:
       sortnet train all.csv --query search --grade stars --id product
       sortnet train sweets.csv --query none --grade points --bins 5
-      sortnet train MQ2008/Fold1
-      sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
+      sortnet train MQ2008/Fold1 --out m --quality ndcg@10 --set committee=5
       sortnet train essays --out judged
       sortnet train all.csv --query search --judge ./judge.py --judgements 200
-      sortnet train all.csv --query search --judge qwen.toml --dry-run
-      sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
-      sortnet train new.csv --from m --out newer
     """
     from cli.training.command_judge import print_dry_run
-    from cli.training.command_options import checked_judge, run_options, run_settings
+    from cli.training.command_options import checked_judge, run_options
     from cli.training.printed_kind import fit_and_print
     from cli.training.printed_run import PrintedRun
     from store.training.run_processes import joined
@@ -189,11 +126,11 @@ def train(
     if ranker != "sortnet":
         fit_and_print(ctx)
         return
-    settings = run_settings(ctx)
+    settings, machine = typed_settings(ctx, Config())
     # Only the first of several processes prints.
     with joined() as group, silent(group.rank > 0), progress() as status:
         watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
-        options = run_options(ctx, judge, watcher, group)
+        options = run_options(ctx, judge, machine, watcher, group)
         if ctx.params["dry_run"]:
             print_dry_run(ctx.params, options, settings)
         elif resume:

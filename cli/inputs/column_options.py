@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.options import Whole
+from cli.options import Whole, with_options
 from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -18,8 +18,7 @@ _NAMES = (
     click.option(
         "--query",
         metavar="COLUMN",
-        help="Column of the query: only rows of one query are compared (items add calls it "
-        "--group). none: all rows are one query; default: qid.",
+        help="Column of the query, whose rows are compared; none: all rows; default: qid.",
     ),
     click.option(
         "--grade",
@@ -36,12 +35,13 @@ _FEATURES = (
         "--ignore",
         metavar="COLUMN",
         multiple=True,
-        help="Column that is no feature, such as one that gives the grade away; repeatable.",
+        help="Column that is no feature; repeatable.",
     ),
     click.option(
         "--bins",
         type=Whole(LEAST_BINS, MOST_BINS),
-        help="Divide a numeric grade column into N grades with equally many training rows.",
+        metavar="N",
+        help="Divide numeric grades into N grades of equally many rows.",
     ),
 )
 # Names of the parameters of the options above. A command that trains has all of them, and any
@@ -51,12 +51,12 @@ OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 def name_options(command: C) -> C:
     """Add `--query`, `--grade` and `--id`; the command gets their values as `columns`."""
-    return _with_options(_NAMES, command)
+    return with_options(*_NAMES)(_with_columns(command))
 
 
 def training_name_options(command: C) -> C:
     """Add all options that name columns; the command gets their values as `columns`."""
-    return _with_options((*_NAMES, *_FEATURES), command)
+    return with_options(*_NAMES, *_FEATURES)(_with_columns(command))
 
 
 def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
@@ -70,8 +70,8 @@ def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
     )
 
 
-def _with_options(options: tuple[Callable[[C], C], ...], command: C) -> C:
-    """Add options to a command, which gets their values together as the parameter `columns`."""
+def _with_columns(command: C) -> C:
+    """Wrap a command so that it gets the values of the options together as `columns`."""
 
     @wraps(command)
     def with_columns(*args: Any, **parameters: Any) -> Any:
@@ -81,7 +81,4 @@ def _with_options(options: tuple[Callable[[C], C], ...], command: C) -> C:
         }
         return command(*args, columns=columns, **other_parameters)
 
-    with_options: Any = with_columns
-    for option in reversed(options):
-        with_options = option(with_options)
-    return with_options  # type: ignore[no-any-return]
+    return with_columns  # type: ignore[return-value]

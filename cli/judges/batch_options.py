@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from cli.judges.judge_options import FIELDS, option_of
-from cli.options import files
-
-C = TypeVar("C", bound=Callable[..., Any])
+from cli.options import files, with_options
 
 _ACTIONS = ("write_batch", "read_batch", "cancel_batch")
 DEFAULT_SIZE = 100  # number of questions in a batch if --number is not given
-_OPTIONS = (
+batch_options = with_options(
     click.option(
         "--write-batch",
         metavar="FILE",
@@ -34,13 +32,6 @@ _OPTIONS = (
 )
 # Options that are refused when a batch is written, because nothing is sent to a server.
 _SERVER_PARAMETERS = ("server", "key")
-
-
-def batch_options(command: C) -> C:
-    """Add the options of batches to a command."""
-    for option in reversed(_OPTIONS):  # the option that is added last comes first in the help
-        command = option(command)
-    return command
 
 
 def is_by_file(values: Mapping[str, Any]) -> bool:

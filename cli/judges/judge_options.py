@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cli.options import Real, Whole, files
+from cli.options import Real, Whole, files, with_options
 
 if TYPE_CHECKING:
     from sortnet.judges import LanguageModel, Program
@@ -19,19 +19,28 @@ C = TypeVar("C", bound=Callable[..., Any])
 _END_OF_FILES = ".toml"
 # Options that may be given once for each of several judges: {option: (metavar, help)}.
 _OPTIONS_OF_EACH_JUDGE = {
-    "--judge": ("COMMAND|FILE.toml", "Program that answers, or file that describes a judge."),
+    "--judge": ("COMMAND|FILE.toml", "Program that answers, or file of a judge."),
     "--model": ("MODEL", "Language model that answers, by its name there."),
-    "--server": ("URL", "Server of the model, such as http://localhost:8000."),
+    "--server": ("URL", "Server of the model: http://localhost:8000."),
     "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
 }
-_OPTIONS_OF_ALL_JUDGES = (
-    click.option(
-        "--prompt", metavar="FILE", shell_complete=files, help="Jinja template of the prompt."
-    ),
-    click.option(
-        "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
-    ),
-    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
+# Fields of a judge that `sortnet train` reads only from a file.
+DETAILS = ("key", "prompt", "both_orders", "max_calls")
+# Parameters of a command whose values replace those of the judge's file.
+FIELDS = ("model", "server", "max_cost", "workers", *DETAILS)
+
+
+def _option(name: str, *, several: bool = True) -> Callable[[C], C]:
+    """Make an option of a judge, which may be repeated for several judges."""
+    metavar, text = _OPTIONS_OF_EACH_JUDGE[name]
+    return click.option(name, metavar=metavar, help=text, multiple=several)
+
+
+# Options of a command that asks several judges.
+judge_options = with_options(
+    _option("--judge"),
+    _option("--model"),
+    _option("--server"),
     click.option(
         "--max-cost",
         type=Real(0, min_open=True),
@@ -39,32 +48,26 @@ _OPTIONS_OF_ALL_JUDGES = (
         help="End when the cost reaches SUM; FILE.toml has the prices.",
     ),
     click.option(
-        "--workers", type=Whole(1, 64), help="Calls, or copies of the program, at once; default: 1."
+        "--workers",
+        type=Whole(1, 64),
+        metavar="N",
+        help="Calls, or copies of the program, at once; default: 1.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show a question and the cost; send nothing."),
+)
+# Options of `DETAILS`, for a command that has `judge_options`, too.
+detail_options = with_options(
+    _option("--key"),
+    click.option(
+        "--prompt", metavar="FILE", shell_complete=files, help="Jinja template of the prompt."
     ),
     click.option(
-        "--dry-run",
-        is_flag=True,
-        help="Show a question, where it would go, and what the answers would take; send nothing.",
+        "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
+    click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
 )
-# Parameters of a command whose values replace those of the judge's file.
-FIELDS = ("model", "server", "key", "prompt", "both_orders", "max_calls", "max_cost", "workers")
-# Names of the parameters of a command that stand for the options of a judge.
-NAMES = ("judge", *FIELDS, "dry_run")
-
-
-def address_options(command: C, *, several: bool = False) -> C:
-    """Add `--judge`, `--model`, `--server` and `--key`; with `several`, each may be repeated."""
-    for name, (metavar, text) in reversed(_OPTIONS_OF_EACH_JUDGE.items()):
-        command = click.option(name, metavar=metavar, help=text, multiple=several)(command)
-    return command
-
-
-def judge_options(command: C, *, several: bool = False) -> C:
-    """Add the options of a judge, or of several judges, to a command, which gets their values."""
-    for option in reversed(_OPTIONS_OF_ALL_JUDGES):  # the option that is added last comes first
-        command = option(command)
-    return address_options(command, several=several)
+# Options of a command that asks one judge.
+address_options = with_options(*(_option(name, several=False) for name in _OPTIONS_OF_EACH_JUDGE))
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:
@@ -96,7 +99,7 @@ def values_of_judges(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     values_of_each = [dict(values) for _ in range(n_judges)]
     for option in _OPTIONS_OF_EACH_JUDGE:
         parameter = option.removeprefix("--")
-        value_of_each = _for_each(n_judges, values[parameter], parameter)
+        value_of_each = _for_each(n_judges, values.get(parameter, ()), parameter)
         for values_of_judge, value in zip(values_of_each, value_of_each, strict=True):
             values_of_judge[parameter] = value
     return values_of_each

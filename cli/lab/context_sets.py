@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.lab.shared_options import SHARED, pop_options, with_options
-from cli.options import Whole, command_line
+from cli.lab.shared_options import SHARED, pop_options
+from cli.options import Whole, command_line, with_options
 
 if TYPE_CHECKING:
     from sortnet.lab.entries import Entry

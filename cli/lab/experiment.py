@@ -12,9 +12,9 @@ import click
 
 from cli.inputs.column_options import training_name_options
 from cli.lab.context_sets import context
-from cli.lab.shared_options import SHARED, pop_options, with_options
+from cli.lab.shared_options import SHARED, pop_options
 from cli.lab.simulated import simulate
-from cli.options import Real, Whole, command_line, files, folders
+from cli.options import Real, Whole, command_line, files, folders, with_options
 from sortnet.core import NamedColumns
 from sortnet.lab.tool_conventions import CONVENTIONS
 
@@ -37,7 +37,8 @@ _RANKER_OPTIONS = (
         "--convention",
         type=click.Choice(list(CONVENTIONS)),
         default="skip",
-        help="Convention of the figures; another convention trains nothing again.",
+        metavar="NAME",
+        help=f"Convention of the figures: {', '.join(CONVENTIONS)}.",
     ),
     click.option(
         "--quality",
@@ -51,7 +52,7 @@ _RANKER_OPTIONS = (
         multiple=True,
         metavar="SETTING=VALUES",
         help="Values to try of a setting, such as hidden=10-5,20-5, in place of the rankers' own "
-        "grids; of several settings, every combination. Repeatable.",
+        "grids; repeatable.",
     ),
     click.option(
         "--search",

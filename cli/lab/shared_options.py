@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from cli.options import SEED, Whole, data_option, folders, json_option, store_option
 from sortnet.files import refuse_folder
-
-C = TypeVar("C", bound=Callable[..., Any])
 
 
 def _fit_for_results(ctx: click.Context, param: click.Parameter, out: Path | None) -> Path | None:
@@ -48,18 +46,6 @@ SHARED = (
     data_option,
     json_option,
 )
-
-
-def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
-    """Make a decorator that adds options to a command; the help shows them in the given order."""
-
-    def add_options(command: C) -> C:
-        # A decorator of click adds its option in front of the earlier options.
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add_options
 
 
 def pop_options(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -47,21 +47,17 @@ def simulate(plot: str | None, as_json: bool, **options: Any) -> None:
     """Simulate annotators, and show how good the ranking is by number of questions.
 
     All strategies get the same true scores, and one model is fitted to the answers of each.
-    `default` is a session as in `sortnet label`, with hold-out questions and repeats.
-    `merge-sort` and the other sorts sort repeatedly. The figures are means over the seeds with
-    standard errors. With --top K the figure `top` is the share of the best K items that are ranked
-    among the first K; the strategy `top` is a session with the goal 'top K', and heapsort,
-    quicksort and bubble passes end when they have the first K. `sets-4` is a session that asks for
-    the best and the worst of four items, and setwise-heapsort asks for the best of four.
+    `default` is a session as in `sortnet label`, with hold-out questions and repeats; `merge-sort`
+    and the other sorts sort repeatedly; `sets-4` asks for the best and the worst of four items,
+    setwise-heapsort for the best of four. With --top K the figure `top` is the share of the best K
+    items that are ranked among the first K, and the strategy `top` has the goal 'top K'. The
+    figures are means over the seeds with standard errors.
 
     ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
     features: scores that are linear in normal features. votes: questions are answered by the
-    recorded votes of a file; the figure is the share of held-out pairs, a fifth of all, that are
-    in the order of the majority. A question about a set takes a vote on each of its pairs: the
-    best item has the most of them, the worst the fewest. Sorts and `top` are for true scores only.
-    Text features are computed as in `sortnet items add`; numeric columns of the items' file are
-    left out. --votes is read as `sortnet judgements import` reads its FILE, and needs no
-    annotators.
+    recorded votes of a file; the figure is the share of held-out pairs, a fifth of all, that are in
+    the order of the majority. --votes is read as by `sortnet judgements import`, and the texts of
+    --items-file as by `sortnet items add`. Sorts and `top` are for true scores only.
 
     \b
     Examples:

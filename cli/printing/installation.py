@@ -36,7 +36,7 @@ def installation_result(installation: Installation) -> Result:
     store = (installation.store["url"] or "unknown").removeprefix("sqlite:///")
     facts = {
         "sortnet": [f"{installation.version}, {installation.system}", installation.executable],
-        "devices": [devices, f"--device auto takes {installation.auto_device}"],
+        "devices": [devices, f"device=auto takes {installation.auto_device}"],
         "threads": f"{threads} of {n_cores} cores",
         "extras": extra_lines,
         "store": [store, *_store_lines(installation)],

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cli.judges.judge_options import (
+    DETAILS,
     FIELDS,
-    NAMES,
     is_judge_file,
     judges_by_annotator,
     judges_from_options,
@@ -24,7 +24,11 @@ from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate_judges
 
 # {field of a judge or parameter of a training: the option that users type}
-_OPTIONS = {name: option_of(name) for name in (*NAMES, "question", "judgements", "store")}
+_OPTIONS = {
+    name: option_of(name)
+    for name in ("judge", *FIELDS, "dry_run", "question", "judgements", "store")
+    if name not in DETAILS
+}
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
@@ -50,7 +54,7 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
     if is_resumed and not any(map(is_judge_file, values["judge"])):
         # The stored judges of the run are changed; a file describes another judge as a whole.
         changes = [
-            {name: of_judge[name] for name in ("judge", *FIELDS) if of_judge[name]}
+            {name: of_judge[name] for name in ("judge", *FIELDS) if of_judge.get(name)}
             for of_judge in values_of_judges(values)
         ]
     by_annotator = judges_by_annotator(judges)

@@ -1,18 +1,18 @@
-"""Make the options and the settings of a run from the command line of `sortnet train`."""
+"""Make the options of a run from the command line of `sortnet train`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from cli.inputs.column_options import named_columns
-from cli.options import command_line, typed_settings
+from cli.options import command_line
 from cli.training.command_judge import judge_of_command
 from cli.training.printed_run import trackers
-from sortnet.config import PRESETS, Config, Setting, Settings, parse_setting, settings_of
+from cli.training.typed_settings import MachineSettings
 from sortnet.core.shard import Group
 from sortnet.files import refuse_folder
 from store.training.asked_judge import AskedJudge
@@ -53,50 +53,15 @@ def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
         raise click.UsageError(f"{values['ranker']} is fitted by one process: leave torchrun out")
 
 
-def run_settings(ctx: click.Context) -> dict[str, Any]:
-    """Collect the settings of a run from the preset, from their own options, and from `--set`.
-
-    An option takes precedence over the preset, and `--set` takes precedence over an option.
-    """
-    values = ctx.params
-    settings: dict[str, Any] = {}
-    if values["preset"]:
-        settings.update(PRESETS[values["preset"]])
-    settings.update(typed_settings(ctx))
-    settings.update(parse_typed_settings(Config(), values["extra"]))
-    return settings
-
-
-def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
-    """Parse settings that are typed as `NAME=VALUE`, and return {name: value}.
-
-    Args:
-        settings: the settings of a kind of ranker.
-        typed: the texts of all `--set` options.
-
-    Raises:
-        SortNetError: if a setting does not exist, or cannot have the value.
-        click.BadParameter: if a text is no `NAME=VALUE`.
-    """
-    texts: dict[str, str] = {}
-    for assignment in typed:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
-        texts[name.replace("-", "_")] = text
-    settings.check_names(texts)
-    known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
-    return {name: parse_setting(name, known[name].values, text) for name, text in texts.items()}
-
-
 def run_options(
-    ctx: click.Context, judge: AskedJudge, watcher: Watcher, group: Group
+    ctx: click.Context, judge: AskedJudge, machine: MachineSettings, watcher: Watcher, group: Group
 ) -> RunOptions:
     """Collect the options of a run that are not settings of its training.
 
     Args:
         ctx: the context of `sortnet train`.
         judge: the judge of the run.
+        machine: the threads and the cache.
         watcher: prints the run.
         group: the processes that train together.
     """
@@ -105,8 +70,8 @@ def run_options(
         store=values["store"],
         from_model=values["from_model"],
         columns=named_columns(values),
-        cache=values["cache"],
-        threads=values["threads"],
+        cache=machine.cache_folder,
+        threads=machine.threads,
         judge=judge,
         watcher=watcher,
         command=command_line(ctx),

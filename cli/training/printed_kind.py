@@ -6,11 +6,10 @@ import click
 
 from cli.console import progress
 from cli.inputs.column_options import named_columns
-from cli.options import typed_settings
 from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import convention_notes, measures
-from cli.training.command_options import parse_typed_settings
 from cli.training.data_and_origin import say_data
+from cli.training.typed_settings import typed_settings
 from sortnet.core import Progress
 from sortnet.rankers.registry import name_of, settings_for
 from store.training.fit_kind import FittedKind, fit_kind
@@ -42,14 +41,15 @@ class PrintedKind(Watcher):
 def fit_and_print(ctx: click.Context) -> None:
     """Fit the ranker that the command line asks for, and print its measures."""
     values = ctx.params
-    settings = settings_for(values["ranker"]).changed(**typed_settings(ctx))
-    settings = settings.changed(**parse_typed_settings(settings, values["extra"]))
+    defaults = settings_for(values["ranker"])
+    changes, machine = typed_settings(ctx, defaults)
+    settings = defaults.changed(**changes)
     with progress() as status:
         options = RunOptions(
             store=values["store"],
             columns=named_columns(values),
-            cache=values["cache"],
-            threads=values["threads"],
+            cache=machine.cache_folder,
+            threads=machine.threads,
             watcher=PrintedKind(status, as_json=values["as_json"]),
         )
         fitted = fit_kind(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
-from sortnet.config import PAPER, Setting, Settings, parse_setting, settings_of
+from sortnet.config import PAPER, Setting, Settings, parse_settings, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.registry import KINDS, VARIANTS, settings_for
 from sortnet.rankers.tuning import Grid
@@ -125,14 +125,9 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
 
 def _parsed_setting(kind: str, typed: str) -> tuple[str, Any]:
     """Parse SETTING=VALUE into the name and the value of a setting of a kind of ranker."""
-    name, equals, value = typed.partition("=")
+    name, _, value = typed.partition("=")
     settings: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
-    if not equals or name not in settings:
-        similar = get_close_matches(name, settings, n=3) or list(settings)
-        raise SortNetError(
-            f"a ranker of kind {kind} has no setting {name[:60]!r}; there is {', '.join(similar)}"
-        )
-    return name, parse_setting(name, settings[name].values, value)
+    return name, parse_settings(kind, settings, {name: value})[name]
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:

@@ -71,7 +71,7 @@ class ContextSettings(Settings):
     lr: float = setting(0.03, LR, TRAINING, within="above 0")
     weight_decay: float | None = setting(
         None, "Weight decay: apart from the gradient with adamw, else an L2 penalty. Default: 0, "
-        "or 0.5 for FATE-Net and 0.3 for set-transformer.", TRAINING, within="0 or more")
+        "or 0.5 for FATE-Net and 0.3 for set-transformer.", TRAINING, within="from 0")
     loss: str = setting(
         "logistic",
         "Loss of a query: mean logistic or hinge loss of its pairs of two grades, Plackett-Luce or "
@@ -79,7 +79,7 @@ class ContextSettings(Settings):
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with Nesterov momentum.", TRAINING,
         choices=("adamw", "adam", "sgd"))
-    l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING, within="0 or more")
+    l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING, within="from 0")
     # fmt: on
 
     @property

@@ -259,7 +259,7 @@ class ErrSettings(LinearSettings):
 
     kind: ClassVar[str] = "err"
     grids = ({"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]},)
-    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="0 or more")
+    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="from 0")
 
     def solve(
         self, train: Queries, vali: Queries, progress: Progress

@@ -57,7 +57,7 @@ class ListwiseSettings(NetSettings):
     queries: int = setting(8, QUERIES, TRAINING, least=1)
     lr: float = setting(0.03, LR, TRAINING, within="above 0")
     weight_decay: float | None = setting(
-        None, "Weight decay; default: 0.03.", TRAINING, within="0 or more")
+        None, "Weight decay; default: 0.03.", TRAINING, within="from 0")
     # fmt: on
 
     @property

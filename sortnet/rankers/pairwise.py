@@ -78,7 +78,8 @@ class NetSettings(Settings):
     units: str | None = setting(
         None, "Activation function of the hidden units; default: tanh.", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
-    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    dropout: float = setting(
+        0.0, "Dropout rate of the hidden units.", TRAINING, within="from 0 to below 1")
     # fmt: on
 
     def make(self, n_columns: int) -> Callable[[int], DirectRanker]:
@@ -142,7 +143,7 @@ class PairwiseSettings(NetSettings):
         None, "Output activation; default: tanh.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     part: str = setting(
-        "net", "Features of a document: outputs of a net with --hidden units, or all products "
+        "net", "Features of a document: outputs of a net with hidden units, or all products "
         "of up to `degree` features.", COMPARATOR, choices=("net", "polynomial"))
     degree: int = setting(2, "Degree of the polynomial.", COMPARATOR, least=1, most=10)
     # fmt: on

@@ -64,7 +64,8 @@ class SetSettings(ContextSettings):
         "Learned points through which documents attend to each other; 0: directly. Default: 32 "
         f"if a training query has more than {_MANY} documents, else 0.", COMPARATOR,
         least=0, most=4096)
-    dropout: float = setting(0.0, "Dropout rate of the output of a block.", TRAINING)
+    dropout: float = setting(
+        0.0, "Dropout rate of the output of a block.", TRAINING, within="from 0 to below 1")
     # fmt: on
 
     @property

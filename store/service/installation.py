@@ -94,7 +94,7 @@ def _working_devices(faults: list[str]) -> list[str]:
     except (RuntimeError, AssertionError) as error:  # torch raises one or the other
         reason = " ".join(str(error).split())[:200]
         faults.append(
-            f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
+            f"the GPU cannot be used ({reason}): check its driver, or train with --set device=cpu"
         )
     return devices
 

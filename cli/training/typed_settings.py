@@ -1,0 +1,166 @@
+"""Settings of a training as users type them: as options of `sortnet train`, and by `--set`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli.judges.judge_options import DETAILS
+from cli.options import with_options
+from sortnet.config import (
+    MACHINE,
+    PRESETS,
+    Config,
+    Setting,
+    Settings,
+    parse_settings,
+    setting,
+    settings_of,
+)
+from sortnet.data import default_cache_dir
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+# Settings that have an option of their own, and the metavar of the option; `--set` sets the others.
+OPTIONS = {
+    "quality": "MEASURE",
+    "comparator": "KIND",
+    "scaling": "PARTS",
+    "pairs": "WHICH",
+    "max_iter": "N",
+    "epochs": "N",
+    "seed": "N",
+    "judgements": "N",
+}
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """Settings about this machine, which do not change what a ranker learns."""
+
+    # fmt: off
+    threads: int | None = setting(
+        None, "Number of threads. Default and maximum: all cores.", MACHINE, least=1)
+    cache: str = setting(
+        "no", "Whether parsed data are kept in the user's cache folder for the next read.",
+        MACHINE,        choices=("no", "yes"))
+    # fmt: on
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """The folder that keeps parsed data; None: parsed data are not kept."""
+        return default_cache_dir() if self.cache == "yes" else None
+
+
+def known_settings(settings: Settings) -> dict[str, Setting]:
+    """List everything that `--set` takes for a kind of ranker: {name: setting}."""
+    return {**settings_of(type(settings)), **settings_of(MachineSettings)}  # type: ignore[arg-type]
+
+
+def _setting_option(name: str, metavar: str) -> Callable[[C], C]:
+    """Make the option of a setting."""
+    setting = known_settings(Config())[name]
+    is_word = setting.choices and not setting.joined
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        metavar=metavar,
+        type=click.Choice(setting.choices) if is_word else str,
+        help=_help_of(setting),
+    )
+
+
+def _help_of(setting: Setting) -> str:
+    """Write the help of an option: the first sentence about its setting, and the allowed words."""
+    sentence = setting.help.partition(". ")[0].rstrip(".")
+    if setting.choices:
+        return f"{sentence}: {setting.allowed}."
+    default = "" if setting.default is None else f"; default: {setting.default}"
+    return f"{sentence}{default}."
+
+
+setting_options = with_options(
+    *(_setting_option(name, metavar) for name, metavar in OPTIONS.items()),
+    click.option(
+        "--set",
+        "extra",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Any other setting, such as committee=4, threads=1, or C=0.1 of ranksvm; "
+        "sortnet settings [KIND] lists all.",
+    ),
+)
+
+
+def typed_settings(
+    ctx: click.Context, settings: Settings
+) -> tuple[dict[str, Any], MachineSettings]:
+    """Parse the settings that were typed: {name: value} of the ranker, and those of the machine.
+
+    An option takes precedence over the preset, and `--set` takes precedence over an option.
+
+    Args:
+        ctx: context of `sortnet train`.
+        settings: default settings of the kind of ranker.
+
+    Raises:
+        SortNetError: if a setting does not exist, or cannot have the value.
+        click.BadParameter: if a text is no `NAME=VALUE`.
+    """
+    texts = {name: ctx.params[name] for name in OPTIONS if ctx.params[name] is not None}
+    texts |= _assignments(ctx.params["extra"])
+    values = parse_settings(settings.kind, known_settings(settings), texts)
+    names_of_machine = values.keys() & settings_of(MachineSettings).keys()
+    machine = MachineSettings(**{name: values.pop(name) for name in names_of_machine})
+    preset = ctx.params["preset"]
+    return (PRESETS[preset] | values if preset else values), machine
+
+
+def _assignments(typed: Sequence[str]) -> dict[str, str]:
+    """Split the texts `NAME=VALUE` of `--set`: {name: text of the value}."""
+    texts: dict[str, str] = {}
+    for assignment in typed:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
+        texts[name.replace("-", "_")] = text
+    return texts
+
+
+class TrainCommand(click.Command):
+    """The command `train`: its help has sections, and an unknown option gets a hint at `--set`.
+
+    Args:
+        sections: {heading of the help: parameters below it}.
+        more: arguments of `click.Command`.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Sequence[str]], **more: Any) -> None:
+        super().__init__(**more)
+        self._sections = sections
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; tell how a setting that has no option is set."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-").replace("-", "_")
+            if name in known_settings(Config()):
+                hint = f"give --set {name}=..."
+            elif name in DETAILS:
+                hint = f"write {name} = ... into the FILE.toml of --judge"
+            else:
+                raise
+            raise click.UsageError(f"No such option '{error.option_name}': {hint}", ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        options = {str(option.name): option for option in self.get_params(ctx)}
+        for heading, names in self._sections.items():
+            records = [options[name].get_help_record(ctx) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
