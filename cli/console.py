@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import IO, cast
@@ -17,12 +17,7 @@ import click
 
 from sortnet.core import Progress
 from sortnet.files import write_file
-from sortnet.messages import WHEN_COMPILING, cut, printable, printable_lines
-
-BAR = 20  # length of a table's longest bar, in characters
-LEAST_BAR = 8  # length of the longest bar if the line is too short for a longer bar
-DEFAULT_WIDTH = 80  # width of tables if the width of a line is unknown
-_SHORTEST_CELL = 12  # fewest characters to which a cell is cut
+from sortnet.messages import WHEN_COMPILING, printable, printable_lines
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -74,48 +69,6 @@ def notes_on_stderr() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def cut_at_word(text: str, width: int) -> str:
-    """Cut a text to a width, after a whole word if this leaves at least half of the width.
-
-    >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
-    ('ship, slow...', 'unforg...')
-    """
-    if len(text) <= width:
-        return text
-    # With three dots, width - 3 characters are left; one more shows whether a word ends there.
-    whole_words = text[: width - 2].rpartition(" ")[0].rstrip(" ,:;(")
-    if 2 * len(whole_words) < width:
-        return cut(text, width)
-    return f"{whole_words}..."
-
-
-def bars(values: Sequence[float], rows: Sequence[Sequence[str]], line_width: int) -> list[str]:
-    """Draw a bar for each value: `+` for positive values, `-` for others.
-
-    A bar is printed after the cells of a row, so the bars are shorter if the cells are long.
-
-    Args:
-        values: the values; the largest absolute value has the longest bar.
-        rows: the cells of each row of the table.
-        line_width: width of a line.
-
-    >>> bars([2, -1], [["a"], ["b"]], 80)
-    ['++++++++++++++++++++', '----------          ']
-    >>> bars([2, -1], [["a name"], ["b"]], 20)
-    ['++++++++++++', '------      ']
-    """
-    columns = zip(*rows, strict=True)
-    width_of_cells = sum(max(map(len, column)) + 2 for column in columns)
-    longest_bar = max(LEAST_BAR, min(BAR, line_width - width_of_cells))
-    largest_value = max(map(abs, values), default=0) or 1  # 1 avoids a division by zero
-    lines = []
-    for value in values:
-        mark = "+" if value > 0 else "-"
-        bar = mark * round(longest_bar * abs(value) / largest_value)
-        lines.append(bar.ljust(longest_bar))
-    return lines
-
-
 @contextmanager
 def silent(really: bool = True) -> Iterator[None]:
     """Suppress all output, so that only one of the processes that train together reports.
@@ -158,79 +111,11 @@ def progress() -> Iterator[Progress]:
             WHEN_COMPILING.remove(show)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Format a table as lines with aligned columns; the first `left` columns are flush left.
-
-    >>> table(["metric", "vali"], [["map", "0.5"]])
-    ['metric  vali', 'map      0.5']
-    """
-    widths = _column_widths(header, rows)
-    lines = []
-    for row in (header, *rows):
-        cells = [
-            cell.ljust(width) if k < left else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _column_widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the number of characters in the longest cell of each column."""
-    return [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-
-
-def fit_cells(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    cut_columns: Sequence[int],
-    line_width: int,
-) -> list[list[str]]:
-    """Cut cells, so that a table fits a line; the longest column is cut first.
-
-    No cell is cut to less than 12 characters, so the table may still be too wide.
-
-    Args:
-        cut_columns: numbers of the columns that may be cut.
-        line_width: width of a line.
-
-    Returns:
-        The rows with the cut cells.
-
-    >>> fit_cells(["id", "n"], [["a long name", "1"], ["b", "22"]], [0], 16)
-    [['a long name', '1'], ['b', '22']]
-    >>> fit_cells(["id", "n"], [["a name that is long", "1"]], [0], 17)
-    [['a name that...', '1']]
-    """
-    widths = _column_widths(header, rows)
-    gaps = 2 * (len(widths) - 1)  # two spaces between columns
-    while sum(widths) + gaps > line_width:
-        longest = max(cut_columns, key=lambda k: widths[k])
-        if widths[longest] <= _SHORTEST_CELL:
-            break
-        widths[longest] -= 1
-    return [
-        [
-            cut_at_word(cell, width) if k in cut_columns else cell
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    ]
-
-
 def width() -> int | None:
     """Return the width of a line, from COLUMNS or the terminal; None if neither is known."""
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print a table with aligned columns on stdout, with a bold header in a terminal."""
-    header_line, *lines = table(header, rows, left)
-    put(header_line, bold=True)
-    for line in lines:
-        put(line)
 
 
 class _PrintableLines(io.TextIOBase):

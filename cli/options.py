@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from sortnet.config import LARGEST_SEED
 from sortnet.data import default_cache_dir
 from sortnet.files import refuse_output
+from sortnet.messages import note
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -32,6 +33,9 @@ _FORMAT_OF_SUFFIX = {
     ".parquet": "parquet",
     ".trec": "trec",
 }
+
+# {format of pairs: the format of its lines}
+_LINES = {"chosen": "jsonl", "conversational": "jsonl"}
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -192,13 +196,18 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-def format_of(form: str | None, output: str, choices: Sequence[str]) -> str | None:
+def format_of(
+    form: str | None, output: str, choices: Sequence[str], option: str = "--output"
+) -> str | None:
     """Return the format of an output file: the typed format, or else by the end of its name.
+
+    A note tells if the end of the name means another format than the typed format.
 
     Args:
         form: the format that was typed, or None.
         output: the path of the file, or `-`.
         choices: the formats that the command writes.
+        option: the option with the path, for errors.
 
     Returns:
         The format; None if the name ends in no format.
@@ -209,13 +218,15 @@ def format_of(form: str | None, output: str, choices: Sequence[str]) -> str | No
     >>> format_of(None, "j.CSV", ["jsonl", "csv"]), format_of("jsonl", "j.csv", ["jsonl", "csv"])
     ('csv', 'jsonl')
     """
+    form_of_name = _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower())
     if form is not None:
+        if form_of_name not in (None, form, _LINES.get(form)):
+            note(f"{output}: written as {form}, as --format says")
         return form
-    form = _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower())
-    if form is None or form in choices:
-        return form
+    if form_of_name is None or form_of_name in choices:
+        return form_of_name
     formats = ", ".join(choices)
-    raise click.UsageError(f"--output {output!r}: the formats are {formats}: give --format")
+    raise click.UsageError(f"{option} {output!r}: the formats are {formats}")
 
 
 def _checking_output(command: C, name: str, inputs: Sequence[str]) -> C:

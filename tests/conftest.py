@@ -31,7 +31,7 @@ from typing import Any
 
 import cli_helpers
 import pytest
-from cli_helpers import FAST, copy_run, done, make_fold
+from cli_helpers import FAST, copy_run, invoke, make_fold
 from collection_helpers import Clock
 from forked_processes import hearing_hangups
 from hypothesis import HealthCheck, settings
@@ -158,7 +158,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         make_fold(Path("fold"))
-        Path("said.txt").write_text(done("train", "fold", "--out", "m", "--store", "s.db", *FAST))
+        result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+        Path("said.txt").write_text(result.stdout + result.stderr)
     return folder
 
 

@@ -51,7 +51,7 @@ def test_alpha_and_consistency_are_those_computed_by_hand() -> None:
     }
     result = invoke("annotators", "agreement", "plain")
     header, line = result.stdout.splitlines()
-    assert " ".join(header.split()) == "alpha shared pairs with self repeats"
+    assert " ".join(header.split()) == "group alpha shared pairs with self repeats"
     assert line.split() == ["plain", "0.12", "2", "0.80", "5"]
     assert "1 is perfect, 0 is chance" in result.stderr
 

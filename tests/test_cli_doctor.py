@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_helpers import FAST, copy_run, done, fault, invoke, make_fold
+from cli_helpers import FAST, copy_run, done, invoke, make_fold
 from click.shell_completion import BashComplete
 from result_helpers import value_of
 
@@ -54,7 +54,7 @@ def test_a_healthy_machine_is_told_and_nothing_is_made(home):
     assert found["store"]["url"] == f"sqlite:///{home}/.local/share/sortnet/sortnet.db"
     assert not [p for p in home.rglob("*") if "sortnet" in p.name], "looking makes nothing"
     lines = done("doctor").splitlines()
-    assert lines[0].startswith(f"sortnet   {__version__}, Python 3.")
+    assert lines[0].startswith(f"sortnet  {__version__}, Python 3.")
     assert lines[-1] == "everything that SortNet needs works"
     paths = (sys.executable, "sortnet.db")
     assert all(len(line) <= 80 or any(p in line for p in paths) for line in lines)
@@ -240,9 +240,3 @@ def test_runs_fit_the_columns_there_are(home, monkeypatch):
         args = ("m", "fold/test.txt") if command == ("evaluate",) else ("--store", "s.db")
         table = [x for x in done(*command, *args).splitlines() if x[:1] == " " or x[:3] == "map"]
         assert table and max(map(len, table)) <= 80
-
-
-def test_an_empty_store_says_what_makes_a_run(home):
-    open_store("s.db").close()
-    for command in ("show", "pairs"):
-        assert "no runs yet: sortnet train makes one" in fault(command, "last", "--store", "s.db")

@@ -164,6 +164,7 @@ def test_items_are_shown_in_one_line_each_and_one_of_them_whole():
     done("items", "add", "essays", "essays.csv")
     result = invoke("items", "show", "essays", "--limit", "2")
     assert result.stdout.splitlines() == [
+        "id",
         "e1  Cats purr at night.",
         "e2  The cats purr because they like it!",
     ]
@@ -173,12 +174,13 @@ def test_items_are_shown_in_one_line_each_and_one_of_them_whole():
     assert value_of(done("items", "show", "essays", "--json"))[2]["id"] == "e3"
 
 
-def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut():
+def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut(monkeypatch):
     rows = [{"id": "a", "text": "\x1b[2J\x07wiped"}, {"id": "b", "text": "word " * 50}]
     Path("bad.jsonl").write_text("\n".join(map(json.dumps, rows)))
     done("items", "add", "bad", "bad.jsonl")
-    first, second = done("items", "show", "bad").splitlines()
-    assert first == "a  �[2J�wiped"
+    monkeypatch.setenv("COLUMNS", "80")
+    _, first, second = done("items", "show", "bad").splitlines()
+    assert first == "a   �[2J�wiped"
     assert len(second) == 80 and second.endswith("...")
     assert "\x1b" not in done("items", "show", "bad", "a")
 

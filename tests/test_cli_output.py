@@ -10,11 +10,9 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import cli.console
-from cli.console import fit_cells, put, table, write_output
+from cli.console import put, write_output
 from sortnet.errors import SortNetError
 
 TALK = """
@@ -116,21 +114,6 @@ def test_progress_is_silent_without_a_terminal_however_long_it_takes(monkeypatch
     assert capsys.readouterr() == ("", "")
 
 
-cells = st.lists(st.lists(st.text("ab ", max_size=9), min_size=3, max_size=3), max_size=5)
-
-
-@given(cells)
-def test_a_table_s_columns_are_aligned(rows):
-    lines = table(["h1", "h2", "h3"], rows)
-    widths = [max(len(row[k]) for row in [["h1", "h2", "h3"], *rows]) for k in range(3)]
-    starts = [0, widths[0] + 2, widths[0] + widths[1] + 4]
-    assert len(lines) == 1 + len(rows)
-    for line, row in zip(lines[1:], rows, strict=True):
-        parts = [line[a : a + w] for a, w in zip(starts, widths, strict=True)]
-        assert parts[0].rstrip() == row[0].ljust(widths[0]).rstrip()
-        assert [p.strip() for p in parts] == [c.strip() for c in row]
-
-
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     def broken(file):
         file.write("half")
@@ -154,19 +137,3 @@ def test_a_link_is_written_through(tmp_path):
 def test_a_line_is_flushed_at_once(capfd):
     put("now")
     assert capfd.readouterr().out == "now\n"
-
-
-LONG = st.text(alphabet="ab ", min_size=1, max_size=40).map(str.strip).filter(bool)
-
-
-@given(st.lists(st.tuples(LONG, LONG, LONG), min_size=1, max_size=6), st.integers(30, 140))
-def test_cells_are_cut_only_if_the_table_is_too_wide_and_the_longest_first(rows, wide):
-    header = ["id", "n", "name"]
-    fitted = fit_cells(header, rows, [0, 2], wide)
-    before, after = (max(map(len, table(header, cells))) for cells in (rows, fitted))
-    assert [row[1] for row in fitted] == [row[1] for row in rows]
-    if before <= wide:
-        assert fitted == [[*row] for row in rows]
-    else:
-        number = max(len(row[1]) for row in rows)
-        assert after <= max(wide, number + 12 + 12 + 4)

@@ -14,7 +14,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, letor
+from cli_helpers import FAST, done, fault, invoke, letor
 from result_helpers import notes_of, value_of
 
 from sortnet.data import read_queries
@@ -136,28 +136,24 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_evaluate_gives_the_mean_of_each_measure_with_its_conventions(test_queries):
-    lines = done("evaluate", "m", "fold/test.txt").splitlines()
+    result = invoke("evaluate", "m", "fold/test.txt")
+    lines = result.stdout.splitlines()
     order = Model.load("m").sort(test_queries).order
     grades = np.split(test_queries.grades[order], test_queries.offsets[1:-1])
     reciprocal = [1 / (np.argmax(g > 0) + 1) if g.any() else 0 for g in grades]
     assert [line.split()[0] for line in lines[:5]] == ["metric", "map", "ndcg@10", "p@10", "mrr"]
     assert lines[4].split()[1] == f"{np.mean(reciprocal):.4f}"
     empty = sum(not g.any() for g in grades)
-    assert lines[5] == (
+    assert result.stderr == (
         "gain 2^r-1, discount log2(1+rank); P@10 divides by 10; relevant from grade 1; "
-        f"queries without a relevant document counted zero: {empty} of {len(grades)}"
+        f"queries without a relevant document counted zero: {empty} of {len(grades)}\n"
     )
-
-
-def test_metrics_are_those_that_are_asked_for():
-    table = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
-    assert [line.split()[0] for line in table.splitlines()[1:3]] == ["nDCG@5", "map"]
 
 
 def test_err_is_measured_and_chosen_by_like_any_other(tmp_path):
     where = ("--out", tmp_path / "err", "--store", tmp_path / "err.db")
     said = done("train", "fold", "--quality", "err@10", *where, *FAST)
-    assert said.startswith("err@10 chooses the iteration: ") and "err@10 on" in said
+    assert said.startswith("err@10 chooses the iteration: ") and said.count("err@10") >= 3
     printed = done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json")
     assert list(value_of(printed, "evaluation")["measures"]) == ["err@10"]
     assert "as in gdeval" in notes_of(printed)[0]
@@ -210,19 +206,6 @@ def test_per_query_figures_have_the_printed_means(tmp_path):
     assert "one of them" in fault("evaluate", "m", "fold/test.txt", "--per-query", "-", "--json")
 
 
-def test_compare_puts_first_what_the_model_prefers(test_queries):
-    model = Model.load("m")
-    for i, j in ((0, 1), (2, 5), (7, 6)):
-        margin = float(model.margins(test_queries, [i], [j])[0])
-        names = test_queries.docids[[i, j]]
-        summary = value_of(done("explain", "m", "fold/test.txt", *names, "--json"))
-        assert summary["first"] == ("a" if margin > 0 else "b")
-        assert summary["margin"] == pytest.approx(margin, rel=1e-5)
-        said = done("explain", "m", "fold/test.txt", *names).splitlines()[0]
-        first, last = names if margin > 0 else names[::-1]
-        assert said == f"{first} goes before {last}, margin {abs(summary['margin']):.4g}"
-
-
 def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
     a, b = test_queries.docids[:2]
     summary = value_of(done("explain", "m", "fold/test.txt", a, b, "--json"))
@@ -243,7 +226,7 @@ def test_compare_tells_the_vote_of_every_member(model, members):
     assert sum(votes) == pytest.approx(summary["margin"], rel=1e-5)
     text = done("explain", model, "fold/test.txt", "d0-0", "d0-1").splitlines()
     n_agreeing = sum((vote > 0) == (summary["margin"] > 0) for vote in votes)
-    assert text[2].startswith(f"so say {n_agreeing} of {members} members, by margins from ")
+    assert text[0].endswith(f"; {n_agreeing} of {members} members agree")
 
 
 def test_documents_are_named_by_row_where_they_have_no_id(tmp_path, test_queries):
@@ -282,24 +265,3 @@ def test_a_query_is_named_where_documents_are_in_several(twice):
     assert "(q0, again)" in fault("explain", "m", twice, "d0-0", "d0-1")
     summary = value_of(done("explain", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
     assert summary["qid"] == "again" and summary["a"]["row"] == 6
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("d0-0", "row:99"), "no document 'row:99'"),
-        (("d0-0", "99"), "no document '99'"),
-        (("d0-0", "row:0", "--qid", "again"), "no document 'row:0' in query 'again'"),
-        (("d0-0", "d0-5", "--qid", "again"), "row:11, row:12"),
-    ],
-)
-def test_documents_that_cannot_be_compared_are_named(twice, args, message):
-    assert message in fault("explain", "m", twice, *args)
-
-
-def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    plain = done("rank", "m", "fold/test.txt")
-    assert done("rank", "m", "fold/test.txt", "--cache") == plain
-    assert list((tmp_path / "sortnet").iterdir())
-    assert done("rank", "m", "fold/test.txt", "--cache") == plain

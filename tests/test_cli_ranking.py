@@ -47,7 +47,8 @@ def expected() -> pd.DataFrame:
     return pd.DataFrame(sorted(facts), columns=COLUMNS)
 
 
-def test_the_table_has_rank_score_interval_and_text():
+def test_the_table_has_rank_score_interval_and_text(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     result = invoke("ranking", "c")
     header, *lines = result.stdout.splitlines()
     assert header == "rank  id  score  90 %  judged"
@@ -113,7 +114,7 @@ def test_a_file_holds_what_stdout_would_and_a_narrow_line_no_text(form, monkeypa
     assert Path("out").read_text() == done("ranking", "c", "--format", form)
     if form == "table":
         monkeypatch.setenv("COLUMNS", "40")
-        assert "story" not in done("ranking", "c")
+        assert max(map(len, done("ranking", "c").splitlines())) <= 40
 
 
 def test_what_nobody_judged_is_ranked_and_said_so():
@@ -147,8 +148,8 @@ def test_ranks_are_of_each_group(grouped):
     assert frame["id"].tolist() == ["i2", "i0", "i4", "i3", "i1", "i5"]
     assert frame["high"].max() <= 3
     lines = done("ranking", "g", "--top", "1").splitlines()
-    assert [line.split()[:2] for line in lines] == [
-        ["rank", "id"], [], ["q1"], ["1", "i2"], [], ["q2"], ["1", "i3"]
+    assert [line.split()[:3] for line in lines] == [
+        ["group", "rank", "id"], ["q1", "1", "i2"], ["q2", "1", "i3"]
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from click.testing import Result
 from forked_processes import Forked
 from pandas.testing import assert_frame_equal
 
-import cli.printing.iterations
+import cli.training.printed_run
 import sortnet.rankers.sortnet
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
@@ -439,7 +439,7 @@ def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeyp
 
 
 def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unkilled, monkeypatch):
-    shower = cli.printing.iterations.shower
+    shower = cli.training.printed_run.shower
 
     def losing(*args, **options):
         show = shower(*args, **options)
@@ -452,7 +452,7 @@ def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unki
         return shown
 
     with monkeypatch.context() as patch:
-        patch.setattr(cli.printing.iterations, "shower", losing)
+        patch.setattr(cli.training.printed_run, "shower", losing)
         result = invoke(*train("stopped"))
     assert result.exit_code == 2 and "; resume with: sortnet train" in result.stderr
     done(*train("stopped", "--resume"))

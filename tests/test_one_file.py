@@ -68,8 +68,8 @@ def shop_model(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         shop().to_csv("all.csv", index=False)
-        said = done("train", "all.csv", *TYPED, "--out", "m", "--store", "s.db", *FAST)
-        Path("said.txt").write_text(said)
+        result = invoke("train", "all.csv", *TYPED, "--out", "m", "--store", "s.db", *FAST)
+        Path("said.txt").write_text(result.stdout + result.stderr)
     return folder
 
 
@@ -438,7 +438,7 @@ def test_train_says_what_it_makes_of_every_column(shop_model):
         "categories  colour (2 values)",
         "",
     ]
-    assert lines[-1] == "next   sortnet evaluate m all.csv --part test"
+    assert lines[-1] == "next: sortnet evaluate m all.csv --part test"
 
 
 def test_all_columns_are_named_however_many():

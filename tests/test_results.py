@@ -10,29 +10,32 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from cli_helpers import done, invoke
+from hypothesis import given
+from hypothesis import strategies as st
 from reading_commands import OF_MODEL, OF_STORE, add_collection
 from result_helpers import value_of
+from rich.cells import cell_len
 
 from cli.printing.results import (
     Bold,
-    Column,
+    Facts,
     Result,
     Step,
     Table,
     print_result,
+    table_of,
     text_of,
     write_result,
 )
 from sortnet import __version__
 
-ROWS = [{"id": "a", "n": 3}, {"id": "bb", "n": 10}]
-COLUMNS = [Column("id", lambda row: row["id"]), Column("n", lambda row: str(row["n"]))]
+ROWS = [{"id": "a", "rank": 3}, {"id": "bb", "rank": 10}]
 REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference/json.md"
 PRINTING = [args for args in (*OF_STORE, *OF_MODEL) if "--json" in args]
 
 
 def result_of(**facts) -> Result:
-    return Result("things", ROWS, text=[Table(COLUMNS, ROWS), "two things"], **facts)
+    return Result("things", ROWS, text=[table_of(ROWS, ["id", "rank"]), "two things"], **facts)
 
 
 def test_the_document_has_the_version_the_value_the_notes_and_the_next_command(capsys):
@@ -54,13 +57,12 @@ def test_the_document_has_the_version_the_value_the_notes_and_the_next_command(c
         (None, []),
         (Step("sortnet runs"), ["next: sortnet runs"]),
         (Step("sortnet runs", "look at sortnet runs"), ["look at sortnet runs"]),
-        (Step("sortnet runs", is_in_text=True), []),
     ],
 )
 def test_the_text_is_on_stdout_and_notes_and_the_next_step_on_stderr(capsys, step, lines):
     print_result(result_of(notes=["one is short"], next=step), as_json=False)
     printed = capsys.readouterr()
-    assert printed.out == "id   n\na    3\nbb  10\ntwo things\n"
+    assert printed.out == "id  rank\na      3\nbb    10\ntwo things\n"
     assert printed.err.splitlines() == ["one is short", *lines]
 
 
@@ -85,30 +87,60 @@ def test_a_file_gets_one_form_and_notes_that_it_lacks_are_printed(tmp_path, caps
 
 
 def test_only_the_header_of_a_table_and_what_is_marked_are_bold():
-    result = Result("things", ROWS, text=[Table(COLUMNS, ROWS), Bold("broken:"), "an arm"])
-    assert [line for line in result.lines() if isinstance(line, Bold)] == ["id   n", "broken:"]
+    result = Result("things", ROWS, text=[table_of(ROWS, ["id"]), Bold("broken:"), "an arm"])
+    assert [line for line in result.lines() if isinstance(line, Bold)] == ["id", "broken:"]
 
 
-def test_the_end_of_a_cell_or_the_start_of_a_path_is_cut_where_there_is_no_room(monkeypatch):
-    rows = [{"name": "a name that is quite long", "place": "/a/folder/in/a/folder/model"}]
-    name = Column("name", lambda row: row["name"], cut="end")
-    place = Column("model", lambda row: row["place"], cut="start")
-    monkeypatch.setenv("COLUMNS", "20")
-    assert max(map(len, Table([name], rows).lines())) <= 20
-    (_, line) = Table([place], rows).lines()
-    assert len(line) == 20 and line.startswith("...")
-    assert rows[0]["place"].endswith(line.removeprefix("..."))
-    monkeypatch.delenv("COLUMNS")
-    assert Table([place], rows).lines()[1] == rows[0]["place"]
+def test_a_row_is_one_line_whatever_its_texts_are():
+    rows = [{"id": "a\nb\x1b[2J", "rank": 1}]
+    facts = Facts({"id": "a\x1b[2J", "from": ""})
+    result = Result("things", rows, text=[table_of(rows, ["id", "rank"]), facts])
+    assert [*result.lines()][1:] == ["a\ufffdb\ufffd[2J     1", "id  a\ufffd[2J"]
 
 
-def test_bars_are_behind_the_first_rows_below_the_longest_title_that_fits(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    titles = ("more than any bar is long, by far", "+ or -")
-    rows = [*ROWS, {"id": "sum", "n": 13}]
-    lines = Table(COLUMNS, rows, bars=[2, -1], bar_titles=titles).lines()
-    assert lines[0].split() == ["id", "n", "+", "or", "-"]
-    assert [line.split()[2:] for line in lines[1:]] == [["+" * 20], ["-" * 10], []]
+CELLS = st.lists(st.lists(st.text("ab 山", max_size=9), min_size=3, max_size=3), max_size=5)
+
+
+@given(CELLS)
+def test_columns_are_aligned_also_below_wide_characters(rows):
+    header = ["h1", "h2", "h3", ""]
+    lines = Table(header, [[*row, "|"] for row in rows], right=frozenset({1})).lines()
+    widths = [max(cell_len(row[k]) for row in [header, *rows]) for k in range(3)]
+    for line, (first, second, third) in zip(lines[1:], rows, strict=True):
+        assert cell_len(line) == sum(widths) + 2 * 3 + 1
+        assert line.startswith(first) and line.endswith("|")
+        assert second in line and third in line
+
+
+LONG = st.text(alphabet="ab", min_size=1, max_size=40)
+
+
+@given(st.lists(st.tuples(LONG, LONG, LONG), min_size=1, max_size=6), st.integers(30, 140))
+def test_cells_are_cut_only_if_the_table_is_too_wide_and_never_where_that_misleads(rows, wide):
+    table = Table(["id", "n", "name"], rows, cut=frozenset({0, 2}))
+    whole = max(map(len, table.lines(10**6)))
+    lines = table.lines(wide)
+    assert all(row[1] in line for row, line in zip(rows, lines[1:], strict=True))
+    if whole <= wide:
+        assert lines == table.lines(10**6)
+    else:
+        number = max(len(row[1]) for row in rows)
+        assert max(map(len, lines)) <= max(wide, number + 2 * 8 + 4)
+
+
+def test_nothing_is_cut_in_a_pipe_and_long_facts_wrap_in_a_terminal(monkeypatch):
+    text = "word " * 40
+    result = Result("things", [], text=[table_of([{"id": text}], ["id"]), Facts({"id": text})])
+    assert len([*result.lines()]) == 3
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, result.lines())) <= 40 and len([*result.lines()]) > 5
+
+
+def test_a_bar_is_as_long_as_its_value():
+    rows = [{"feature": "x", "mean": 0.5}, {"feature": "y", "mean": -0.25}]
+    table = table_of(rows, ["feature", "mean"], bar="mean", bar_title="+ or -")
+    assert [row[-1] for row in table.rows] == ["+" * 12, "-" * 6]
+    assert table.header[-1] == "+ or -"
 
 
 def documented() -> dict[str, set[str]]:

@@ -8,8 +8,7 @@ import click
 
 from cli.console import put, say
 from cli.options import Real, files, store_and_json, store_option
-from cli.printing.agreement import agreement_result
-from cli.printing.annotators import annotators_result, gold_line
+from cli.printing.labelling import agreement_result, annotators_result, gold_line
 from cli.printing.results import print_result
 from sortnet.messages import count, printable
 from sortnet.preference.base import P_IN_WORDS, PROBABILITIES

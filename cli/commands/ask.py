@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.options import GoalType, Whole, files, store_and_json
-from cli.printing.questions import questions_result
+from cli.printing.labelling import questions_result
 from cli.printing.results import print_result
 from store.service.existing_store import open_collection
 from store.service.questions import QuestionChanges, change_questions, question_facts

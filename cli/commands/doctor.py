@@ -9,8 +9,7 @@ import click
 from cli.console import progress
 from cli.judges.judge_options import address_options, judge_from_options, refuse_without_server
 from cli.options import is_typed, store_and_json
-from cli.printing.conversion import conversion_result
-from cli.printing.installation import installation_result
+from cli.printing.installation import conversion_result, installation_result
 from cli.printing.results import print_result
 from store.service.installation import check_installation
 

@@ -8,9 +8,9 @@ import click
 
 from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
-from cli.options import Whole, json_option, output_option
-from cli.printing.evaluation import evaluation_result, write_query_figures
-from cli.printing.results import print_result
+from cli.options import Whole, format_of, json_option, output_option
+from cli.printing.models import evaluation_result
+from cli.printing.results import print_result, write_csv_file
 from sortnet.metrics import MEASURED, Empty, Gain
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def evaluate(
     """
     from store.report.evaluation import evaluate_model
 
+    format_of(None, per_query or "-", ["csv"], "--per-query")
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     # A rule that is not given is taken from the training of the model.
@@ -74,7 +75,8 @@ def evaluate(
         evaluation = evaluate_model(
             model, data, names, rules=rules, threads=threads, progress=status
         )
+    result = evaluation_result(evaluation)
     if per_query is not None:
-        write_query_figures(evaluation, per_query)
+        write_csv_file(result.csv, per_query)
     if as_json or per_query != "-":
-        print_result(evaluation_result(evaluation), as_json=as_json)
+        print_result(result, as_json=as_json)

@@ -9,7 +9,7 @@ import click
 from cli.console import progress
 from cli.inputs.model_and_data import data_argument, data_options, model_argument
 from cli.options import Whole, json_option
-from cli.printing.compared_documents import comparison_result
+from cli.printing.models import comparison_result
 from cli.printing.results import print_result
 from store.service.named_model import load_model
 
@@ -31,11 +31,11 @@ def explain(
 ) -> None:
     """Compare two documents of a query in DATA by MODEL, and say which features decide.
 
-    Prints which document goes first, the margin, and how many members or heads agree (--json has
-    their margins). Every feature gets a value by integrated gradients from the mean of the query's
-    documents: above 0 it favours A, below 0 it favours B; the values sum to the margin. A column of
-    categories, or of texts, gets the sum of the values of its levels or words. A ranker without
-    gradients, such as a tree ranker, has no values.
+    Prints which document is ranked higher, by what margin, which features decide, and how many
+    members or heads agree (--json has their margins). Every feature gets a value by integrated
+    gradients from the mean of the query's documents: above 0 it favours A, below 0 it favours B;
+    the values sum to the margin. A column of categories, or of texts, gets the sum of the values of
+    its levels or words. A ranker without gradients, such as a tree ranker, has no values.
     A and B are document ids. A whole number that is not a document id is a row of the data, counted
     from 0 as in `sortnet rank`; row:12 is always a row. For a model of items, DATA is a file or
     folder of items. The model remembers the names of columns that `train` was given.

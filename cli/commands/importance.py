@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.console import progress
+from cli.console import progress, write_output
 from cli.inputs.model_and_data import data_arguments
-from cli.options import SEED, Whole, json_option, output_option
-from cli.printing.importance import importance_result
-from cli.printing.results import print_result, write_csv_file
+from cli.options import SEED, Whole, format_of, json_option, output_option
+from cli.printing.models import importance_result
+from cli.printing.results import print_result, text_of
 
 if TYPE_CHECKING:
     from store.service.model_data import DataFile
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     "--repeats", type=Whole(1), default=5, help="Number of times each feature is shuffled."
 )
 @click.option("--seed", type=SEED, default=0, help="Random seed of the shuffling.")
-@click.option("--top", type=Whole(1), default=20, help="Number of features shown.")
+@click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @output_option(
-    "--output", "-o", inputs=["model", "data"], help="Write all features to a CSV file (-: stdout)."
+    "--output",
+    "-o",
+    inputs=["model", "data"],
+    help="File of all features, CSV or JSON by its name; -: CSV on stdout.",
 )
 @data_arguments
 @json_option
@@ -62,13 +65,15 @@ def importance(
     """
     from store.report.feature_importance import measure_importance
 
+    form = format_of(None, output or "-", ["csv", "json"]) or "csv"
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
     with progress() as status:
         importance = measure_importance(
             model, data, name, repeats=repeats, seed=seed, threads=threads, progress=status
         )
+    result = importance_result(importance, top)
     if output is not None:
-        write_csv_file(importance.rows, output)
+        write_output(output, lambda file: file.write(text_of(result, form)))
     if as_json or output != "-":
-        print_result(importance_result(importance, top), as_json=as_json)
+        print_result(result, as_json=as_json)

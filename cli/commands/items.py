@@ -8,8 +8,7 @@ import click
 
 from cli.console import progress, put, say
 from cli.options import Whole, files, store_and_json, store_option
-from cli.printing.collections import collections_result
-from cli.printing.items import added_result, item_result, items_result
+from cli.printing.items import added_result, collections_result, item_result, items_result
 from cli.printing.results import print_result
 from sortnet.items import Columns
 from sortnet.messages import printable

@@ -15,7 +15,7 @@ from cli.options import (
     store_and_json,
     store_option,
 )
-from cli.printing.judgements import export_to, imported_result, judgements_result
+from cli.printing.labelling import export_to, imported_result, judgements_result
 from cli.printing.results import print_result
 from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection

@@ -40,7 +40,7 @@ def pairs(
       sortnet pairs last | head
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
-    from cli.printing.pair_files import write_pairs
+    from cli.printing.runs import write_pairs
     from store.report.wrong_pairs import wrong_pairs
 
     form = format_of(form, output, _FORMATS) or "csv"

@@ -6,7 +6,7 @@ import click
 
 from cli.console import say
 from cli.options import FORMAT_HELP, Whole, format_of, output_option, store_and_json
-from cli.printing.item_rankings import ranking_result
+from cli.printing.items import ranking_result
 from cli.printing.results import write_result
 from store.service.existing_store import open_collection
 from store.service.item_ranking import rank_collection

@@ -12,13 +12,14 @@ from typing import Any
 
 import click
 
-from cli.console import DEFAULT_WIDTH, width
+from cli.console import width
 from cli.options import FORMAT_HELP, format_of, json_option, output_option
 from cli.printing.results import Result, Step, write_result
 from cli.training.typed_settings import known_settings
 from sortnet.rankers.registry import settings_for
 
 _FORMATS = ("table", "csv", "json")
+_WIDTH = 80  # characters of a line where there is no terminal
 _JUDGE = "judge"  # stands for a kind of ranker, to list the keys of a judge's file
 # What a program that judges reads and answers.
 _PROTOCOL = (
@@ -125,7 +126,7 @@ def _lines(rows: Sequence[Mapping[str, str | None]], more: Sequence[str] = ()) -
         rows: settings, of which the first key is the section.
         more: further paragraphs.
     """
-    formatter = click.HelpFormatter(width=width() or DEFAULT_WIDTH)
+    formatter = click.HelpFormatter(width=width() or _WIDTH)
     for section, rows_of_section in groupby(rows, key=itemgetter("section")):
         with formatter.section(section):
             formatter.write_dl([_paragraph(row) for row in rows_of_section])

@@ -6,10 +6,9 @@ import click
 
 from cli.inputs.run_ids import run_ids
 from cli.options import Real, is_typed, store_and_json
-from cli.printing.followed_run import print_until_it_ends
 from cli.printing.models import model_result
 from cli.printing.results import print_result
-from cli.printing.runs import run_result
+from cli.printing.runs import print_until_it_ends, run_result
 from sortnet.errors import StoreError
 from store.report.run_facts import model_facts
 from store.service.existing_store import open_run

@@ -1,30 +1,50 @@
-"""Results about items: the items added from a file, a list of items, the details of one item."""
+"""Results about items: collections, added and listed items, an item, and rankings."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cli.console import DEFAULT_WIDTH, width
-from cli.printing.columns import fact_lines
-from cli.printing.results import Column, Result, Step, Table
+from cli.printing.labelling import standing_notes
+from cli.printing.results import Block, Facts, Result, Step, Table, table_of
+from sortnet.files import rows_of
 from sortnet.items import Columns, Items, readable_names
-from sortnet.items.base import words_of
+from sortnet.items.base import file_of, words_of
 from sortnet.items.item_groups import note_on_lone_groups
-from sortnet.messages import count, cut, printable
+from sortnet.messages import count, printable
 from sortnet.tables.column_groups import feature_groups, listed_names
+from store.service.existing_store import ITEMS_MAKER
 from store.service.named_item import item_facts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from store.service.added_items import AddedItems
+    from store.service.item_ranking import ItemRanking
 
 _FILES = 6  # number of a folder's ignored files that are listed by name
+_COLLECTIONS = ("collection", "items", "features", "annotators", "judgements", "created")
+_RANKING = ("group", "rank", "id", "score", "ranks", "judged", "among_top", "text")
+
+
+def collections_result(rows: list[dict[str, Any]]) -> Result:
+    """Make the result with a row for each collection.
+
+    In an empty store, the next step is the command that makes a collection.
+    """
+    if not rows:
+        step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
+        return Result("collections", rows, next=step)
+    named_rows = [{**row, "collection": row["name"]} for row in rows]
+    return Result("collections", rows, text=[table_of(named_rows, _COLLECTIONS)])
 
 
 def added_result(added: AddedItems) -> Result:
     """Make the result of adding a file: how many items were added, and the roles of its columns."""
     roles = added.roles
-    computed = _computed_features(added.items, roles)
+    from_columns = {*roles.features, *roles.categories}
+    computed = [name for name in added.items.feature_names if name not in from_columns]
     n_groups = len(set(added.items.groups or ()))
     n_added = added.n_new - added.n_replaced
     value = {
@@ -39,28 +59,15 @@ def added_result(added: AddedItems) -> Result:
     }
     replaced = f", {added.n_replaced} replaced" if added.n_replaced else ""
     counts = f"{count(n_added, 'item')} added{replaced}, {len(added.items)} in all"
-    facts = _column_facts(added, computed, n_groups)
+    facts = Facts(_column_facts(added, computed, n_groups))
     command = f"sortnet label {shlex.quote(added.collection)}"
     sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
-    return Result(
-        "added",
-        value,
-        text=[f"{added.collection}: {counts}", *fact_lines(facts)],
-        notes=_notes(added, computed),
-        next=Step(command, sentence),
-    )
-
-
-def _computed_features(items: Items, roles: Columns) -> list[str]:
-    """Return the names of the features that were computed from texts and images."""
-    from_columns = {*roles.features, *roles.categories}
-    return [feature for feature in items.feature_names if feature not in from_columns]
+    text: list[Block] = [f"{added.collection}: {counts}", facts]
+    return Result("added", value, text, _notes(added, computed), Step(command, sentence))
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
     """Describe the columns of each role, with counts of groups, pairs and features.
-
-    Roles without a column are left out.
 
     Args:
         added: the items that were added, and the roles of the file's columns.
@@ -85,7 +92,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     for group, columns in feature_groups(roles, computed).items():
         facts[f"  {group}"] = columns
     facts["ignored"] = _ignored(roles)
-    return {role: text for role, text in facts.items() if text}
+    return facts
 
 
 def _notes(added: AddedItems, computed: list[str]) -> list[str]:
@@ -113,22 +120,15 @@ def _ignored(roles: Columns) -> str:
 
 
 def items_result(items: Items, limit: int) -> Result:
-    """Make the result with a line for each of the first `limit` items of a collection."""
+    """Make the result with a row for each of the first `limit` items of a collection."""
     numbers = range(min(limit, len(items)))
-    ids = [printable(items.ids[number]) for number in numbers]
-    longest_id = max(map(len, ids), default=0)  # a run that has asked nothing yet has no items
-    line_width = width() or DEFAULT_WIDTH
-    lines = []
-    for number, item_id in zip(numbers, ids, strict=True):
-        line = f"{item_id.ljust(longest_id)}  {words_of(items, number)}"
-        lines.append(cut(line.rstrip(), line_width))
-    n_more = len(items) - len(ids)
-    notes = [f"and {n_more} more (--limit)"] if n_more else []
+    rows = [{"id": items.ids[number], "text": words_of(items, number)} for number in numbers]
+    n_more = len(items) - len(rows)
     return Result(
         "items",
         [item_facts(items, number) for number in numbers],
-        text=lines,
-        notes=notes,
+        text=[table_of(rows, ["id", "text"])],
+        notes=[f"and {n_more} more (--limit)"] if n_more else [],
     )
 
 
@@ -138,28 +138,66 @@ def item_result(record: dict[str, Any]) -> Result:
     Args:
         record: the item, as `store.service.named_item.item_record` returns it.
     """
-    text = list[str | Table]()
-    for name in ("id", "group", "image", "audio"):
-        if name in record:
-            text.append(f"{name:5}  {printable(record[name])}")
-    for column, cell in record.get("shown", {}).items():
-        text.append(f"{printable(column)}: {printable(cell)}")
+    facts = {name: record.get(name, "") for name in ("id", "group", "image", "audio")}
+    text: list[Block] = [Facts(facts)]
+    for column, value in record.get("shown", {}).items():
+        text.append(f"{printable(column)}: {printable(value)}")
     for name in ("context", "text"):
         if name in record:
             text += ["", *map(printable, record[name].splitlines())]
     if record["features"]:
-        text += ["", Table(_FEATURES, list(record["features"].items()))]
+        rows = [
+            {"feature": name, "item_value": value} for name, value in record["features"].items()
+        ]
+        text += ["", table_of(rows, ["feature", "item_value"])]
     return Result("item", record, text=text)
 
 
-def _feature_text(value: str | float | None) -> str:
-    """Write the value of a feature; a hyphen if it is missing."""
-    if isinstance(value, str):
-        return value
-    return "-" if value is None else f"{value:.6g}"
+def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
+    """Make the result with a row for each item of each ranking; JSON has one list of all rows.
+
+    Args:
+        rankings: the ranking of a collection, or one ranking for each of its criteria.
+        verbose: whether the notes say more about how sure the ranking is.
+    """
+    import pandas as pd
+
+    text = list[Block]()
+    notes = list[str]()
+    for ranking in rankings:
+        if len(rankings) > 1:
+            text += ["", printable(ranking.service.collection.name)]
+        text.append(_ranking_table(ranking.frame, ranking.service.items))
+        notes += standing_notes(ranking.service, ranking.group, verbose=verbose)
+    frame = pd.concat([ranking.frame for ranking in rankings])
+    return Result("ranking", rows_of(frame), text, notes, csv=frame)
 
 
-_FEATURES = [
-    Column("feature", lambda feature: printable(feature[0])),
-    Column("value", lambda feature: _feature_text(feature[1])),
-]
+def ranking_lines(
+    frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
+) -> list[str]:
+    """Write a ranking as lines: a header, and a line for each item with the start of its text.
+
+    Args:
+        frame: the ranking, one row for each item.
+        items: the items of the collection.
+        width: the largest length of a line, in characters.
+        files: whether to show the names of files, and the ids of items that have a file. An
+            annotator may see from them which item is better.
+    """
+    return _ranking_table(frame, items, files=files).lines(width)
+
+
+def _ranking_table(frame: pd.DataFrame, items: Items, *, files: bool = True) -> Table:
+    """Make the table of a ranking; for the arguments see `ranking_lines`."""
+    rows = rows_of(frame)
+    for item, row in zip(frame.index, rows, strict=True):
+        row["ranks"] = f"{row['low']}-{row['high']}"
+        row["judged"] = row["judgements"]
+        row["text"] = words_of(items, item, files=files)
+        if not files and file_of(items, item):
+            row["id"] = None
+    names = [*frame.columns, "ranks", "judged"]
+    if any(row["text"] for row in rows):
+        names.append("text")
+    return table_of(rows, [name for name in _RANKING if name in names])

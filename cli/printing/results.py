@@ -1,25 +1,31 @@
-"""The result of a command as a value, and its text, JSON document and CSV."""
+"""The result of a command: rows with named columns, notes and the next step.
+
+One place makes the text, the JSON document and the CSV of all results.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from cli.console import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
+from cli.console import put, say, width, write_output
 from sortnet import __version__
-from sortnet.messages import printable_lines
+from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
+from store.report.columns import COLUMNS, cell, is_flush_right
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
-_SHORTEST_PATH = 8  # the fewest characters that a path is cut to
+_BAR = 12  # length of the longest bar, in characters
+_NO_LIMIT = 10**9  # characters of a line that no terminal cuts
+_SHORTEST_CELL = 8  # fewest characters to which a cell is cut
 
 
 class Bold(str):
@@ -27,78 +33,123 @@ class Bold(str):
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a printed table.
+class Facts:
+    """Lines that begin with a label; a long line is wrapped in a terminal.
 
-    Args:
-        title: title of the column.
-        cell: converts a row to the text of its cell.
-        cut: where a cell is cut if a line is too long: at its `end` or its `start`. If None, cells
-            are not cut.
+    Attributes:
+        texts: {label: its line or its lines}; facts without a text are left out.
     """
 
-    title: str
-    cell: Callable[[Any], str]
-    cut: Literal["end", "start"] | None = None
+    texts: Mapping[str, str | Sequence[str]]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines.
+
+        >>> list(Facts({"id": "3f2a", "from": "", "extras": ["llm", "web"]}).lines())
+        ['id      3f2a', 'extras  llm', '        web']
+        """
+        facts = {label: text for label, text in self.texts.items() if text}
+        indent = max(map(len, facts)) + 2
+        space = max((width() or _NO_LIMIT) - indent, indent)
+        # Paths are not broken: they could not be copied from the terminal.
+        wrapper = textwrap.TextWrapper(space, break_long_words=False, break_on_hyphens=False)
+        for label, text in facts.items():
+            lines = [text] if isinstance(text, str) else text
+            wrapped_lines = [part for line in lines for part in wrapper.wrap(line)]
+            first, *further_lines = wrapped_lines or [""]
+            yield f"{label:{indent}}{first}"
+            yield from (f"{'':{indent}}{part}" for part in further_lines)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table to print, with a line for each row.
+    """A header and rows of cells, written as lines with aligned columns.
 
-    Args:
-        columns: the columns, which convert a row to the texts of its cells.
-        rows: values of any type.
-        left: number of first columns that are flush left; the other columns are flush right.
-        bars: a value for each of the first rows, drawn as a bar behind the row.
-        bar_titles: titles of the column of bars, the longest first. The first title that fits is
-            used.
+    Attributes:
+        header: titles of the columns.
+        rows: the texts of the cells.
+        right: numbers of the columns that are flush right.
+        cut: numbers of the columns that are cut in a terminal that is too narrow.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Any]
-    left: int = 1
-    bars: Sequence[float] = ()
-    bar_titles: Sequence[str] = ("",)
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[int] = frozenset()
+    cut: frozenset[int] = frozenset()
 
-    def lines(self) -> list[str]:
+    def lines(self, line_width: int | None = None) -> list[str]:
         """Write the header and the rows as lines.
 
-        Cells that may be cut are cut, so that lines are no longer than the terminal is wide.
+        Args:
+            line_width: the longest line; by default the width of the terminal, and no limit in a
+                file or a pipe.
 
-        >>> numbers = Column("n", lambda row: str(row["n"]))
-        >>> Table([Column("id", lambda row: row["id"]), numbers], [{"id": "a", "n": 10}]).lines()
+        >>> Table(["id", "n"], [["a", "10"]], right=frozenset({1})).lines()
         ['id   n', 'a   10']
         """
-        header = [column.title for column in self.columns]
-        rows = [[column.cell(row) for column in self.columns] for row in self.rows]
-        line_width = width() or DEFAULT_WIDTH
-        if self.bars:
-            header, rows = self._with_bars(header, rows, line_width)
-        cut_at_end = [k for k, column in enumerate(self.columns) if column.cut == "end"]
-        if cut_at_end:
-            rows = fit_cells(header, rows, cut_at_end, line_width)
-        for k, column in enumerate(self.columns):
-            if column.cut == "start":
-                rows = _cut_starts(header, rows, k)
-        return table(header, rows, self.left)
+        from rich.cells import cell_len, set_cell_size
 
-    def _with_bars(
-        self, header: list[str], rows: list[list[str]], line_width: int
-    ) -> tuple[list[str], list[list[str]]]:
-        """Add a column of bars to a header and its rows."""
-        bar_cells = bars(self.bars, [header, *rows], line_width)
-        bar_width = len(bar_cells[0])
-        n_without_bar = len(rows) - len(bar_cells)  # last rows, such as a sum
-        bar_cells += [" " * bar_width] * n_without_bar
-        fitting_titles = [title for title in self.bar_titles if len(title) <= bar_width]
-        title = fitting_titles[0] if fitting_titles else self.bar_titles[-1]
-        rows_with_bars = [[*row, bar] for row, bar in zip(rows, bar_cells, strict=True)]
-        return [*header, title.ljust(bar_width)], rows_with_bars
+        rows = [self.header, *self.rows]
+        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+        limit = line_width or width() or _NO_LIMIT
+        while self.cut and sum(widths) + 2 * (len(widths) - 1) > limit:
+            widest = max(self.cut, key=widths.__getitem__)  # it gives way to the others
+            if widths[widest] <= _SHORTEST_CELL:
+                break
+            widths[widest] -= 1
+        lines = []
+        for row in rows:
+            cells = []
+            for k, text in enumerate(row):
+                space = widths[k] - cell_len(text)
+                if space < 0 and text.startswith("/"):  # the end of a path tells more
+                    cells.append(f"...{text[3 - widths[k] :]}")
+                elif space < 0:
+                    cells.append(f"{set_cell_size(text, widths[k] - 3)}...")
+                elif k in self.right:
+                    cells.append(" " * space + text)
+                else:
+                    cells.append(text + " " * space)
+            lines.append("  ".join(cells).rstrip())
+        return lines
+
+
+def table_of(
+    rows: Iterable[Mapping[str, Any]],
+    names: Sequence[str],
+    *,
+    bar: str | None = None,
+    bar_title: str = "",
+) -> Table:
+    """Make a table of rows, with columns of `store.report.columns`.
+
+    Args:
+        rows: values by the names of their columns; a missing value is unknown.
+        names: the columns that are shown, from left to right.
+        bar: a column whose values are drawn as bars, too: `+` above 0, `-` below 0.
+        bar_title: title of the bars.
+
+    >>> table_of([{"feature": "x", "mean": 0.5}], ["feature", "mean"]).lines()
+    ['feature    drop', 'x        0.5000']
+    """
+    values = [[row.get(name) for name in names] for row in rows]
+    columns = list(zip(*values, strict=True)) or [()] * len(names)
+    header = [COLUMNS[name].title for name in names]
+    cells = [list(map(cell, names, row)) for row in values]
+    if bar is not None:
+        lengths = columns[names.index(bar)]
+        header.append(bar_title)
+        largest = max(map(abs, lengths), default=0) or 1  # 1 avoids a division by zero
+        for row, length in zip(cells, lengths, strict=True):
+            mark = "+" if length > 0 else "-"
+            row.append(mark * round(_BAR * abs(length) / largest))
+    right = [k for k, name in enumerate(names) if is_flush_right(name, columns[k])]
+    cut = [k for k, name in enumerate(names) if COLUMNS[name].may_be_cut]
+    return Table(header, cells, frozenset(right), frozenset(cut))
 
 
 def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """Make a table of rows whose cells are texts already.
+    """Make a table of texts.
 
     Args:
         header: titles of the columns.
@@ -108,47 +159,23 @@ def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
     >>> table_of_cells(["metric", "vali"], [["map", "0.5"]]).lines()
     ['metric  vali', 'map      0.5']
     """
-    columns = [Column(title, itemgetter(k)) for k, title in enumerate(header)]
-    return Table(columns, rows, left)
+    return Table(header, rows, right=frozenset(range(left, len(header))))
 
 
-def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[str]]:
-    """Cut the start of long paths in column k, so that each row fits the terminal.
-
-    Without a terminal nothing is cut.
-    """
-    line_width = width()
-    if line_width is None:
-        return rows
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    width_of_gaps = 2 * (len(widths) - 1)
-    width_of_rest = sum(widths) - widths[k] + width_of_gaps
-    space = max(line_width - width_of_rest, _SHORTEST_PATH)
-    return [[*row[:k], _cut_start(row[k], space), *row[k + 1 :]] for row in rows]
-
-
-def _cut_start(path: str, space: int) -> str:
-    """Cut a path to a number of characters, of which the first three are dots."""
-    if len(path) <= space:
-        return path
-    n_kept = space - len("...")
-    return f"...{path[-n_kept:]}"
+Block: TypeAlias = str | Facts | Table  # a part of a text
 
 
 @dataclass(frozen=True)
 class Step:
     """The command to run next.
 
-    Args:
+    Attributes:
         command: the command.
         sentence: the line on stderr that proposes the command; by default `next: COMMAND`.
-        is_in_text: whether the text on stdout proposes the command, so that no line is printed on
-            stderr.
     """
 
     command: str
     sentence: str = ""
-    is_in_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,15 +185,15 @@ class Result:
     The text is printed on stdout, the notes and the next step on stderr. The JSON document has the
     version of SortNet, the value under its name, the notes, and the command to run next or null.
 
-    Args:
+    Attributes:
         name: key of the value in the JSON document.
         value: rows, or one record.
-        text: the lines and tables that are printed if JSON is not requested.
+        text: the lines, facts and tables that are printed if JSON is not requested.
         notes: sentences about the value, each of which is a line.
         next: the command to run next, if there is one.
         is_noted_in_text: whether the text contains the notes, so that no notes are printed on
             stderr.
-        csv: rows, or {column: values}, of the CSV file. If None, they are the value.
+        csv: rows, {column: values} or a frame for the CSV file. If None, they are the value.
 
     >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
     'sortnet train'
@@ -174,7 +201,7 @@ class Result:
 
     name: str
     value: Any
-    text: Sequence[str | Table] = ()
+    text: Sequence[Block] = ()
     notes: Sequence[str] = ()
     next: Step | None = None
     is_noted_in_text: bool = False
@@ -193,36 +220,19 @@ class Result:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the text; the headers of tables are `Bold`."""
         for block in self.text:
-            if isinstance(block, Table):
-                header, *rows = block.lines()
-                yield Bold(header)
-                yield from rows
-            else:
+            if isinstance(block, str):
                 yield block
+                continue
+            lines = block.lines()
+            if isinstance(block, Table):
+                header, *lines = lines
+                yield Bold(printable(header))
+            yield from map(printable, lines)
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
     """Print a result on stdout as JSON, or as text with its notes and the next step on stderr."""
-    if as_json:
-        put(_json_text(result))
-        return
-    _put_lines(result)
-    say_notes(result)
-
-
-def _put_lines(result: Result) -> None:
-    """Print the text of a result on stdout."""
-    for line in result.lines():
-        put(line, bold=isinstance(line, Bold))
-
-
-def say_notes(result: Result) -> None:
-    """Print on stderr the notes that are no part of the text, and the next step."""
-    if not result.is_noted_in_text:
-        for note in result.notes:
-            say(note)
-    if result.next is not None and not result.next.is_in_text:
-        say(result.next.sentence or f"next: {result.next.command}")
+    write_result(result, "json" if as_json else "table", "-")
 
 
 def write_result(result: Result, form: str, to: str) -> None:
@@ -236,17 +246,27 @@ def write_result(result: Result, form: str, to: str) -> None:
         to: path of the file, or `-`.
     """
     if form == "table" and to == "-":
-        _put_lines(result)
+        for line in result.lines():
+            put(line, bold=isinstance(line, Bold))
     else:
-        write_output(to, partial(_WRITERS[form], result))
-    if form != "json":
-        say_notes(result)
+        write_output(to, lambda file: file.write(text_of(result, form)))
+    if form == "json":
+        return
+    if not result.is_noted_in_text:
+        for note in result.notes:
+            say(note)
+    if result.next is not None:
+        say(result.next.sentence or f"next: {result.next.command}")
 
 
 def text_of(result: Result, form: str) -> str:
     """Return a result as a text in the format `table`, `json` or `csv`."""
+    if form == "json":
+        return json.dumps(result.document(), indent=2, allow_nan=False) + "\n"
+    if form == "table":
+        return "".join(f"{printable_lines(line)}\n" for line in result.lines())
     file = io.StringIO(newline="")
-    _WRITERS[form](result, file)
+    _write_csv(result.value if result.csv is None else result.csv, file)
     return file.getvalue()
 
 
@@ -255,32 +275,15 @@ def write_csv_file(columns: Mapping[str, Any] | Sequence[Any] | pd.DataFrame, to
 
     A missing number is left blank.
     """
-    write_output(to, partial(_write_csv, Result("csv", None, csv=columns)))
+    write_output(to, partial(_write_csv, columns))
 
 
-def _json_text(result: Result) -> str:
-    """Return the JSON document of a result as text."""
-    return json.dumps(result.document(), indent=2, allow_nan=False)
-
-
-def _write_json(result: Result, file: IO[str]) -> None:
-    """Write the JSON document of a result to a file."""
-    file.write(_json_text(result) + "\n")
-
-
-def _write_text(result: Result, file: IO[str]) -> None:
-    """Write the text of a result to a file."""
-    for line in result.lines():
-        print(printable_lines(line), file=file)
-
-
-def _write_csv(result: Result, file: IO[str]) -> None:
-    """Write the rows or columns of a result to a file as CSV."""
-    import pandas as pd
-
-    columns = result.value if result.csv is None else result.csv
-    frame = pd.DataFrame(columns)
-    write_csv(file, list(frame.columns), rows_of_frame(frame))
-
-
-_WRITERS = {"table": _write_text, "json": _write_json, "csv": _write_csv}
+def _write_csv(columns: Any, file: IO[str]) -> None:
+    """Write columns, rows or a frame to an open file as CSV."""
+    if isinstance(columns, Mapping):
+        write_csv(file, list(columns), zip(*columns.values(), strict=True))
+    elif isinstance(columns, Sequence):
+        names = list(dict.fromkeys(name for row in columns for name in row))
+        write_csv(file, names, ([row.get(name) for name in names] for row in columns))
+    else:
+        write_csv(file, list(columns.columns), rows_of_frame(columns))

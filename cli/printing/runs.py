@@ -1,11 +1,22 @@
-"""Results about runs: the runs of a store, or one run with its iterations."""
+"""Results about runs: the runs of a store, a run with its iterations, its measures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-from cli.printing.results import Column, Result, Step, Table
+import click
+
+from cli.console import progress, put, say, write_output
+from cli.printing.results import Block, Bold, Facts, Result, Step, Table, table_of, table_of_cells
+from sortnet.errors import SortNetError
+from sortnet.files import write_file
+from sortnet.messages import count
+from store.csv_file import rows_of_frame, write_csv
 from store.report import iteration_table
 from store.report.iteration_table import quality_of
 from store.report.kept_models import kept_figure, kept_model
@@ -14,7 +25,12 @@ from store.report.run_facts import run_facts
 from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.learning.iterations import Iteration
     from store import Run
+
+_RUNS = ("run", "created", "status", "best", "quality", "pairs", "model")
 
 
 def runs_result(rows: list[dict[str, Any]]) -> Result:
@@ -34,7 +50,31 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
         more = f" (and {n_more} more)" if n_more else ""
         command = resume_command(newest["out"])
         step = Step(command, f"run {newest['id']}{more} was killed; resume with: {command}")
-    return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
+    return Result("runs", rows, text=[table_of(map(_run_row, rows), _RUNS)], next=step)
+
+
+def _run_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of a run in the table of runs."""
+    config = row["config"]
+    place = row["out"] or config.get("collection")
+    if config.get("from"):
+        place = f"{place or '-'}, from {from_which(config['from'])}"
+    best = row["best_iteration"]
+    named_row = {
+        **row,
+        "run": row["id"],
+        "best": None if best is None else f"{best}/{row['iterations']}",
+        "pairs": (row["tp"] or 0) + (row["vp"] or 0),
+        "model": place,
+    }
+    model = row["kept"]
+    if model is not None:
+        named_row["quality"] = f"{model['measure']} {kept_figure(model):.4f}"
+        if model["kind"] != "sortnet":  # no iteration made such a model
+            named_row["best"] = model["kind"]
+    elif row["best_quality"] is not None:
+        named_row["quality"] = f"{config.get('quality', '')} {row['best_quality']:.4f}"
+    return named_row
 
 
 def run_result(run: Run) -> Result:
@@ -44,7 +84,8 @@ def run_result(run: Run) -> Result:
     """
     facts = run_facts(run)
     rows = facts["iterations"]
-    notes = [] if rows else ["no iteration has ended yet"]
+    quality = quality_of(run.config)
+    notes = [*iteration_table.meanings(quality)] if rows else ["no iteration has ended yet"]
     step = None
     is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
     command = again(run) if is_cut_off else None
@@ -52,99 +93,199 @@ def run_result(run: Run) -> Result:
         step = Step(command)
         if rows and is_before_the_end_of_training(run):
             notes.append("the learning rate has not come down: a finished run has a better model")
-    return Result("run", facts, text=_run_text(run, rows), notes=notes, next=step)
+    text: list[Block] = [
+        Facts(_facts_in_words(run)),
+        "",
+        *map(Bold, iteration_table.header(quality)),
+        *(iteration_table.line(row, quality) for row in rows),
+    ]
+    return Result("run", facts, text, notes, step)
 
 
-def scaling_lines(config: Mapping[str, Any]) -> list[str]:
-    """Tell the scaling of features, and which documents a margin depends on with this scaling.
+def _facts_in_words(run: Run) -> dict[str, str]:
+    """Describe a run and its data, {label: text}."""
+    facts = {
+        "id": run.id,
+        "status": run.status,
+        "command": run.command,
+        "out": run.out or "",
+        "answers": "" if run.judge is None else str(run.collection),
+        "from": from_which(run.config["from"]) if run.config.get("from") else "",
+        "kept": "" if run.kept is None else kept_model(run.kept),
+    }
+    for split, part in run.data.items():
+        facts[split] = (
+            f"{part['path']}: {part['n_queries']} queries, "
+            f"{part['n_docs']} documents, {part['n_features']} features"
+        )
+    return {**facts, "scaling": scaling_in_words(run.config)}
 
-    Without a scaling there is no line.
-    """
+
+def scaling_in_words(config: Mapping[str, Any]) -> str:
+    """Name the scaling of features, and what a margin depends on with this scaling."""
     from sortnet.config import BY_QUERY
 
-    scaling = config.get("scaling")
+    scaling: str = config.get("scaling") or ""
     if not scaling:
-        return []
+        return ""
     dependence = "the other documents of the query too"
     if BY_QUERY.isdisjoint(scaling.split("+")):
         dependence = "the two documents alone"
-    return [f"scaling  {scaling}: a margin depends on {dependence}"]
+    return f"{scaling}: a margin depends on {dependence}"
 
 
-def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Write the facts, the data and the iterations of a run as lines.
+def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
+    """Return a function that prints an iteration of a training as a line.
+
+    Args:
+        quality: name of the RankQuality measure, the title of its columns.
+        err: whether to print on stderr.
+    """
+    has_header = False
+
+    def show(record: Iteration) -> None:
+        """Print an iteration, after the header if it is the first."""
+        nonlocal has_header
+        if not has_header:
+            _put_header(quality, err=err)
+            has_header = True
+        line = iteration_table.line(iteration_table.flat(record), quality)
+        put(line, err=err, bold=bool(record.best))
+
+    return show
+
+
+def _put_header(quality: str, *, err: bool = False) -> None:
+    """Print the header of the table of iterations."""
+    for line in iteration_table.header(quality):
+        put(line, err=err, bold=True)
+
+
+def print_until_it_ends(run: Run, interval: float) -> None:
+    """Print the iterations of a run until it ends, or until Ctrl-C, which does not stop it.
 
     Args:
         run: the run.
-        rows: the facts about each iteration.
+        interval: seconds between two reads of the store.
     """
-    lines = [
-        f"id       {run.id}",
-        f"status   {run.status}",
-        f"command  {run.command}",
-    ]
-    if run.out is not None:
-        lines.append(f"out      {run.out}")
-    if run.judge is not None:
-        lines.append(f"answers  {run.collection}")
-    if run.config.get("from"):
-        lines.append(f"from     {from_which(run.config['from'])}")
-    if run.kept is not None:
-        lines.append(f"kept     {kept_model(run.kept)}")
-    for split, part in run.data.items():
-        lines.append(
-            f"{split:8} {part['path']}: {part['n_queries']} queries, "
-            f"{part['n_docs']} documents, {part['n_features']} features"
-        )
-    lines += [*scaling_lines(run.config), ""]
+    from store.training.watch_run import watch  # it imports sqlalchemy, which takes a while
+
     quality = quality_of(run.config)
-    lines += iteration_table.header(quality)
-    lines += [iteration_table.line(row, quality) for row in rows]
-    return lines
+    n_iterations = 0
+    try:
+        with progress() as status:
+            for change in watch(run, interval):
+                status(run.status)
+                if change.rows and not n_iterations:
+                    _put_header(quality)
+                for row in change.rows:
+                    put(iteration_table.line(row, quality))
+                n_iterations += len(change.rows)
+    except KeyboardInterrupt:
+        say(f"no longer following run {run.id}")
+        return
+    command = again(run)
+    step = f"resume with: {command}" if command else f"next: sortnet report {run.id}"
+    verb = "was" if change.status.startswith("killed") else "is"
+    say(f"run {run.id} {verb} {change.status}, {count(n_iterations, 'iteration')}; {step}")
 
 
-def _best(row: dict[str, Any]) -> str:
-    """Write the best iteration of a run and the number of iterations, such as 7/10.
+def measures(figures: Mapping[str, Mapping[str, float]]) -> Table:
+    """Make a table with a row for each part of the data, and a column for each measure.
 
-    If the run kept a model of another kind than sortnet, the kind is written.
+    Args:
+        figures: {part: {metric: value}}; all parts have the same metrics.
     """
-    model = row["kept"]
-    best = row["best_iteration"]
-    if model is not None and model["kind"] != "sortnet":  # no iteration made such a model
-        return str(model["kind"])
-    return "-" if best is None else f"{best}/{row['iterations']}"
+    metrics = next(iter(figures.values())).keys()
+    rows = [
+        [part, *(f"{value:.4f}" for value in value_of_metric.values())]
+        for part, value_of_metric in figures.items()
+    ]
+    return table_of_cells(["", *metrics], rows)
 
 
-def _quality(row: dict[str, Any]) -> str:
-    """Write the measure and the quality of a run's model; a hyphen without a model."""
-    model = row["kept"]
-    if model is None:
-        measure = row["config"].get("quality", "")
-        quality = row["best_quality"]
+def convention_notes(conventions: Mapping[str, Iterable[str]]) -> list[str]:
+    """Write each convention once, with the number of empty queries of each part of the data.
+
+    >>> convention_notes({"train": ["linear; empty: 0 of 9"], "vali": ["linear; empty: 1 of 4"]})
+    ['linear; empty: train 0 of 9, vali 1 of 4']
+    """
+    numbers_of = defaultdict[str, list[str]](list)
+    for part, texts in conventions.items():
+        for text in texts:
+            convention, colon, n_empty = text.rpartition(": ")
+            numbers = numbers_of[convention if colon else text]
+            if colon:
+                numbers.append(f"{part} {n_empty}")
+    return [
+        f"{convention}: {', '.join(numbers)}" if numbers else convention
+        for convention, numbers in numbers_of.items()
+    ]
+
+
+def interval(share: float, n: int) -> str:
+    """Write the 95 % interval of an accuracy on n judged pairs, which is Wilson's score interval.
+
+    Args:
+        share: the accuracy, a share of the pairs.
+        n: number of judged pairs.
+
+    >>> interval(0.8, 50)
+    'accuracy on 50 judged pairs that were held out; 95 % interval 0.67 to 0.89'
+    """
+    from scipy.stats import binomtest
+
+    low, high = binomtest(round(share * n), n).proportion_ci(method="wilson")
+    accuracy = f"accuracy on {n:,} judged pairs that were held out"
+    return f"{accuracy}; 95 % interval {low:.2f} to {high:.2f}"
+
+
+def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
+    """Write frames of pairs to a file, or to stdout (`-`).
+
+    Args:
+        frames: the frames, which are written one after the other.
+        form: format of the file: `csv`, `jsonl` or `parquet`.
+        output: path of the file, or `-`.
+
+    Raises:
+        SortNetError: if pyarrow is missing, which Parquet needs, or the output cannot be written.
+    """
+    if form == "parquet":
+        _write_parquet(output, frames)
     else:
-        measure = model["measure"]
-        quality = kept_figure(model)
-    return "-" if quality is None else f"{measure} {quality:.4f}"
+        write_output(output, partial(_write_text, form, frames))
 
 
-def _place(row: dict[str, Any]) -> str:
-    """Write the folder of a run's model, and the model that the run began with.
-
-    Without a folder, the name of the collection that the run learned from is written.
-    """
-    config = row["config"]
-    place: str = row["out"] or config.get("collection") or "-"
-    if config.get("from"):
-        place += f", from {from_which(config['from'])}"
-    return place
+def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    """Write all frames as CSV with one header, or as JSON lines."""
+    for number, frame in enumerate(frames):
+        if form == "csv":
+            names = list(frame.columns) if number == 0 else None
+            write_csv(file, names, rows_of_frame(frame))
+        else:
+            frame.to_json(file, orient="records", lines=True)
 
 
-_COLUMNS = [
-    Column("run", lambda row: str(row["id"])),
-    Column("started UTC", lambda row: str(row["created"][:16].replace("T", " "))),
-    Column("status", lambda row: str(row["status"])),
-    Column("best", _best),
-    Column("quality", _quality),
-    Column("pairs", lambda row: str((row["tp"] or 0) + (row["vp"] or 0))),
-    Column("model", _place, cut="start"),
-]
+def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
+    """Write all frames to a Parquet file with the schema of the first frame."""
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+    except ImportError:
+        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
+
+    def write(to: Path | IO[bytes]) -> None:
+        """Write all frames to the path or the open file."""
+        first = pyarrow.Table.from_pandas(next(frames), preserve_index=False)
+        with ParquetWriter(to, first.schema) as writer:
+            writer.write_table(first)
+            for frame in frames:
+                writer.write_table(pyarrow.Table.from_pandas(frame, schema=first.schema))
+
+    if output != "-":
+        write_file(output, write)
+    elif sys.stdout.isatty():
+        raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
+    else:
+        write(sys.stdout.buffer)

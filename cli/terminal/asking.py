@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.printing.labelling_status import short_status
+from cli.printing.labelling import short_status
 from cli.terminal.front import MORE, QUIT, UNDO, Front
 from sortnet.errors import LeaseError, SortNetError
 from sortnet.messages import ANSWERED

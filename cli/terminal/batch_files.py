@@ -12,7 +12,7 @@ import click
 
 from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
-from cli.printing.labelling_status import short_status
+from cli.printing.labelling import short_status
 from cli.printing.results import Result, Step
 from cli.signals import ended_by_signals
 from cli.terminal.label_by_judge import warn_of_other_request

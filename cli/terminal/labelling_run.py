@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cli.console import progress, put
 from cli.judges.judge_options import judges_by_annotator
-from cli.printing.labelled import labelled_result
+from cli.printing.labelling import labelled_result
 from cli.printing.results import print_result
 from cli.signals import ended_by_signals
 from cli.terminal.asking import Asking, labelled_facts, refuse_closed

@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from cli.printing.item_rankings import ranking_lines
+from cli.printing.items import ranking_lines
 from cli.terminal.front import COMMENT, QUIT, Front
 from cli.terminal.question_text import Part, harmless
 from sortnet.messages import printable

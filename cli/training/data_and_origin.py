@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cli.console import put, say
-from cli.printing.columns import (
+from cli.printing.results import Facts
+from cli.training.data_in_words import (
     division_line,
     fewer_bins_line,
     near_grade_lines,
-    put_facts,
     training_facts,
 )
 from sortnet.core import Queries
@@ -26,7 +26,8 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     if job.is_divided:
         put(division_line(str(job.test), job.data, job.config.seed), err=err)
     if facts:
-        put_facts(facts, err=err)
+        for line in Facts(facts).lines():
+            put(line, err=err)
     if job.is_divided or facts:
         put(err=err)
     line_about_bins = fewer_bins_line(job.train)

@@ -6,8 +6,8 @@ import click
 
 from cli.console import progress
 from cli.inputs.column_options import named_columns
-from cli.printing.conventions import convention_notes, measures
-from cli.printing.results import Result, Step, print_result
+from cli.printing.results import Block, Facts, Result, Step, print_result
+from cli.printing.runs import convention_notes, measures
 from cli.training.data_and_origin import say_data
 from cli.training.typed_settings import typed_settings
 from sortnet.core import Progress
@@ -62,7 +62,6 @@ def _result(fitted: FittedKind) -> Result:
     """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
     ranker = fitted.ranker
     folder = fitted.folder
-    conventions = fitted.conventions
     value = {
         "out": str(folder),
         "kind": ranker.config.kind,
@@ -70,12 +69,7 @@ def _result(fitted: FittedKind) -> Result:
         "info": dict(ranker.info),
         "measures": fitted.measures,
     }
-    step = Step(fitted.job.next_command(str(folder)), is_in_text=True)
-    text = [
-        *measures(fitted.measures, conventions),
-        "",
-        f"model  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored",
-        f"next   {step.command}",
-    ]
-    notes = convention_notes(conventions)
-    return Result("training", value, text, notes, step, is_noted_in_text=True)
+    step = Step(fitted.job.next_command(str(folder)))
+    model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
+    text: list[Block] = [measures(fitted.measures), "", Facts({"model": model})]
+    return Result("training", value, text, convention_notes(fitted.conventions), step)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cli.console import put, say
-from cli.printing import iterations
-from cli.printing.columns import near_model_lines
-from cli.printing.conventions import convention_notes, interval, measures
-from cli.printing.results import Result, Step, print_result
+from cli.printing.results import Block, Facts, Result, Step, print_result
+from cli.printing.runs import convention_notes, interval, measures, shower
 from cli.training.data_and_origin import say_data, say_origin
+from cli.training.data_in_words import near_model_lines
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.learning.iterations import Callback, Iteration
@@ -20,6 +19,7 @@ from sortnet.messages import count
 from sortnet.metrics import can_choose
 from store.database.engine import without_passwords
 from store.report.conventions import conventions_of
+from store.report.iteration_table import meanings
 from store.report.kept_models import kept_model
 from store.training.job import TrainingJob
 from store.training.origin import Origin
@@ -86,7 +86,7 @@ class PrintedRun(Watcher):
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return what is called after each iteration: the check for signals, and the trackers."""
         quality = training.job.metrics[0].name
-        self._show_iteration = iterations.shower(quality, err=self._as_json)
+        self._show_iteration = shower(quality, err=self._as_json)
         settings = {"command": training.run.command, **training.config.flat()}
         return [
             lambda *_: self._raise_if_signalled(),
@@ -150,24 +150,26 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         "from": training.run.config.get("from"),
         "iterations": trained.rows,
     }
-    step = Step(training.job.next_command(str(training.folder)), is_in_text=True)
+    step = Step(training.job.next_command(str(training.folder)))
     if training.judge is None:
         answers = f"{trained.ranker.info['answers']:,} training pairs"
     else:
         answers = training.judge.text()
-    text = [
+    facts = {
+        "kept": kept_model(trained.kept),
+        "judge": f"answered for {answers}",
+        "model": str(training.folder),
+        "run": f"{training.run.id} in {trained.store}",
+    }
+    text: list[Block] = [
         *_lines_about_best(trained),
-        *measures(trained.measures, conventions),
+        measures(trained.measures),
         *_interval_lines(trained.parts["vali"], trained.measures["vali"]),
         "",
-        f"kept   {kept_model(trained.kept)}",
-        f"judge  answered for {answers}",
-        f"model  {training.folder}",
-        f"run    {training.run.id} in {trained.store}",
-        f"next   {step.command}",
+        Facts(facts),
     ]
-    notes = convention_notes(conventions)
-    return Result("training", value, text, notes, step, is_noted_in_text=True)
+    notes = [*meanings(training.job.metrics[0].name), *convention_notes(conventions)]
+    return Result("training", value, text, notes, step)
 
 
 def _lines_about_best(trained: TrainedRun) -> list[str]:

@@ -16,7 +16,7 @@ import click
 import uvicorn
 
 from cli.console import say
-from cli.printing.links import Links, print_links
+from cli.printing.labelling import Links, print_links
 from cli.signals import signals_handled
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names

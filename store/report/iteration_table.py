@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 LABELLING = "order"
 _UNKNOWN = "-"
 _FIT_LINE = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
-_ITERATION_LINE = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
+_ITERATION_LINE = "{:>4} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {}"
+_MEANINGS = (
+    "wrong: share of the comparisons that had the wrong order; pairs: compared so far and kept; "
+    "*: best so far",
+)
 
 
 def header(quality: str) -> list[str]:
@@ -30,12 +34,15 @@ def header(quality: str) -> list[str]:
         above = _FIT_LINE.format("", "", "expected", "hold-out", "hold-out", "")
         below = _FIT_LINE.format("judgements", "answers", "right", "answers", "right", "seconds")
         return [above.rstrip(), below]
-    measure = f"{quality} on"
-    above = f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {measure:^15}"
-    below = _ITERATION_LINE.format(
-        "iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali", "seconds", ""
-    )
+    above = f"{'':14} {'training':^26} {'validation':^26}"
+    part = ("wrong", "pairs", quality)
+    below = _ITERATION_LINE.format("iter", "compared", *part, *part, "seconds", "")
     return [above.rstrip(), below.rstrip()]
+
+
+def meanings(quality: str) -> Sequence[str]:
+    """Return the sentences that explain the columns of the table."""
+    return () if quality == LABELLING else _MEANINGS
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:
@@ -47,8 +54,18 @@ def line(row: Mapping[str, Any], quality: str) -> str:
     """
     if quality == LABELLING:
         return _labelling_line(row)
-    mark = "*" if row["best"] is True else ""
-    return _ITERATION_LINE.format(*cells(row, [quality]), mark).rstrip()
+    return _ITERATION_LINE.format(
+        row["iteration"],
+        total(row["comparisons_train"], row["comparisons_vali"]),
+        wrong_share(row, "train"),
+        total(row["tp"]),
+        share(row.get(f"train_{quality}")),
+        wrong_share(row, "vali"),
+        total(row["vp"]),
+        share(row.get(f"vali_{quality}")),
+        f"{seconds(row):.1f}",
+        "*" if row["best"] is True else "",
+    ).rstrip()
 
 
 def _labelling_line(row: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 TOP = "among_top"  # one more column if the goal is about the top items
-_FORMATS = {"score": "{:.2f}", TOP: "{:.0%}"}
+FORMATS = {"score": ".2f", TOP: ".0%"}  # of the values in tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +37,13 @@ class ItemRanking:
     group: str | None = None
 
 
-def ranking_cell(column: str, value: Any) -> str:
-    """Format a value in a column of a ranking for tables.
-
-    Scores have two decimals, and probabilities are percentages.
-
-    >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
-    ('0.12', '50%', '3')
-    """
-    return _FORMATS.get(column, "{}").format(value)
-
-
 def page_cell(column: str, value: Any) -> str:
     """Format a value in a column of a ranking for pages, with a space before the percent sign.
 
-    >>> page_cell("among_top", 0.5)
-    '50 %'
+    >>> page_cell("among_top", 0.5), page_cell("score", 0.125)
+    ('50 %', '0.12')
     """
-    return ranking_cell(column, value).replace("%", " %")
+    return format(value, FORMATS.get(column, "")).replace("%", " %")
 
 
 def rank_collection(

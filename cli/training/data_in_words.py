@@ -5,13 +5,11 @@ Further lines tell how a training divides the rows, and which columns are nearly
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from cli.console import put, width
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades, features_near_model
@@ -20,35 +18,6 @@ from sortnet.tables.column_groups import feature_groups, listed_names
 from sortnet.tables.roles import column_of
 
 _PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
-
-
-def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
-    """Print a line for each fact, on stderr if `err` is true."""
-    for line in fact_lines(facts):
-        put(line, err=err)
-
-
-def fact_lines(facts: Mapping[str, str]) -> list[str]:
-    """Write each fact as a line that begins with its label; long lines wrap on a terminal.
-
-    Args:
-        facts: {label: text}.
-    """
-    indent = max(map(len, facts)) + 2
-    terminal_width = width()
-    if terminal_width is None:
-        return [label.ljust(indent) + text for label, text in facts.items()]
-    lines = list[str]()
-    for label, text in facts.items():
-        lines += textwrap.wrap(
-            text,
-            max(terminal_width, 2 * indent),
-            initial_indent=label.ljust(indent),
-            subsequent_indent=" " * indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
 
 
 def training_facts(train: Queries) -> dict[str, str]:

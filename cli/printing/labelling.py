@@ -1,0 +1,421 @@
+"""Results about a labelling: its status, questions, judgements, annotators, and links."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection as Names
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from cli.console import put, say, write_output
+from cli.printing.results import Block, Facts, Result, Step, table_of
+from sortnet.messages import count, printable
+from store.report.annotator_figures import TITLES, Interval, figures_of
+from store.report.columns import meanings
+
+if TYPE_CHECKING:
+    from sortnet.preference.annotator_agreement import Agreement
+    from store import Collection
+    from store.collections.judgement_files import Imported
+    from store.service.annotators import AnnotatorReports, GoldPairs
+    from store.service.labelling import LabellingService
+    from store.service.listed_rows import NewestJudgements
+
+_GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
+_REVOKED = "link revoked; sortnet annotators revoke --undo makes a new one"
+_NOT_SHOWN = ("quit", "status", "summary")  # facts about a labelling that JSON does not have
+_JUDGEMENTS = ("number", "annotator", "question", "answer", "seconds", "at")
+_OPTIONAL = ("p", "cost", "comment")  # columns only if a judgement has a value
+_AGREEMENT = ("group", "krippendorff_alpha", "shared_pairs", "consistency", "repeats")
+_ANNOTATORS = ("annotator", "answers", *TITLES, "median_seconds", "state", "verdict")
+
+
+def short_status(service: LabellingService) -> str:
+    """Tell the distance to the goal."""
+    from store.service.sentences import why
+
+    return why(service.remaining)
+
+
+def answers_in_words(service: LabellingService) -> str:
+    """Tell the number of answers, and how many people and models gave them.
+
+    The text is empty if nobody has answered.
+    """
+    judgements = service.session.judgements()
+    numbers = set(judgements.annotator[judgements.is_answer].tolist())
+    if not numbers:
+        return ""
+    names = [name for name, number in judgements.annotators.items() if number in numbers]
+    n_models = sum(name in service.study.models for name in names)
+    n_people = len(names) - n_models
+    annotators = []
+    if n_people:
+        people = "1 person" if n_people == 1 else f"{n_people} people"
+        annotators.append(people)
+    if n_models:
+        annotators.append(count(n_models, "model"))
+    n_answers = int(judgements.is_answer.sum())
+    return f"{count(n_answers, 'answer')} by {' and '.join(annotators)}"
+
+
+def standing_notes(
+    service: LabellingService, group: str | None = None, *, verbose: bool = False
+) -> list[str]:
+    """Write a line with the number of answers and the distance to the goal, then details.
+
+    Args:
+        service: the labelling service of the collection.
+        group: name of a group whose distance to the goal is also told, or None.
+        verbose: whether to say more about how sure the ranking is.
+    """
+    notes = _status_lines(service, verbose=verbose)
+    if group is not None:
+        notes += _lines_about_group(service, group)
+    criterion = service.collection.criterion
+    if criterion is None:
+        return notes
+    return [f"{criterion}: {note}" for note in notes]
+
+
+def _lines_about_group(service: LabellingService, group: str) -> list[str]:
+    """Tell the number of items and answers of a group, and how much of its order may be wrong.
+
+    There is no line if the items have no groups, or no model was fitted yet.
+    """
+    from store.service.sentences import expected_errors
+
+    groups_of_items = service.items.groups
+    standings = service.remaining.groups
+    if groups_of_items is None or not standings:
+        return []
+    group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
+    standing = standings[group_names.index(group)]
+    counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
+    errors = expected_errors(service.remaining.goal, standing.wrong)
+    return [f"{printable(group)}: {counts}; {errors}"]
+
+
+def _note_on_shares_of_votes(service: LabellingService) -> str:
+    """Name the models whose probabilities still count as shares of votes, as in version 0.4.
+
+    The text is empty if there are no such models.
+    """
+    names = service.models_of_before()
+    if not names:
+        return ""
+    arguments = ["annotators", "probabilities", service.collection.name, names[0], "measurement"]
+    command = printable(shlex.join(["sortnet", *arguments]))
+    return (
+        "computed again, as models' errors are measured since SortNet 0.5; "
+        f"p of {printable(', '.join(names))} still "
+        f"counts as a share of votes: {command} changes that"
+    )
+
+
+def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
+    """Write the lines about a collection: its number of answers, the distance to the goal, notes.
+
+    Args:
+        service: the labelling service of the collection.
+        verbose: whether to add details of the distance, and how well the model predicts answers.
+    """
+    from store.service import sentences
+
+    answers = answers_in_words(service)  # such as "9 answers by 2 people"
+    if not answers:
+        return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
+    remaining = service.remaining
+    lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+    note_on_uncompared_items = sentences.sets_apart(remaining)
+    note_on_shares_of_votes = _note_on_shares_of_votes(service)
+    for note in (note_on_uncompared_items, note_on_shares_of_votes):
+        if note:
+            lines.append(note)
+    if not verbose:
+        return lines
+    set_size = service.study.set_size
+    if set_size > 2:
+        lines.append(f"questions are about {set_size} items")
+    return [*lines, *sentences.details(remaining), sentences.model_check(remaining)]
+
+
+def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
+    """Make the result with a row for each annotator and criterion.
+
+    Args:
+        labelled: the facts about each annotator and criterion.
+        criterion: the criterion, if all facts are about the same criterion.
+    """
+    rows = []
+    lines = list[str]()
+    for facts in labelled:
+        rows.append({name: fact for name, fact in facts.items() if name not in _NOT_SHOWN})
+        lines += _lines(facts, criterion)
+    # Annotators of the same criterion have the same status line. It is printed once, after the
+    # last annotator.
+    text = [line for number, line in enumerate(lines) if line not in lines[number + 1 :]]
+    return Result("labelled", rows, text=text)
+
+
+def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
+    """Write the number of answers and why the labelling ended, the cost if known, and the status.
+
+    If the reason begins with the status, or the status with the reason, only the longer text is
+    printed.
+    """
+    from store.asking.answer_summary import AnswerSummary, cost_text
+
+    annotator = facts["annotator"]
+    name = annotator if criterion is None else f"{annotator}, {criterion}"
+    # Of a person nothing else is told.
+    summary = facts.get("summary") or AnswerSummary(facts["answered"], facts["in_all"]).text
+    answered = f"{name}: {summary}"
+    cost = [text for text in [cost_text(facts.get("cost_in_all"))] if text]
+    shorter, longer = sorted([facts["why"], facts["status"]], key=len)
+    if longer.startswith(shorter):
+        return [answered, *cost, longer]
+    return [f"{answered}; {facts['why']}", *cost, facts["status"]]
+
+
+def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
+    """Make the result with a few lines for the question of each criterion.
+
+    Args:
+        questions: facts about each question, as `store.service.questions.question_facts` returns
+            them.
+    """
+    text = list[Block]()
+    for question in questions:
+        text.append(f"{printable(question['name'])}: {printable(question['question'])}")
+        text.append(Facts(_settings_in_words(question)))
+    return Result("questions", questions, text=text)
+
+
+def _settings_in_words(question: dict[str, Any]) -> dict[str, str | Sequence[str]]:
+    """Describe the settings of a question, {label: text}."""
+    from sortnet.preference.goal import WRONG, Goal
+    from store.service.sentences import goal_in_words
+
+    n_words = len(question["instructions"].split())
+    goal = Goal(question["goal"] or WRONG, question["top"] or 0)
+    overlap = question["overlap"]
+    set_size = question["set_size"]
+    choice = "the best and the worst" if question["worst"] else "the best"
+    return {
+        "  instructions": count(n_words, "word") if n_words else "none",
+        "  goal": goal_in_words(goal),
+        "  deadline": question["deadline"] or "none",
+        "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
+        "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
+        "  quota": [
+            f"{annotator}: {count(n_answers, 'answer')}"
+            for annotator, n_answers in question["quotas"].items()
+        ],
+        "  models": ", ".join(question["models"]),
+        "  judgements": str(question["judgements"]),
+    }
+
+
+def judgements_result(name: str, newest: NewestJudgements) -> Result:
+    """Make the result with a row for each judgement.
+
+    Without judgements, the next step is the command that asks annotators.
+
+    Args:
+        name: name of the collection.
+        newest: the newest judgements, and the counts of all judgements.
+    """
+    rows = newest.rows
+    if not rows:
+        command = f"sortnet label {name}"
+        step = Step(command, f"no judgements yet: {command}")
+        return Result("judgements", rows, next=step)
+    optional = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
+    older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
+    counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
+    table = table_of(map(_judgement_row, rows), [*_JUDGEMENTS, *optional])
+    return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
+
+
+def _judgement_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Make the row of a judgement in the table of judgements."""
+    milliseconds = row["milliseconds"]
+    seconds = None if milliseconds is None else milliseconds / 1000
+    question = ", ".join(row["items"])
+    return {**row, "question": question, "answer": _answer(row), "seconds": seconds}
+
+
+def _answer(row: dict[str, Any]) -> str:
+    """Write an answer: its items, and whether the judgement is undone or excluded."""
+    if row["answer"] == "undo":
+        return f"undo of {row['undoes']}"
+    text: str = row["answer"]
+    if text == "best":
+        text = f"best {row['best']}"
+        if row["worst"] is not None:
+            text += f", worst {row['worst']}"
+    if row["undone"]:
+        text += " (undone)"
+    if row["excluded"]:
+        text += " (excluded)"
+    return text
+
+
+def imported_result(name: str, imported: Imported) -> Result:
+    """Make the result with the number of judgements that a file added to a collection."""
+    value = {"collection": name, "added": imported.added, "known": imported.known}
+    line = f"{name}: {imported.added} judgements added"
+    if imported.known:
+        line += f", {imported.known} already known"
+    return Result("imported", value, text=[line])
+
+
+def export_to(output: str, collection: Collection, form: Any, **options: Any) -> None:
+    """Write judgements to a file, or to stdout (`-`), and print their number on stderr.
+
+    Args:
+        output: path of the file, or `-`.
+        collection: the collection that has the judgements.
+        form: format of the file, see `write_judgements`.
+        options: further arguments of `write_judgements`.
+    """
+    from store.service.exported_judgements import FORMS_OF_PAIRS, write_judgements
+
+    n_written = 0
+
+    def write(file: IO[str]) -> None:
+        nonlocal n_written
+        n_written = write_judgements(collection, file, form, **options)
+
+    write_output(output, write)
+    unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
+    message = f"{count(n_written, unit)} of {collection.name}"
+    if n_written == 0:
+        message += f" yet: sortnet label {shlex.quote(collection.name)}"
+    say(message if output == "-" else f"{output}: {message}")
+
+
+def annotators_result(annotators: AnnotatorReports) -> Result:
+    """Make the result with a row for each annotator.
+
+    The next step excludes an annotator whose answers do harm.
+    """
+    collection = annotators.collection
+    if not annotators.reports:
+        command = f"sortnet label {shlex.quote(collection)}"
+        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
+    rows = []
+    exclude_commands = []
+    for report in annotators.reports:
+        is_harmful = report.name in annotators.harmful
+        rows.append({**asdict(report), "exclude": is_harmful})
+        if is_harmful:
+            arguments = ["exclude", collection, report.name, "--reason", report.verdict]
+            command = shlex.join(["sortnet", "annotators", *map(printable, arguments)])
+            exclude_commands.append(command)
+    step = None
+    if exclude_commands:
+        # The text shows all commands. JSON has room for one command, which is the first.
+        lines = "\n".join(f"next: {command}" for command in exclude_commands)
+        step = Step(exclude_commands[0], lines)
+    table = table_of(map(_annotator_row, rows), _ANNOTATORS)
+    return Result("annotators", rows, text=[table], notes=meanings(_ANNOTATORS), next=step)
+
+
+def _annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of an annotator from the fields of an `AnnotatorReport`."""
+    row = {
+        **report,
+        "annotator": report["name"],
+        "state": f"{report['state']} model" if report["model"] else report["state"],
+        "verdict": report["verdict"] or None,
+    }
+    for title, figure in zip(TITLES, figures_of(report), strict=True):
+        if isinstance(figure, Interval):
+            row[title] = f"{figure.value} [{figure.low},{figure.high}]"
+        elif figure is not None:
+            row[title] = figure.text()
+    return row
+
+
+def gold_line(gold: GoldPairs) -> str:
+    """Tell the number of gold pairs, and the share of the questions that are about gold pairs."""
+    pairs = count(gold.n_pairs, "gold pair")
+    share = f"{gold.rate:.0%} of the questions"
+    return f"{gold.collection}: {pairs}; {share}, as far as there are some"
+
+
+def agreement_result(
+    name: str, overall: Agreement, groups: Sequence[tuple[str, Agreement]]
+) -> Result:
+    """Make the result with a row for the collection, and a row for each of the first groups.
+
+    Args:
+        name: name of the collection.
+        overall: agreement over all items.
+        groups: name and agreement of each group, the least alpha first.
+    """
+    by_group = [{"group": group, **asdict(agreement)} for group, agreement in groups]
+    value = {"collection": name, **asdict(overall), "groups": by_group}
+    if not overall.shared_pairs and not overall.repeats:
+        reason = "no pair has two annotators, no answer is repeated"
+        command = f"sortnet label {shlex.quote(name)}"
+        sentence = f"{name}: nothing to compare yet, {reason}: {command}"
+        return Result("agreement", value, next=Step(command, sentence))
+    notes = meanings(_AGREEMENT)
+    n_more = len(groups) - _GROUPS
+    if n_more > 0:
+        notes.append(f"{count(n_more, 'group')} more with --json")
+    table = table_of([{"group": name, **asdict(overall)}, *by_group[:_GROUPS]], _AGREEMENT)
+    return Result("agreement", value, text=[table], notes=notes)
+
+
+class Links(NamedTuple):
+    """The secret parts of the links to the pages of a collection.
+
+    Attributes:
+        collection: name of the collection.
+        tokens: {annotator: secret part of the annotator's link}.
+        revoked: annotators whose link is revoked.
+        admin: secret part of the link to the admin page.
+    """
+
+    collection: str
+    tokens: Mapping[str, str]
+    revoked: Names[str]
+    admin: str
+
+
+def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> None:
+    """Print a line for each link, and a warning on stderr if other machines can reach the server.
+
+    Args:
+        address: address of the server, with which all links start.
+        links: the links of each collection.
+        is_public: whether other machines can reach the server.
+    """
+    for links_of_collection in links:
+        name = printable(links_of_collection.collection)
+        prefix = f"{name}, " if len(links) > 1 else ""
+        _print_links_of_collection(address, links_of_collection, prefix)
+    if not all(links_of_collection.tokens for links_of_collection in links):
+        say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
+    if is_public:
+        say("WARNING: others can reach this server. The links are its only protection: anyone who")
+        say("has one can answer, and with the admin link see and add everything.")
+    if is_public and address.startswith("http:"):
+        say("WARNING: over plain http the links can be read on the way, and slow clients can block")
+        say("the server. Put an https proxy in front of it (--url), or use a trusted network.")
+    say("Ctrl-C stops the server")
+
+
+def _print_links_of_collection(address: str, links: Links, prefix: str) -> None:
+    """Print the link of each annotator and of the admin; each line begins with the prefix."""
+    for annotator, token in links.tokens.items():
+        if annotator in links.revoked:
+            say(f"{prefix}{printable(annotator)}: {_REVOKED}")
+        else:
+            put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
+    put(f"{prefix}admin: {address}/admin/{links.admin}")

@@ -1,0 +1,160 @@
+"""The columns of results: their titles, the format of their values, and what they mean.
+
+Commands and pages show the same rows: a column has its title and its format here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sortnet.messages import cut, printable
+from store.report.annotator_figures import TITLES
+from store.service.item_ranking import FORMATS, TOP
+
+UNKNOWN = "-"
+_COMMENT = 24  # characters of a comment
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a result.
+
+    Attributes:
+        title: title of the column.
+        form: format of its values: of numbers a format such as `.2f`, or a function.
+        may_be_cut: whether a terminal that is too narrow cuts long texts of the column.
+        meaning: a sentence about its values; empty if the title says enough.
+    """
+
+    title: str
+    form: str | Callable[[Any], str] = ""
+    may_be_cut: bool = False
+    meaning: str = ""
+
+
+def _minute(time: str) -> str:
+    """Write a time without its seconds.
+
+    >>> _minute("2026-11-25T09:30:12")
+    '2026-11-25 09:30'
+    """
+    return time[:16].replace("T", " ")
+
+
+def _cost(cost: float) -> str:
+    """Write a cost with as many digits as it needs."""
+    from sortnet.judges.budget import amount
+
+    return amount(cost)
+
+
+def _start_of_comment(comment: str) -> str:
+    """Write the start of a comment in one line."""
+    return cut(" ".join(comment.split()), _COMMENT)
+
+
+_MEANINGS = {
+    "reliability": "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the "
+    "worse item; 90 % intervals in brackets",
+    "with others": "with others, with self: share of answers that are the same / expected of "
+    "average annotators",
+}
+COLUMNS: Mapping[str, Column] = {
+    # runs
+    "run": Column("run"),
+    "created": Column("started UTC", _minute),
+    "status": Column("status"),
+    "best": Column("best"),
+    "quality": Column("quality"),
+    "pairs": Column("pairs"),
+    "model": Column("model", may_be_cut=True),
+    # models
+    "metric": Column("metric"),
+    "figure": Column("mean", ".4f"),
+    "feature": Column("feature", may_be_cut=True),
+    "mean": Column("drop", ".4f"),
+    "std": Column("std", ".4f"),
+    "splits": Column("splits", ".4f"),
+    "a": Column("in A", ".4g", may_be_cut=True),
+    "b": Column("in B", ".4g", may_be_cut=True),
+    "value": Column("value", "+.4g"),
+    "item_value": Column("value", ".6g"),
+    # collections and items
+    "collection": Column("collection"),
+    "items": Column("items"),
+    "features": Column("features"),
+    "annotators": Column("annotators"),
+    "judgements": Column("judgements"),
+    "group": Column("group", may_be_cut=True),
+    "rank": Column("rank"),
+    "id": Column("id", may_be_cut=True),
+    "score": Column("score", FORMATS["score"]),
+    "ranks": Column("90 %"),
+    "judged": Column("judged"),
+    TOP: Column("in top", FORMATS[TOP]),
+    "text": Column("", may_be_cut=True),
+    # judgements
+    "number": Column("judgement"),
+    "annotator": Column("annotator", may_be_cut=True),
+    "question": Column("items", may_be_cut=True),
+    "answer": Column("answer", may_be_cut=True),
+    "seconds": Column("seconds", ".1f"),
+    "at": Column("at (UTC)", _minute),
+    "p": Column("p", ".3g"),
+    "cost": Column("cost", _cost),
+    "comment": Column("comment", _start_of_comment, may_be_cut=True),
+    # annotators
+    "answers": Column("answers"),
+    **{title: Column(title, meaning=_MEANINGS.get(title, "")) for title in TITLES},
+    "median_seconds": Column("seconds", ".1f"),
+    "state": Column("state"),
+    "verdict": Column("verdict"),
+    "krippendorff_alpha": Column(
+        "alpha",
+        ".2f",
+        meaning="alpha: Krippendorff's, over the pairs with two annotators or more; 1 is perfect, "
+        "0 is chance",
+    ),
+    "shared_pairs": Column("shared pairs"),
+    "consistency": Column(
+        "with self", ".2f", meaning="with self: share of the repeated answers that are as before"
+    ),
+    "repeats": Column("repeats"),
+}
+
+
+def cell(name: str, value: Any) -> str:
+    """Write a value in the format of its column, without characters that move a cursor.
+
+    >>> cell("score", 0.125), cell("among_top", 0.5), cell("id", "a"), cell("p", None)
+    ('0.12', '50%', 'a', '-')
+    """
+    if value is None or value != value:  # only NaN differs from itself
+        return UNKNOWN
+    form = COLUMNS[name].form
+    if not isinstance(form, str):
+        value = form(value)
+    if isinstance(value, str):
+        return printable(value)
+    return format(value, str(form))
+
+
+def is_flush_right(name: str, values: Sequence[Any]) -> bool:
+    """Tell whether the values of a column are numbers, which are written flush right.
+
+    >>> is_flush_right("id", ["a"]), is_flush_right("rank", [1, 2])
+    (False, True)
+    """
+    is_text = any(isinstance(value, str) for value in values)
+    return COLUMNS[name].form != "" or not is_text
+
+
+def meanings(names: Iterable[str]) -> list[str]:
+    """List the sentences about the columns that need one.
+
+    >>> meanings(["metric", "consistency"])
+    ['with self: share of the repeated answers that are as before']
+    """
+    return [COLUMNS[name].meaning for name in names if COLUMNS[name].meaning]
