@@ -60,9 +60,9 @@ def evaluate(
 
     \b
     Examples:
-      sortnet evaluate model test.txt
-      sortnet evaluate model all.csv --part test
-      sortnet evaluate model test.txt -m ndcg@5 -m ndcg@10 --empty skip --json
+      sortnet evaluate letor-model letor/Fold1/test.txt
+      sortnet evaluate shop-model shop.csv --part test
+      sortnet evaluate letor-model letor/Fold1/test.txt -m ndcg@5 --json
     """
     from store.report.evaluation import evaluate_model
 

@@ -60,7 +60,7 @@ def importance(
     \b
     Examples:
       sortnet importance model test.txt
-      sortnet importance model all.csv --part test
+      sortnet importance shop-model shop.csv --part test
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
     from store.report.feature_importance import measure_importance

@@ -75,7 +75,7 @@ def serve(names: tuple[str, ...], store: str | None, **options: Any) -> None:
     Examples:
       sortnet serve essays --annotator ana --annotator ben
       sortnet serve essays --port 0 --open
-      sortnet serve essays letters --url https://example.org/label
+      sortnet serve essays answers --url https://example.org/label
     """
     _check_libraries()
     from cli.web.server import ServerOptions, serve_collections

@@ -107,11 +107,11 @@ def train(
 
     \b
     Examples:
-      sortnet train all.csv --query search --grade stars --id product
-      sortnet train sweets.csv --query none --grade points --bins 5
-      sortnet train MQ2008/Fold1 --out m --quality ndcg@10 --set committee=5
+      sortnet train shop.csv --query search --grade stars --ignore orders
+      sortnet train shop.csv --query none --grade orders --bins 5
+      sortnet train letor/Fold1 --out m --quality ndcg@10 --set committee=5
       sortnet train essays --out judged
-      sortnet train all.csv --query search --judge ./judge.py --judgements 200
+      sortnet train answers.csv --query prompt_id --judge judge.toml --judgements 9
       sortnet train --resume --out m
     """
     from cli.training.command_judge import print_dry_run

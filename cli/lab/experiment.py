@@ -75,7 +75,7 @@ def experiment() -> None:
 
     \b
     Examples:
-      sortnet experiment folds MQ2008 --rankers sortnet,lambdamart --jobs 2
+      sortnet experiment folds letor --rankers sortnet,lambdamart --jobs 2
       sortnet experiment study --list
     """
 
@@ -102,10 +102,10 @@ def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
 
     \b
     Examples:
-      sortnet experiment folds MQ2008 --rankers err,ranksvm:C=0.1
-      sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008
-      sortnet experiment folds MQ2008 --rankers all --convention letor4
-      sortnet experiment folds all.csv --query search --grade stars
+      sortnet experiment folds letor --rankers err,ranksvm:C=0.1
+      sortnet experiment folds letor --rankers all --jobs 2 --out compared
+      sortnet experiment folds letor --rankers all --convention letor4
+      sortnet experiment folds shop.csv --query search --grade stars --ignore orders
     """
     from sortnet.lab.splits import DividedFile, folds_of, is_one_file
 
@@ -137,9 +137,9 @@ def holdout(
 
     \b
     Examples:
-      sortnet experiment holdout MQ2008 --rankers err,ranksvm
-      sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
-      sortnet experiment holdout all.csv --query search --grade stars
+      sortnet experiment holdout letor --rankers err,ranksvm
+      sortnet experiment holdout letor --rankers directranker,lambdamart --jobs 2
+      sortnet experiment holdout shop.csv --query search --grade stars --ignore orders
     """
     from sortnet.lab.splits import HoldOut, folds_of, is_one_file
 
@@ -173,7 +173,7 @@ def study(
     Examples:
       sortnet experiment study --list
       sortnet experiment study noise --size paper --jobs 2 --out noise
-      sortnet experiment study hidden MQ2008 --out hidden
+      sortnet experiment study hidden letor --out hidden
     """
     from cli.lab.study_outputs import print_studies, run_study
     from sortnet.lab.studies import points_of
