@@ -756,24 +756,6 @@ def _empty_clause(
     return f"{clause}: {n_empty} of {n_queries}"
 
 
-def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
-    """Check whether the mean gain is above 0 by more than `n_errors` standard errors of the mean.
-
-    Gains that are NaN do not count. A single gain has no standard error, and must be above 0.
-
-    Args:
-        gains: gains by query, or by vote.
-        n_errors: number of standard errors.
-        ddof: delta degrees of freedom of the standard deviation, as in NumPy.
-
-    >>> is_gain(np.array([1.0, 2.0, 3.0]), 2.0), is_gain(np.array([-1.0, 1.0, 3.0]), 2.0)
-    (True, False)
-    """
-    gains = gains[~np.isnan(gains)]
-    error = gains.std(ddof=ddof) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return bool(gains.mean() > n_errors * error)
-
-
 def can_choose(metric: Metric, queries: Queries) -> Bool:
     """Check for each query, (n_queries,), whether the measure differs between its rankings.
 

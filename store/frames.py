@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Queries, Split
-from sortnet.errors import DataError
+from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Split
 from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
@@ -407,43 +406,6 @@ def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
         if "cycles" in diagnostics
     ]
     return _frame_by_split(long_rows, share="float64", sampled="int64")
-
-
-def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
-    """Make a frame with one row per document of a query: name, grade, and ranks in two orders.
-
-    Args:
-        query: a single query, as `Queries.take([k])` returns it.
-        before, after: two orders of the documents, each (n_docs,) document numbers, best first.
-            Ranks in the frame count from 1.
-
-    Raises:
-        DataError: if `query` has several queries, or an order does not have each document once.
-
-    >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], docids=["a", "b"])
-    >>> order_frame(q, np.array([0, 1]), np.array([1, 0])).to_dict("list")
-    {'document': ['a', 'b'], 'grade': [0, 1], 'before': [1, 2], 'after': [2, 1]}
-    """
-    import pandas as pd
-
-    if len(query) != 1:
-        raise DataError(f"{query.source}: {len(query)} queries; an order is shown for one query")
-    documents = np.arange(query.n_docs)
-    if not all(np.array_equal(np.sort(order), documents) for order in (before, after)):
-        raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
-    docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
-    names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
-    # `argsort` of an order of documents is each document's position in the order.
-    frame = pd.DataFrame(
-        {
-            "document": pd.Series(names, dtype="str"),
-            "grade": query.grades,
-            "before": np.argsort(before) + 1,
-            "after": np.argsort(after) + 1,
-        }
-    )
-    frame.attrs["qid"] = str(query.qids[0])
-    return frame
 
 
 def _diagnostics_by_split(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:

@@ -14,11 +14,10 @@ from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
 from sortnet.core import SPLITS, Queries
-from sortnet.errors import DataError, StoreError
+from sortnet.errors import StoreError
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from store import Run, Store, open_store
-from store.frames import order_frame
 
 SIZES = {"train": (6, 0, 5), "vali": (4, 7)}
 
@@ -190,22 +189,6 @@ def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store
             assert margins[here]["pairs"].sum() == mistakes[there]["compared"].sum()
             assert 0 < margins[here]["pairs"].sum() <= row[f"comparisons_{split}"]
     assert len(cycles) == 2 * len(iterations)
-
-
-def test_an_order_is_shown_of_one_query_and_its_own_documents() -> None:
-    two = Queries.from_arrays([[0.0]] * 3, [0, 1, 2], qid=["x", "x", "y"], docids=["a", "", "c"])
-    frame = order_frame(two.take([0]), np.array([0, 1]), np.array([1, 0]))
-    assert frame.to_dict("list") == {
-        "document": ["a", "row 1"],
-        "grade": [0, 1],
-        "before": [1, 2],
-        "after": [2, 1],
-    }
-    assert frame.attrs["qid"] == "x"
-    with pytest.raises(DataError, match="2 queries; an order is shown for one query"):
-        order_frame(two, np.arange(3), np.arange(3))
-    with pytest.raises(DataError, match="not one of its 2 documents"):
-        order_frame(two.take([0]), np.array([0, 0]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("counted", [0, 20, 999])

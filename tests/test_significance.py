@@ -13,7 +13,6 @@ from scipy import stats
 
 from sortnet.errors import DataError
 from sortnet.lab.significance import (
-    as_matrix,
     by_part,
     corrected_t,
     critical_difference,
@@ -176,15 +175,6 @@ def test_too_few_common_queries_have_no_p_value_and_do_not_count_in_holms():
     assert found["p"].isna().tolist() == [False, True, True]
     assert found["p_holm"].iloc[0] == found["p"].iloc[0]
     assert found["n"].tolist() == [24, 1, 1]
-
-
-def test_a_matrix_of_p_values_is_symmetric():
-    pairs = paired_by_query(made_figures(), "map")
-    matrix = as_matrix(pairs, ["c", "a", "b"])
-    assert (matrix == matrix.T).all()
-    assert (np.diag(matrix) == 1).all()
-    assert matrix[1, 2] == pairs["p_holm"].iloc[0]
-    assert np.isnan(as_matrix(pairs[:1], list("abc"))).sum() == 4
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,6 @@ def key_of(i: int, j: int) -> int:
     return (i << 32) | j
 
 
-def pair_of(key: int) -> tuple[int, int]:
-    """Unpack a single key into the document numbers i and j."""
-    return key >> 32, key & int(_SECOND)
-
-
 def unordered(i: Ints, j: Ints) -> I64:
     """Pack pairs into keys, (m,), with the lower document number first: (i, j) and (j, i) agree."""
     return packed(np.minimum(i, j), np.maximum(i, j))

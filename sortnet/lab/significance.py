@@ -215,29 +215,6 @@ def by_part(
     return _table(figures, measure, ["part"], rankers).dropna()
 
 
-def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
-    """Make the symmetric matrix (n_rankers, n_rankers) of the adjusted p values of pairs.
-
-    The diagonal is 1.
-
-    Args:
-        pairs: a frame of `paired_by_query` or `paired_by_part`.
-        rankers: names of the rankers, in the order of the matrix.
-
-    >>> import pandas as pd
-    >>> as_matrix(pd.DataFrame({"a": ["x"], "b": ["y"], "p_holm": [0.2]}), ["y", "x"]).tolist()
-    [[1.0, 0.2], [0.2, 1.0]]
-    """
-    import pandas as pd
-
-    turned = pairs.rename(columns={"a": "b", "b": "a"})
-    table = pd.concat([pairs, turned]).pivot(index="a", columns="b", values="p_holm")
-    names = list(rankers)
-    matrix = table.reindex(index=names, columns=names).to_numpy(np.float64, copy=True)
-    np.fill_diagonal(matrix, 1.0)
-    return matrix
-
-
 def _table(
     figures: pd.DataFrame, measure: str, rows: list[str], rankers: Sequence[str] | None
 ) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
@@ -51,21 +50,6 @@ T = TypeVar("T", bound=HasPair)
 def unordered_pair(left: int, right: int) -> Pair:
     """Order two items, so that the lower number is first."""
     return (left, right) if left < right else (right, left)
-
-
-def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
-    """Collect the answers to each pair, in their order.
-
-    The pairs are in the order of their first answers.
-
-    >>> questions = Question((3, 1), "informative", 1.0), Question((1, 3), "repeat", 1.0)
-    >>> {pair: len(questions) for pair, questions in by_pair(questions).items()}
-    {(1, 3): 2}
-    """
-    answers_to: dict[Pair, list[T]] = {}
-    for answer in answers:
-        answers_to.setdefault(answer.pair, []).append(answer)
-    return answers_to
 
 
 class OfItems:

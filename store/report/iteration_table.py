@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sortnet.core import SPLITS
 from sortnet.metrics import parse_metric
 
 if TYPE_CHECKING:
@@ -92,28 +91,6 @@ def _training_share(row: Mapping[str, Any]) -> str:
     return _UNKNOWN
 
 
-def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:
-    """Format the figures of an iteration as cells.
-
-    Args:
-        row: the iteration, as a row of the store's frame or as `flat` returns it.
-        measures: the names of the measures that are shown, for both parts.
-        number: the format of whole numbers.
-    """
-    shares = [share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS]
-    return [
-        str(row["iteration"]),
-        total(row["comparisons_train"], row["comparisons_vali"], number=number),
-        wrong_share(row, "train"),
-        wrong_share(row, "vali"),
-        total(row["new_train"], row["new_vali"], number=number),
-        total(row["tp"], number=number),
-        total(row["vp"], number=number),
-        *shares,
-        f"{seconds(row):.1f}",
-    ]
-
-
 def wrong_share(row: Mapping[str, Any], part: str) -> str:
     """Format the share of wrong comparisons in the training or the validation part.
 
@@ -153,17 +130,12 @@ def quality_of(config: Mapping[str, Any]) -> str:
     return LABELLING if quality == LABELLING else parse_metric(quality).name
 
 
-def total(*numbers: int | None, number: str = "{}") -> str:
-    """Format the sum of the numbers that are not None; `-` if all are None.
-
-    Args:
-        numbers: the numbers that are added up.
-        number: the format of the sum.
-    """
+def total(*numbers: int | None) -> str:
+    """Format the sum of the numbers that are not None; `-` if all are None."""
     known_numbers = [n for n in numbers if n is not None]
     if not known_numbers:
         return _UNKNOWN
-    return number.format(sum(known_numbers))
+    return str(sum(known_numbers))
 
 
 def share(value: float | None) -> str:
