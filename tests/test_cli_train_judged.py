@@ -134,9 +134,8 @@ def test_what_was_kept_is_told_alike_by_the_folder_the_store_and_every_command(
     done("report", "last", "--output", "kept.html")
     page = html.unescape(re.sub(r"<[^>]+>", " ", Path("kept.html").read_text()))
     page = " ".join(page.split())
-    of_the_kept = f"accuracy of the kept model {figures['posterior']:.4f} on validation"
-    assert f"{of_the_kept}, the posterior" in page and line in page
-    assert f"accuracy of the best iteration {figures['sortnet']:.4f}" in page
+    assert f"Kept is {line}." in page
+    assert f"validation this model {figures['posterior']:.4f}" in page
     assert "(kept)" not in page, "no iteration is the model"
 
 

@@ -115,6 +115,6 @@ def test_the_commands_show_it(tmp_path, monkeypatch):
     assert done("runs").splitlines()[-1].endswith("  c")
     done("report", "last", "--output", "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "Pairs in the right order" in page and shown.splitlines()[-1] in page
+    assert "<title>The ranking of c<" in page, "a run that records a labelling is its collection"
     assert "sort compared" not in page and "Not in this report" not in page
     assert "has answers and no pairs" in runner().invoke(main, ["pairs", "last"]).stderr

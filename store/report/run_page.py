@@ -178,7 +178,9 @@ def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
     part_rows = [
         _part_row(run, part, sources) for part in PARTS if part in {*run.data, *sources.data}
     ]
-    heads = ["part", "queries", "rows", "columns", "grades", "file"]
+    is_judged = any(queries.judged is not None for queries in sources.data.values())
+    labels = "judgements" if is_judged else "grades"
+    heads = ["part", "queries", "rows", "columns", labels, "file"]
     blocks: list[Block] = [("table", Table("What was read.", heads, part_rows, text=(0, 4, 5)))]
     if sources.missing:
         blocks.append(("text", sources.missing))
