@@ -31,7 +31,7 @@ def test_a_changed_document_is_above_the_share_of_its_query_that_has_lower_score
     assert np.allclose(turned.above, 1 - dependence.above)
 
 
-def test_levels_are_set_together_and_dates_are_written():
+def test_levels_are_set_together_and_dates_are_days():
     X = np.array([[*RED, 19000.0], [*BLUE, 19001.0], [*RED, 19002.0], [*BLUE, 19003.0]])
     queries = Queries.from_arrays(X, [0, 1, 0, 1])
     colour = Column("colour", (0, 1), ("red", "blue"))
@@ -39,7 +39,7 @@ def test_levels_are_set_together_and_dates_are_written():
     above = dict(zip(dependence.values, dependence.above, strict=True))
     assert above["red"] < 0.5 < above["blue"]
     day = partial_dependence(ranker(0.0, 0.0, 1.0), queries, Column("day", (2,), is_date=True))
-    assert day.values[0].startswith("2022-01-0")
+    assert 19000 <= day.values[0] < day.values[-1] <= 19003
 
 
 def test_there_is_no_curve_of_a_text_of_a_constant_and_without_a_pair():

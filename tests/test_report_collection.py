@@ -253,6 +253,12 @@ def test_the_tile_of_the_goal_says_what_the_sentence_says(standing):
         assert (tile == "reached") == (standing in ("REACHED", "ALL_TOP"))
 
 
+def test_the_interval_of_a_judges_figures_is_small_print():
+    answer(*by_score("ana"), *by_score("ben"))
+    text = done("report", "t", "-o", "-")
+    assert text.count("<small>[") >= 4 and "&lt;small" not in text
+
+
 def test_a_share_of_a_few_answers_is_no_tile_and_too_few_are_told():
     pairs = by_score("ana")
     answer(*pairs, *by_score("ben")[:3], Judgement.of("ana", (0, 1), "right", strategy="random"))

@@ -10,7 +10,6 @@ import numpy as np
 from sortnet.core import F32, F64, I64, Queries
 from sortnet.explanation.columns import Column
 from sortnet.rankers.base import Ranker
-from sortnet.tables.values import date_text
 
 _VALUES = 15  # the most values of a column of numbers
 _LEVELS = 8  # the most levels of a categorical column
@@ -23,7 +22,7 @@ class Dependence:
 
     Attributes:
         column: the column.
-        values: the m values: numbers in ascending order, or dates and levels as texts.
+        values: the m values: numbers in ascending order, days since 1970 for dates; or levels.
         above: (m,) the share of a document's query that the document is ranked above if it has the
             value, a mean over documents.
     """
@@ -124,6 +123,5 @@ def _cells_of(
     if len(numbers) < 2:
         return None
     origin = 0.0 if queries.origins is None else float(queries.origins[column.features[0]])
-    exact = (numbers.astype(np.float64) + origin).tolist()
-    values = [date_text(number) for number in exact] if column.is_date else exact
+    values = (numbers.astype(np.float64) + origin).tolist()
     return values, list(numbers[:, None])

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from sortnet.core import F64, SPLITS
 from sortnet.errors import DataError
+from sortnet.tables.values import date_text
 from store.frames import OBSERVE_FIRST, after_the_first, counted_iterations, measure_names
 
 if TYPE_CHECKING:
@@ -130,6 +131,14 @@ def curves(
     if by is not None or goal is not None:
         _legend(figure, axes, title=literal(by or "") if len(groups) > _MOST_NAMES_BELOW else None)
     return figure
+
+
+def label_dates(axes: Axes) -> None:
+    """Label the x axis, which has days since 1970, by a few dates."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.xaxis.set_major_formatter(lambda days, position: date_text(round(days)))
 
 
 def bars(

@@ -201,7 +201,9 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
     """Make the tables about the judges and about questions of several items."""
     if not facts["judges"]:
         return [("text", "Nobody has answered yet.")]
-    all_cells = pd.DataFrame(map(_judge_row, facts["judges"]), columns=_JUDGE_COLUMNS)
+    rows = [_judge_row(judge) for judge in facts["judges"]]
+    # A column of pandas' texts would make plain texts of `Markup`.
+    all_cells = pd.DataFrame(rows, columns=_JUDGE_COLUMNS, dtype=object)
     cells = all_cells.loc[:, (all_cells != _UNKNOWN).any()]
     heads = list(cells.columns)
     text = [heads.index(name) for name in ("judge", "kind", "verdict") if name in heads]

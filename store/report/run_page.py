@@ -14,9 +14,10 @@ from sortnet.errors import SortNetError
 from sortnet.explanation.dependence import Dependence
 from sortnet.files import rows_of
 from sortnet.messages import count
+from sortnet.tables.values import date_text
 from store import Collection, Run
 from store.frames import after_the_first, counted_iterations, measure_names
-from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, learning
+from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, label_dates, learning
 from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
     Block,
@@ -269,7 +270,7 @@ def _what_decides(findings: Findings) -> list[Block]:
     pictures = [picture(figure, f"Drop of {measure} if a column is shuffled: {columns}.")]
     pictures += _dependence_pictures(findings.dependences)
     n_columns_left = len(largest) - len(decisive)
-    clause = f"; {count(n_columns_left, 'more column')} decide less" if n_columns_left else ""
+    clause = f"; columns that decide less: {n_columns_left}" if n_columns_left else ""
     text = (
         f"Measured on {findings.sampled}{clause}. The curves show how much of its query a row is "
         "ranked above if the column had another value and all else stayed as it is."
@@ -291,8 +292,12 @@ def _dependence_pictures(dependences: Sequence[Dependence]) -> Iterator[Picture]
         all_shares = np.concatenate([curve.above for curve in dependences])
         limits = (all_shares.min() - 0.02, all_shares.max() + 0.02)
         figure.axes[0].set(xlabel="", ylim=limits)
-        ends = [f"{dependence.above[k]:.0%} at {dependence.values[k]}" for k in (0, -1)]
-        alt = f"Share of its query that a row is ranked above, by {name}: {', '.join(ends)}."
+        first, last = dependence.values[0], dependence.values[-1]
+        if dependence.column.is_date:
+            label_dates(figure.axes[0])
+            first, last = date_text(round(first)), date_text(round(last))
+        shares = f"{dependence.above[0]:.0%} at {first}, {dependence.above[-1]:.0%} at {last}"
+        alt = f"Share of its query that a row is ranked above, by {name}: {shares}."
         yield picture(figure, alt)
 
 
