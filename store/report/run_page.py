@@ -295,7 +295,7 @@ def _dependence_pictures(dependences: Sequence[Dependence]) -> Iterator[Picture]
         first, last = dependence.values[0], dependence.values[-1]
         if dependence.column.is_date:
             label_dates(figure.axes[0])
-            first, last = date_text(round(first)), date_text(round(last))
+            first, last = date_text(round(float(first))), date_text(round(float(last)))
         shares = f"{dependence.above[0]:.0%} at {first}, {dependence.above[-1]:.0%} at {last}"
         alt = f"Share of its query that a row is ranked above, by {name}: {shares}."
         yield picture(figure, alt)
