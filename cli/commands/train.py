@@ -111,7 +111,7 @@ def train(
       sortnet train shop.csv --query none --grade orders --bins 5
       sortnet train letor/Fold1 --out m --quality ndcg@10 --set committee=5
       sortnet train essays --out judged
-      sortnet train answers.csv --query prompt_id --judge judge.toml --judgements 9
+      sortnet train essays.csv --query none --judge judge.toml --judgements 60
       sortnet train --resume --out m
     """
     from cli.training.command_judge import print_dry_run

@@ -105,7 +105,7 @@ def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
       sortnet experiment folds letor --rankers err,ranksvm:C=0.1
       sortnet experiment folds letor --rankers all --jobs 2 --out compared
       sortnet experiment folds letor --rankers all --convention letor4
-      sortnet experiment folds shop.csv --query search --grade stars --ignore orders
+      sortnet experiment folds bikes/train.csv
     """
     from sortnet.lab.splits import DividedFile, folds_of, is_one_file
 
@@ -139,7 +139,7 @@ def holdout(
     Examples:
       sortnet experiment holdout letor --rankers err,ranksvm
       sortnet experiment holdout letor --rankers directranker,lambdamart --jobs 2
-      sortnet experiment holdout shop.csv --query search --grade stars --ignore orders
+      sortnet experiment holdout bikes/train.csv
     """
     from sortnet.lab.splits import HoldOut, folds_of, is_one_file
 
