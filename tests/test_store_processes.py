@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from forked_processes import ForkedScript
 from pair_tables import table
 
 from store import open_store
+from store.database import engine
 
 PREAMBLE = """
 import os, signal, sys
@@ -116,6 +118,18 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(
             stored = store.run(run_id).pairs("train")
             assert list(zip(stored.i, stored.j, strict=True)) == sorted(expected)
             assert store.run(run_id).iterations_frame()["tp"].iloc[-1] == len(expected)
+
+
+def test_a_new_sqlite_file_is_waited_for_while_another_process_makes_it(tmp_path, monkeypatch):
+    first, second = (
+        sqlite3.connect(tmp_path / "s.db", isolation_level=None, check_same_thread=False)
+        for _ in range(2)
+    )
+    first.execute("CREATE TABLE runs (id)")
+    first.execute("BEGIN IMMEDIATE")  # then SQLite itself does not wait
+    monkeypatch.setattr(engine.time, "sleep", lambda seconds: first.execute("COMMIT"))
+    engine._switch_to_wal(second)
+    assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def _pairs_of(seed: int) -> set[tuple[int, int]]:

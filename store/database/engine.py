@@ -28,6 +28,7 @@ from store.database.claims import Claims
 from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
+_WAIT_FOR_WAL = 0.05  # seconds between two attempts to switch to WAL
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
 SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
 LONGEST_WAIT = 5.0  # most seconds between two attempts
@@ -493,9 +494,9 @@ def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:
     """Set the options of a new connection that writes to SQLite, and identify its files."""
     # Without an isolation level, Python's driver begins no transactions: `_begin_sqlite` does.
     connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    _switch_to_wal(connection)
     for pragma in (
-        f"busy_timeout = {BUSY_SECONDS * 1000}",
-        "journal_mode = WAL",
         # With NORMAL, the last commits survive a killed process but not a power cut. FULL waits
         # for the disk at each commit. `_begin_sqlite` chooses one of the two per transaction.
         "synchronous = FULL",
@@ -505,6 +506,23 @@ def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:
     connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log of changes
     record.info[_FILE] = file
     record.info[_LOGS] = file.logs()
+
+
+def _switch_to_wal(connection: Any) -> None:
+    """Let the database have a log of changes (WAL), beside which others can read.
+
+    The first switch needs the file alone. SQLite does not wait for a process that makes the same
+    store, but raises an error at once, so the waiting is done here.
+    """
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(_WAIT_FOR_WAL)
 
 
 def _check_file(connection: Connection) -> None:
