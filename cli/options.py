@@ -32,6 +32,10 @@ _FORMAT_OF_SUFFIX = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".trec": "trec",
+    # What no command writes, and a file of another format should not be called.
+    **{
+        f".{name}": name for name in ("arrow", "feather", "gz", "html", "ods", "xls", "xlsx", "zip")
+    },
 }
 
 # {format of pairs: the format of its lines}

@@ -170,9 +170,10 @@ def test_the_name_of_the_output_says_the_format_unless_it_is_typed():
     result = invoke("judgements", "export", "bad", "--format", "jsonl", "-o", "j.csv")
     assert result.stderr.startswith("j.csv: written as jsonl, as --format says\n")
     assert Path("j.csv").read_text().startswith("{")
-    assert "--output 'x.parquet': the formats are table, csv, json" in fault(
-        "ranking", "bad", "-o", "x.parquet"
-    )
+    for name in ("x.parquet", "x.xlsx", "x.csv.gz"):
+        line = fault("ranking", "bad", "-o", name)
+        assert f"--output '{name}': the formats are table, csv, json" in line
+        assert not Path(name).exists()
 
 
 def test_letor_ids_are_no_csv_and_stay_as_they_are(tmp_path, monkeypatch):
