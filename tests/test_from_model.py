@@ -217,7 +217,7 @@ def test_where_it_began_is_recorded_and_shown():
     assert f", from old (run {run})\n" in done("runs")
     assert value_of(done("runs", "--json"))[0]["config"]["from"] == facts
     done("report", "last", "--output", "r.html")
-    assert f"The training went on from old (run {run})." in Path("r.html").read_text()
+    assert f"The training continued from old (run {run})." in Path("r.html").read_text()
     Path("s.db").unlink()
     assert f" old (run {run})\n" in done("show", "new")
 

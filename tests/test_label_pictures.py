@@ -27,7 +27,7 @@ def test_a_neutral_line_stands_for_an_image(tmp_path: Path, monkeypatch):
     with Terminal("label", "pictures", "--as", "ana", rows=30) as terminal:
         terminal.until("image 1 (sortnet", "image 2 (sortnet")
         terminal.press("r")
-        terminal.until("any key: go on")
+        terminal.until("any key: continue")
         terminal.press("x")
         terminal.press("q")
         assert terminal.ended() == 0

@@ -87,7 +87,7 @@ def test_a_session_by_keys(columns):
         terminal.press("s")
         terminal.until("stored: skip")
         terminal.press("h")
-        terminal.until("any key: go on")
+        terminal.until("any key: continue")
         terminal.press("1")
         terminal.press("q")
         assert terminal.ended() == 0

@@ -220,7 +220,7 @@ def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
     with label("words", "--as", "ana", rows=40) as terminal:
         terminal.until("0 answered")
         terminal.press("h")
-        terminal.until("undo the last answer", "any key: go on")
+        terminal.until("undo the last answer", "any key: continue")
         terminal.press("1")
         terminal.press("r")
         screen = terminal.until("rank", "judged", "i3")
@@ -391,7 +391,7 @@ def decide(*decisions: Decision) -> None:
 def test_the_question_the_instructions_a_comment_and_a_flag():
     decide(Decision("question", reason=ASKED), Decision("instructions", reason=TOLD))
     with label("words", "--as", "ana", rows=60, PAGER="cat", MANPAGER="cat") as terminal:
-        screen = terminal.until("How to judge", "Taste both", "any key: go on")
+        screen = terminal.until("How to judge", "Taste both", "any key: continue")
         assert "Which dish is \ufffd[31mhotter?" in screen and "\u202e" not in screen
         assert "the rules (https://x.org)" in screen, "nobody is sent to an address unseen"
         assert "A&B" in screen

@@ -149,11 +149,11 @@ class Screen(Front):
         n_lines = len(console.render_lines(group))
         if n_lines < console.height or not sys.stdout.isatty():
             console.print(group)
-            self.notify("any key: go on")
+            self.notify("any key: continue")
             self._read_key()
             return
         with console.pager():
-            console.print(group, "q: go on")
+            console.print(group, "q: continue")
 
     def _draw(self) -> None:
         """Print the status, the question, its items, and an explanation of the keys."""

@@ -187,7 +187,7 @@ def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
         blocks.append(("text", sources.missing))
     origin = run.config.get("from")
     if origin is not None:
-        blocks.append(("text", f"The training went on from {from_which(origin)}."))
+        blocks.append(("text", f"The training continued from {from_which(origin)}."))
     if run.kept is not None:
         blocks.append(("text", f"Kept is {kept_model(run.kept)}."))
     return blocks
