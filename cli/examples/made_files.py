@@ -84,14 +84,10 @@ def shop_files(rng: np.random.Generator) -> dict[str, bytes]:
             kind = KINDS[k % len(KINDS)]
             added = FIRST_DAY + datetime.timedelta(days=600 - age)
             known_rating = "" if rng.random() < 0.1 else round(rating, 1)
-            rows.append(
-                (
-                    *(search, f"p{k * N_PRODUCTS + place}"),
-                    f"{kind.capitalize()} bike, {STATES[state]}",
-                    *(str(rng.choice(COLOURS)), round(price), round(weight, 1)),
-                    *(added, known_rating, orders, stars),
-                )
-            )
+            title = f"{kind.capitalize()} bike, {STATES[state]}"
+            colour = str(rng.choice(COLOURS))
+            row = (search, f"p{k * N_PRODUCTS + place}", title, colour, round(price))
+            rows.append((*row, round(weight, 1), added, known_rating, orders, stars))
     n_known = N_SEARCHES * N_PRODUCTS
     return {
         "shop.csv": csv_file((*features, "orders", "stars"), rows[:n_known]),
@@ -106,8 +102,10 @@ def bike_files(rng: np.random.Generator) -> dict[str, bytes]:
     for part, n_shops in (("train", 60), ("vali", 20), ("test", 20), ("new", 1)):
         rows = []
         for shop, bike in itertools.product(range(n_shops), range(8)):
-            price, age = rng.uniform(100, 2000), rng.integers(0, 15)
-            weight, gears = rng.uniform(7, 20), rng.integers(1, 28)
+            price = rng.uniform(100, 2000)
+            age = rng.integers(0, 15)
+            weight = rng.uniform(7, 20)
+            gears = rng.integers(1, 28)
             worth = 1500 - 80 * age - 40 * (weight - 7) + 10 * gears
             grade = int(np.clip((worth - price + rng.normal(0, 300)) / 400 + 2, 0, 4))
             row = (f"{part}-{shop}", grade, f"bike-{shop}-{bike}", round(price), age)

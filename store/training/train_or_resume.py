@@ -319,7 +319,10 @@ def _run(prepared: PreparedRun, options: RunOptions, command: str) -> TrainedRun
         options: the options of the run.
         command: the command to record.
     """
-    job, folder, record, origin = prepared.job, prepared.folder, prepared.record, prepared.origin
+    job = prepared.job
+    folder = prepared.folder
+    record = prepared.record
+    origin = prepared.origin
     group = options.group
     watcher = options.watcher
     watcher.progress("starting")

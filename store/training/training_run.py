@@ -299,7 +299,9 @@ def begin(
             command that resumes the run.
         judge: {name: record} of the judges that a new run asks; None without a judge.
     """
-    job, folder, origin = prepared.job, prepared.folder, prepared.origin
+    job = prepared.job
+    folder = prepared.folder
+    origin = prepared.origin
     record = prepared.record
     if record is None:
         # Settings that cannot be trained raise an error here, before an earlier run is removed.
