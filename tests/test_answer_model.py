@@ -139,26 +139,6 @@ def test_only_the_choice_of_the_better_of_two_may_be_a_tie():
     assert at.ties.slope == pytest.approx(3 * (1 - p_tie))
 
 
-def test_a_row_that_counts_twice_is_two_rows():
-    judgements = [
-        Judgement.of("a", (0, 1), "tie"),
-        Judgement.of("a", (1, 2), "left"),
-        Judgement.of("a", (2, 0), "left", p=0.8),
-    ]
-    table = Judgements.of(judgements)
-    once = Answers.of_table(table, np.arange(3), probabilities={"a": "measurement"})
-    twice = joined([once, once])
-    doubled = replace(once, weight=np.full(3, 2.0))
-    s, one = np.array([0.3, -0.2, 0.5]), Annotators.average(1)
-    of_both, of_doubled = (likelihood(answers, s, one, 0.7) for answers in (twice, doubled))
-    assert of_both.value == pytest.approx(of_doubled.value)
-    assert np.allclose(of_both.slope, of_doubled.slope)
-    assert of_both.ties == pytest.approx(of_doubled.ties)
-    weights = [laplacian(a, at.weight, 3) for a, at in ((twice, of_both), (doubled, of_doubled))]
-    assert np.allclose(*weights)
-    assert np.allclose(bias_curve(twice, of_both, 1), bias_curve(doubled, of_doubled, 1))
-
-
 def test_words_alone_are_bradley_terry_as_scipy_fits_it():
     rng = np.random.default_rng(3)
     n, m = 8, 60

@@ -224,22 +224,6 @@ def for_low(judgement: Judgement) -> float:
     return target if judgement.left < judgement.right else 1 - target
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_agreement_is_that_of_loops(seed: int) -> None:
-    said = events(seed, m=(90, 150, 400, 800)[seed])
-    found, votes = agreement(said), votes_of(said)
-    of_pair: dict[Any, dict[str, float]] = defaultdict(dict)
-    first: dict[Any, Judgement] = {}
-    same = []
-    for vote in votes:
-        of_pair[vote.pair].setdefault(vote.annotator, for_low(vote))
-        earlier = first.setdefault((vote.annotator, vote.pair), vote)
-        if earlier is not vote and "tie" not in (earlier.word, vote.word):
-            same.append(for_low(earlier) == for_low(vote))
-    assert found.shared_pairs == sum(len(each) > 1 for each in of_pair.values())
-    assert (found.repeats, found.consistency) == (len(same), sum(same) / len(same))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_disputed_pairs_are_those_of_loops(seed: int) -> None:
     said = events(seed, m=500, n=9)
@@ -306,61 +290,6 @@ def test_reports_are_those_of_loops() -> None:
         times = [j.milliseconds for j in own if j.milliseconds is not None]
         assert report.median_seconds == (median(times) / 1000 if times else None)
     assert sum(report.answers for report in session.reports(names, [], Study())) == 0
-
-
-def test_paces_rates_and_comments_are_those_of_loops() -> None:
-    said = events(6, m=400)
-    table = Judgements.of(said)
-    answers = [j for j in said if j.at is not None and j.word != "undo"]
-    times: dict[str, list[float]] = defaultdict(list)
-    for judgement in answers:
-        times[judgement.annotator].append(judgement.at or 0)
-    expected = {who: {"pace": pace(at), "last": at[-1]} for who, at in times.items()}
-    assert _paces(table) == expected and len(expected) == 5
-    now = 1000.0 + 9 * 450
-    undone = {j.undoes for j in said}
-    votes = [j for j in answers if j.number not in undone and j.word in ("left", "right", "tie")]
-    assert len(votes) < len(answers)
-    recent = 6 * sum((j.at or 0) > now - 600 for j in votes)
-    assert _per_hour(table, now) == {
-        "last_hour": sum((j.at or 0) > now - 3600 for j in votes),
-        "pace": recent,
-    }
-    assert recent > 0
-
-    class Items:
-        texts = ids = images = (None,) * N
-
-    class Service:
-        items = Items()
-
-    undone = {judgement.undoes for judgement in said}
-    kept = [j for j in said if (j.comment or j.flagged) and j.number not in undone][::-1]
-    shown = AdminState(Service(), None)._comments(table)  # type: ignore[arg-type]
-    assert shown["found"] == len(kept) > 50
-    facts = [
-        (one["annotator"], one["comment"], one["flagged"], one["at"]) for one in shown["newest"]
-    ]
-    assert facts == [(j.annotator, j.comment, j.flagged, j.at) for j in kept[:50]]
-
-
-def test_numbers_need_not_ascend() -> None:
-    said = [
-        Judgement.of("ana", (0, 1), "left", number=9),
-        Judgement.of("ana", (1, 2), "left", number=4),
-        Judgement.of("ana", (0, 1), "undo", undoes=9, number=6),
-        Judgement.of("ana", (1, 2), "undo", undoes=4, number=5),
-    ]
-    table = Judgements.of(said)
-    assert table.undone_by.tolist()[:2] == [2, 3] and table.live.tolist() == [
-        False,
-        False,
-        True,
-        True,
-    ]
-    assert table.rows_of_numbers(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
-    assert table[:3].live.tolist() == [False, True, True]
-    assert Judgements().rows_of_numbers(np.array([1])).tolist() == [-1]
 
 
 def test_a_collection_read_in_blocks_is_the_same(
