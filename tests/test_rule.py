@@ -149,7 +149,7 @@ def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others():
     beliefs = beliefs_of(posterior, groups, n_seen=[0, 0, 1, 1, 1, 1, 0])
 
     def is_free(i, j):
-        return (i, j) != (0, 1)
+        return {i, j} != {0, 1}
 
     pairs = [*combinations(range(2, 6), 2)]
     best = pairs[int(beliefs.worth(*np.array(pairs).T).argmax())]
