@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.errors import JudgementError
 from sortnet.preference.answers import Answers
 from sortnet.preference.base import Judgement, Pair, Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.ranking import _p_of_best
 from sortnet.preference.rule import Beliefs
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of
@@ -61,14 +59,6 @@ def test_each_question_has_the_size_of_the_session_and_a_pair_that_is_new_to_its
         compared[annotator].update(compared_pairs(answered(question, annotator)))
 
 
-def test_every_pair_of_few_items_can_be_compared_though_sets_leave_some_out():
-    session = Session(None, 8, seed=0, set_size=4, repeats=0.0, holdout=0.0)
-    questions = asked(session, 100, people=1)
-    answers = [answered(question, who) for who, question in questions]
-    compared = {pair for answer in answers for pair in compared_pairs(answer)}
-    assert len(compared) == 8 * 7 // 2
-
-
 def test_questions_are_within_groups_without_retired_items_and_none_that_is_taken():
     study = study_of([Decision("retire", item=3), Decision("retire", item=17)])
     groups = [k % 3 for k in range(24)]
@@ -110,53 +100,6 @@ def test_given_pairs_are_the_only_ones():
             assert len(question.items) == 2
 
 
-def test_an_undo_takes_all_of_an_answer_back_and_the_question_comes_again():
-    session = Session(None, 15, seed=4, set_size=4, holdout=0.0, repeats=0.0)
-    asked(session, 6, people=1)
-    before = session._history
-    seen, usable, n_votes = before.seen(), before.seen(holdout=False), session.n_votes
-    n_pairs, components = before.n_asked(), before.all_components()
-    votes = before.answers(6)
-    (question,) = session.ask("person-0")
-    session.tell(answered(question, "person-0"))
-    assert session.answered("person-0") == 7
-    assert session.n_votes == n_votes + 1
-    assert [session._history.seen()[item] for item in question.items] == [
-        seen[item] + 1 for item in question.items
-    ]
-    session.undo("person-0")
-    history = session._history
-    np.testing.assert_array_equal(history.seen(), seen)
-    np.testing.assert_array_equal(history.seen(holdout=False), usable)
-    assert history.n_asked() == n_pairs
-    assert (session.n_votes, session.answered("person-0")) == (n_votes, 6)
-    parts = history.all_components()
-    assert len(np.unique(np.stack((parts, components)), axis=1).T) == len(np.unique(components))
-    after = history.answers(8)
-    for name in Answers.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(after, name), getattr(votes, name))
-    assert session.ask("person-0") == [question]
-
-
-def test_a_replay_gives_the_same_session():
-    first = Session(None, 15, seed=5, set_size=4)
-    asked(first, 30)
-    second = Session(None, 15, seed=5, set_size=4)
-    second.replay(first.judgements())
-    np.testing.assert_allclose(second.ranking().score, first.ranking().score, atol=1e-6)
-    assert second.n_votes == first.n_votes
-
-
-def test_a_repeat_shows_each_item_in_another_place():
-    session = Session(None, 30, seed=6, set_size=4, repeats=0.5, holdout=0.0)
-    questions = asked(session, 40, people=1)
-    repeats = [q for _, q in questions if q.strategy == "repeat" and len(q.items) > 2]
-    assert repeats
-    for repeat in repeats:
-        earlier = next(q for _, q in questions if {*q.items} == {*repeat.items})
-        assert all(a != b for a, b in zip(earlier.items, repeat.items, strict=True))
-
-
 def test_a_set_is_repeated_by_others_until_the_overlap_is_reached():
     study = study_of([Decision("overlap", amount=2)])
     session = Session(None, 15, seed=7, set_size=4, study=study, holdout=0.0, repeats=0.0)
@@ -174,42 +117,10 @@ def test_a_gold_question_is_a_set_with_the_gold_pair_in_it():
     assert len(question.items) == 4
 
 
-def test_a_skipped_set_comes_back_when_nothing_else_is_left():
-    session = Session(None, 4, seed=9, set_size=4, holdout=0.0, repeats=0.0)
-    (question,) = session.ask("ana")
-    session.tell(question.answered("ana", "skip"))
-    (again,) = session.ask("ana")
-    assert (again.strategy, {*again.items}) == ("skipped", {*question.items})
-
-
-@pytest.mark.parametrize("size", [0, 1, 7])
-def test_other_sizes_are_refused(size):
-    with pytest.raises(JudgementError, match="it takes 2 to 6"):
-        Session(None, 9, set_size=size)
-    with pytest.raises(JudgementError, match="it takes 2 to 6"):
-        Session(None, 9).ask("ana", set_size=size)
-
-
 def test_one_session_asks_some_about_pairs_and_others_about_sets():
     session = Session(None, 20, seed=1, set_size=4, holdout=0.0)
     assert len(session.ask("ana")[0].items) == 4
     assert len(session.ask("ben", set_size=2)[0].items) == 2
-
-
-def test_the_questions_of_a_session_about_pairs_do_not_depend_on_the_option():
-    usual, explicit = Session(None, 12, seed=3), Session(None, 12, seed=3, set_size=2)
-    assert asked(usual, 25) == asked(explicit, 25)
-
-
-def test_fours_say_more_than_pairs_and_remaining_counts_answers():
-    quality = {}
-    for size in (2, 4):
-        session = Session(None, 25, seed=2, set_size=size)
-        asked(session, 40)
-        score = session.ranking().score
-        quality[size] = np.corrcoef(np.argsort(np.argsort(score)), np.arange(25))[0, 1]
-        assert session.remaining().questions is not None
-    assert quality[4] > quality[2] + 0.05
 
 
 def test_reports_count_an_answer_about_a_set_once_and_gold_pairs_in_it():
@@ -272,14 +183,12 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
         for pair in combinations(range(9), 2):
             assert history.has_compared(name, *pair) == fresh.has_compared(name, *pair)
         assert history.answered(name) == fresh.answered(name)
-        found = [judgement.items for judgement in history.skipped(name)]
-        assert found == [judgement.items for judgement in fresh.skipped(name)]
-    joined = np.unique(np.stack((history.all_components(), fresh.all_components())), axis=1)
-    assert joined.shape[1] == len(np.unique(fresh.all_components()))
-    votes = history.comparisons()
-    expected = fresh.comparisons()
-    np.testing.assert_array_equal(votes.left, expected.left)
-    np.testing.assert_array_equal(votes.target, expected.target)
+        assert [*history.skipped(name)] == [*fresh.skipped(name)]
+    np.testing.assert_array_equal(history.all_components(), fresh.all_components())
+    for name in Answers.__dataclass_fields__:
+        if name not in ("event", "annotator"):
+            votes, expected = history.answers(24), fresh.answers(24)
+            np.testing.assert_array_equal(getattr(votes, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -298,79 +207,30 @@ def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: i
         session.tell(Judgement.of("cy", (number, number + 1), "left"))
     for number in range(90):
         annotator = "abc"[number % 2]
-        questions = session.ask(annotator)
-        if not questions:
-            continue
-        (question,) = questions
-        strategies.add(question.strategy)
-        group = groups[question.left]
-        assert len(question.items) == min(4, groups.count(group)), question
-        if rng.random() < 0.1:
-            session.tell(question.answered(annotator, "skip"))
-        elif len(question.items) > 2:
-            ordered = sorted(question.items)
-            places = [question.items.index(item) for item in (ordered[-1], ordered[0])]
-            session.tell(question.answered_by_place(annotator, *places))
-        else:
-            session.tell(
-                question.answered(annotator, "left" if question.left > question.right else "right")
-            )
+        for question in session.ask(annotator):
+            strategies.add(question.strategy)
+            group = groups[question.left]
+            assert len(question.items) == min(4, groups.count(group)), question
+            is_skipped = rng.random() < 0.1
+            skip = question.answered(annotator, "skip")
+            session.tell(skip if is_skipped else answered(question, annotator))
     assert {"random", "repeat", "overlap", "gold"} <= strategies
 
 
 def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
     session = Session(None, 20, seed=1, set_size=4, holdout=0.5, repeats=0.0)
-    n_holdout = 0
-    while n_holdout < 12:
-        (question,) = session.ask("ana")
-        best = max(range(4), key=question.items.__getitem__)
-        worst = min(range(4), key=question.items.__getitem__)
-        session.tell(question.answered_by_place("ana", best, worst))
-        n_holdout += question.strategy == "random"
-    remaining = session.remaining()
-    assert remaining.check.n == 12
-    assert 0.25 < remaining.check.right <= 1 and 0.25 < remaining.check.expected < 1
-
-
-def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> None:
-    """Answers are drawn by utilities with normal noise, of scores drawn from the prior."""
-    rng = np.random.default_rng(5)
-    session = Session(None, 40, seed=5, set_size=4, holdout=0.0, repeats=0.0)
-    scores = rng.normal(size=40)
-
-    def answer(question: Question) -> Judgement:
-        utilities = scores[[*question.items]] + rng.normal(size=4) / np.sqrt(2)
-        best, *_, worst = np.argsort(-utilities).tolist()
-        return question.answered_by_place("ana", best, worst)
-
-    for _ in range(120):
-        (question,) = session.ask("ana")
-        session.tell(answer(question))
-    session.refit()
-    sets = [rng.permutation(40)[:4].tolist() for _ in range(1500)]
-    asked = [Question((i, j, k, m), "random", 1.0) for i, j, k, m in sets]
-    table = Judgements.of([answer(question) for question in asked])
-    answers = Answers.of_table(table, np.arange(len(table)))
-    answers = answers.where(answers.direction > 0)
-    of_place = _p_of_best(session.posterior, answers)
-    p, is_right = of_place.max(axis=1), of_place.argmax(axis=1) == answers.share.argmax(axis=1)
-    standard_error = float(np.sqrt(np.mean(p * (1 - p)) / len(p)))
-    assert abs(p.mean() - is_right.mean()) < 0.05 + 2 * standard_error
-    assert is_right.mean() > 0.5
+    questions = asked(session, 30, people=1)
+    check = session.remaining().check
+    assert check.n == sum(question.strategy == "random" for _, question in questions) > 8
+    assert 0.25 < check.right <= 1 and 0.25 < check.expected < 1
 
 
 def test_a_group_of_the_size_of_a_question_is_not_asked_about_again_and_again():
     session = Session(None, 8, groups="aaaabbbb", set_size=4, repeats=0, holdout=0)
-    asked = []
-    while questions := session.ask("model"):
-        (question,) = questions
-        asked.append(frozenset(question.items))
-        places = sorted(range(len(question.items)), key=lambda place: -question.items[place])
-        worst = places[-1] if len(places) > 2 else None
-        session.tell(question.answered_by_place("model", places[0], worst))
-    assert {frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7})} <= {*asked}
+    questions = [frozenset(question.items) for _, question in asked(session, 20, people=1)]
+    assert {frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7})} <= {*questions}
     # The two items of each group that were neither best nor worst are then a pair.
-    assert sorted(map(len, asked)) == [2, 2, 4, 4]
+    assert sorted(map(len, questions)) == [2, 2, 4, 4]
     order = session.ranking().order.tolist()
     assert [item for item in order if item < 4] == [3, 2, 1, 0]
 

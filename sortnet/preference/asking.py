@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
@@ -39,17 +39,6 @@ class _Request(NamedTuple):
 
 
 _Chooser: TypeAlias = Callable[[_Request], Question | None]
-
-
-class _Share(NamedTuple):
-    """A chooser of questions, and the share of questions for which it is tried.
-
-    The chooser is tried if a number drawn between 0 and 1 is from `start` to below `end`.
-    """
-
-    start: float
-    end: float
-    chooser: _Chooser
 
 
 @dataclass
@@ -89,43 +78,35 @@ class SessionAsking:
     """
 
     def __init__(self, plan: Plan, fitting: SessionFitting) -> None:
-        """Compute which choosers are tried for a question."""
+        """Start without a question."""
         self._plan = plan
         self._fitting = fitting
         self._history = fitting.history
         self._n_asked = 0
         self._kept: _KeptBeliefs | None = None
-        self._shares = self._table_of_shares()
 
-    def _table_of_shares(self) -> tuple[_Share, ...]:
-        """List the functions that choose a question, in the order in which they are tried.
+    def _choosers(self, drawn_number: float) -> Iterator[_Chooser]:
+        """Yield the functions that choose a question, in the order in which they are tried.
 
-        One number from 0 to 1 is drawn for a question. The functions whose range has the number are
-        tried in turn, until one returns a question. The numbers are divided as follows:
+        A number from 0 to 1 that is drawn for the question decides its kind:
 
             0 ... holdout ... holdout + repeats ... 1 - gold rate ... 1
               hold-out     repeats           informative         gold
 
-        Except in the range of the hold-out, questions that too few annotators have answered are
-        tried before informative questions. If the shares add up to more than 1, the range of gold
-        questions overlaps with other ranges. Then repeats are asked instead of gold, and gold
-        instead of the hold-out. A range that ends before it starts has no number.
+        Where ranges overlap, repeats are asked instead of gold, and gold instead of the hold-out.
+        Questions that too few annotators have answered come before informative questions.
         """
-        holdout = self._plan.holdout
-        repeats_end = holdout + self._plan.repeats
-        gold_start = 1 - self._plan.study.gold_rate
-        return (
-            _Share(holdout, repeats_end, self._choose_repeat),
-            # Gold questions replace hold-out questions where their ranges overlap, not repeats.
-            _Share(gold_start, holdout, self._choose_gold),
-            _Share(max(gold_start, repeats_end), 1, self._choose_gold),
-            _Share(holdout, 1, self._choose_overlap),
-            _Share(0, holdout, self._choose_holdout),
-            _Share(holdout, 1, self._choose_informative),
-            # If nothing else is left, hold-out questions and skipped questions are asked.
-            _Share(0, 1, self._choose_holdout),
-            _Share(0, 1, self._choose_skipped),
-        )
+        is_holdout = drawn_number < self._plan.holdout
+        if not is_holdout and drawn_number < self._plan.holdout + self._plan.repeats:
+            yield self._choose_repeat
+        elif drawn_number >= 1 - self._plan.study.gold_rate:
+            yield self._choose_gold
+        if not is_holdout:
+            yield self._choose_overlap
+            yield self._choose_informative
+        # If nothing else is left, hold-out questions and skipped questions are asked.
+        yield self._choose_holdout
+        yield self._choose_skipped
 
     def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
         """Choose the next question for an annotator; None if no question is left.
@@ -143,12 +124,10 @@ class SessionAsking:
         self._n_asked += 1
         rng = self._generator(annotator, len(self._history.events), self._n_asked)
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
-        drawn_number = rng.random()
-        for share in self._shares:
-            if share.start <= drawn_number < share.end:
-                question = share.chooser(request)
-                if question is not None:
-                    return question
+        for chooser in self._choosers(rng.random()):
+            question = chooser(request)
+            if question is not None:
+                return question
         return None
 
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:

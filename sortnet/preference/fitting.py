@@ -23,7 +23,7 @@ _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
 _UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least, ...
 _MOST_UNFITTED = 100  # ... but after this number
 _FIRST_MILESTONE = 8
-_SHARE_OF_HINTS = 0.05  # of the variance, for features that have earned none but may hint
+_FIRST_SHARE = 0.3  # of the variance, for features before the first answers
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 
 
@@ -53,7 +53,6 @@ class Fits(NamedTuple):
         at: the number of events of `choosing`.
         all_at: the number of events of `all`, which is fitted only when a ranking is wanted.
         milestone: the number of first events from which the hyperparameters were chosen.
-        prior: the prior with these hyperparameters.
     """
 
     choosing: Posterior
@@ -61,7 +60,6 @@ class Fits(NamedTuple):
     at: int
     all_at: int
     milestone: int
-    prior: Prior
 
 
 class SessionFitting:
@@ -70,8 +68,8 @@ class SessionFitting:
     Args:
         X: (n, d) the standardised features.
         study: has the gold pairs, and tells what the annotators' probabilities are.
-        takes_hints: whether features may tell whom to ask about before they have earned a share of
-            the variance, as is good if a top is wanted.
+        wants_top: whether a top is wanted. Then features have a share of the variance from the
+            start, as few answers must find the best items; otherwise they have to earn it.
         seed: seed of all draws.
 
     Attributes:
@@ -80,7 +78,7 @@ class SessionFitting:
         fits: the last fits.
     """
 
-    def __init__(self, X: F64, study: Study, *, takes_hints: bool, seed: int) -> None:
+    def __init__(self, X: F64, study: Study, *, wants_top: bool, seed: int) -> None:
         """Fit without answers: the posterior is the prior."""
         self.history = History(len(X), study.probabilities)
         self.lock = threading.RLock()
@@ -88,7 +86,7 @@ class SessionFitting:
         self._seed = seed
         self._fitting = threading.Lock()  # held while a thread fits
         self.has_features = bool(X.shape[1])
-        self._takes_hints = takes_hints and self.has_features
+        self._wants_top = wants_top
         self._linear = Columns(X)
         self._squares = _with_squares(X) if self.has_features else None
         self.fits = self._fit(None)
@@ -206,20 +204,17 @@ class SessionFitting:
         last_milestone = milestone(at)
         start = None if before is None else before.choosing.scores
         if before is not None and before.milestone == last_milestone:
-            prior = before.prior
+            prior = before.choosing.prior
             annotators = before.choosing.annotators.padded(n_annotators)
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
-        # Features that have earned nothing decide no order, but may tell whom to ask about first.
-        hints = self._takes_hints and not prior.share
-        asking_prior = replace(prior, share=_SHARE_OF_HINTS) if hints else prior
-        choosing = self._posterior(usable, asking_prior, annotators, start, at)
-        if len(everything) == len(usable) and not hints:
-            return Fits(choosing, choosing, at, at, last_milestone, prior)
+        choosing = self._posterior(usable, prior, annotators, start, at)
+        if len(everything) == len(usable):
+            return Fits(choosing, choosing, at, at, last_milestone)
         if before is not None and not ranking:
-            return Fits(choosing, before.all, at, before.all_at, last_milestone, prior)
+            return Fits(choosing, before.all, at, before.all_at, last_milestone)
         of_all = self._posterior(everything, prior, annotators, choosing.scores, at)
-        return Fits(choosing, of_all, at, at, last_milestone, prior)
+        return Fits(choosing, of_all, at, at, last_milestone)
 
     def _posterior(
         self, answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None, at: int
@@ -233,7 +228,8 @@ class SessionFitting:
 
     def _chosen(self, n_events: int, n_annotators: int) -> tuple[Prior, Annotators]:
         """Choose the hyperparameters from the first events."""
-        prior = Prior(self._linear)
+        has_share = self._wants_top and self.has_features
+        prior = Prior(self._linear, share=_FIRST_SHARE if has_share else 0.0)
         average = Annotators.average(n_annotators)
         with self.lock:
             answers = self.history.answers(n_events, holdout=False)
@@ -251,6 +247,7 @@ class SessionFitting:
             squares,
             average,
             models=self.models(),
+            earns=not self._wants_top,
             seed=self._seed + n_events,
         )
         columns = self._linear

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,40 +10,6 @@ import numpy as np
 
 from sortnet.core import I64, Bool
 from sortnet.errors import JudgementError
-
-
-@dataclass(frozen=True, eq=False)
-class _ItemsByGroup:
-    """The compared items, group by group; an index counts items in this order, from 0.
-
-    Attributes:
-        items: (c,) the numbers of the compared items, in ascending order within a group.
-        size: (g,) the number of compared items of each group.
-        start: (g,) the index of each group's first item.
-        index: (n,) the index of each item; an item that is not compared has its group's `start`.
-    """
-
-    items: I64
-    size: I64
-    start: I64
-    index: I64
-
-
-def _items_by_group(group: I64, n_groups: int, is_compared: Bool) -> _ItemsByGroup:
-    """Sort the compared items by group.
-
-    Args:
-        group: (n,) the number of each item's group.
-        n_groups: the number of groups.
-        is_compared: (n,) whether each item is compared.
-    """
-    by_group = np.argsort(group, kind="stable")
-    items = by_group[is_compared[by_group]]
-    size = np.bincount(group[is_compared], minlength=n_groups)
-    start = np.append(0, np.cumsum(size)[:-1])
-    index = start[group]
-    index[items] = np.arange(len(items))
-    return _ItemsByGroup(items, size, start, index)
 
 
 class Groups:
@@ -84,10 +49,12 @@ class Groups:
             raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
         is_compared = np.ones(n_items, np.bool_)
         is_compared[list(without)] = False
-        self._by_group = _items_by_group(self.of, len(number_of_name), is_compared)
-        self.members = tuple(np.split(self._by_group.items, self._by_group.start[1:]))
-        size = self._by_group.size
-        self._pairs_of_group: I64 = size * (size - 1) // 2
+        by_group = np.argsort(self.of, kind="stable")
+        self._items = by_group[is_compared[by_group]]
+        self._size = np.bincount(self.of[is_compared], minlength=len(number_of_name))
+        self._start = np.append(0, np.cumsum(self._size)[:-1])  # in the items, of each group
+        self.members = tuple(np.split(self._items, self._start[1:]))
+        self._pairs_of_group: I64 = self._size * (self._size - 1) // 2
         self.n_pairs = int(self._pairs_of_group.sum())
         if not self.n_pairs:
             raise JudgementError(f"{len(self)} groups of one item each: there is no pair to ask")
@@ -110,48 +77,14 @@ class Groups:
         A group is drawn with a probability in proportion to the number of its pairs. Then an item
         of the group is drawn, and another item of the group.
         """
-        by_group = self._by_group
-        if len(self) == 1:
-            n = len(by_group.items)
-            index = rng.integers(n, size=m)
-            # After a step of 1 to n - 1 items, continued at the first item after the last item, the
-            # other item is never the same item.
-            other_index = (index + rng.integers(1, n, size=m)) % n
-            return by_group.items[index], by_group.items[other_index]
-        # The pairs are numbered group by group. So a random number of a pair draws a group with a
-        # probability in proportion to the number of its pairs.
-        pair_number = rng.integers(self.n_pairs, size=m)
+        pair_number = rng.integers(self.n_pairs, size=m)  # pairs are numbered group by group
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
-        index_in_group = rng.integers(by_group.size[group])
-        i = by_group.items[by_group.start[group] + index_in_group]
-        return i, self.partners(i, rng)
-
-    def partners(self, i: I64, rng: np.random.Generator) -> I64:
-        """Draw a random other item of the same group for each item i.
-
-        The items of a group are arranged in a circle, and the partner is a random number of steps
-        further on. An item that is the only one of its group gets itself. An item of a group
-        without compared items gets some item.
-        """
-        items = self._by_group.items
-        group = self.of[i]
-        size = self._by_group.size[group]
-        start = self._by_group.start[group]  # the index in `items` of the group's first item
-        place = self._by_group.index[i] - start  # in the group, from 0
-        steps = self._draw_steps(size, rng)
-        # Both bounds matter only for groups without compared items: such a group has the size 0,
-        # and if it is the last group, it starts after the last item.
-        place_of_partner = (place + steps) % np.maximum(size, 1)
-        index_of_partner = np.minimum(start + place_of_partner, len(items) - 1)
-        return items[index_of_partner]
-
-    def _draw_steps(self, size: I64, rng: np.random.Generator) -> I64:
-        """Draw a number from 1 to size - 1 for each size of a group; 1 if the size is below 2."""
-        if len(self) == 1:
-            # A plain number as bound gives other random numbers than an array. A session with one
-            # group must keep its random numbers.
-            return rng.integers(1, len(self._by_group.items), size=len(size))
-        return rng.integers(1, np.maximum(size, 2), size=len(size))
+        size = self._size[group]
+        place = rng.integers(size)
+        # The first item follows the last, so that a step of 1 to size - 1 leads to another item.
+        other_place = (place + rng.integers(1, size)) % size
+        start = self._start[group]
+        return self._items[start + place], self._items[start + other_place]
 
 
 class Apart(NamedTuple):

@@ -1,7 +1,7 @@
 """Choose the hyperparameters of the model of answers: by evidence, and by left-out answers.
 
-A hyperparameter is its posterior mean on a grid, given the other ones, not its most probable value:
-a chain of unanimous answers has its greatest evidence at a variance near 0.
+Hyperparameters are posterior means on grids, not most probable values: variance and share of the
+features together, then what is each annotator's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sortnet.core import F64, Bool
 from sortnet.core.pairs import unordered
@@ -32,14 +33,14 @@ from sortnet.preference.model import (
 )
 
 _CLOSE = 1e-3  # modes are compared that are found to a thousandth
-_LOG_VARIANCES = np.linspace(-1.2, 3.6, 9)
-# Prior of the log variance: hardly below 1, as a small variance lets anything decide the order.
-_SD_BELOW, _SD_ABOVE = 0.25, 1.5
-_SHARES = np.array([0.3, 0.6, 0.85, 0.95, 0.99])
+_LOG_VARIANCES = np.linspace(-4.0, 3.2, 10)
+_SD = 1.2  # of the prior of the log variance
+_SD_UNANIMOUS = 0.15  # of this prior below 0, while no answer contradicts others
+_LARGE = 1e3  # a variance at which scores explain all answers that contradict no others
+_CLEARLY = 0.01  # a difference of scores by which an answer is contradicted
+_NO_SHARE = np.zeros(1)
+_SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
-_SMALLER = (0.5, 0.2, 0.05, 0.01)  # variances without features that features must be better than
-_SMALLER_OF_FEATURES = (0.2, 0.05)  # variances at which features may be better
-_SMALLER_GAIN = 0.5  # gain of evidence by which such a variance must be better
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
 _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
@@ -60,6 +61,7 @@ def choose(
     annotators: Annotators,
     *,
     models: Collection[int] = (),
+    earns: bool = True,
     seed: int,
 ) -> tuple[Prior, Annotators, F64]:
     """Choose variance, share, scales, biases and reliabilities from answers.
@@ -70,24 +72,19 @@ def choose(
         squares: the features with their squares; None if there are no features.
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
+        earns: whether a variance below 1, and a share of the features, must be earned.
         seed: the seed of the draws by which annotators are predicted.
 
     Returns:
         The prior, the annotators, and the most probable scores.
 
-    Cost: about 50 searches of a mode, with features 90, and two for each annotator.
+    Cost: about 11 searches of a mode, with features 91, and two for each annotator.
     """
     rng = np.random.default_rng(seed)
-    linear = prior.columns
     answers, annotators = _in_words_where_better(answers, prior, annotators, rng)
-    # Without features and measurements the variance depends on no other hyperparameter.
-    n_rounds = 2 if linear.width or answers.is_measured.any() else 1
-    for _ in range(n_rounds):
-        if answers.is_measured.any():
-            prior, annotators = _choose_scale(answers, prior, annotators)
-        prior = _choose_variance(answers, prior, annotators)
-        if linear.width:
-            prior = _choose_share(answers, prior, linear, squares, annotators)
+    if answers.is_measured.any():
+        prior, annotators = _choose_scale(answers, prior, annotators)
+    prior = _choose_prior(answers, prior, squares, annotators, earns=earns)
     no_bias = replace(annotators, bias=0 * annotators.bias, biased=annotators.biased & False)
     mode = find_mode(answers, prior, no_bias, close=_CLOSE)
     annotators = replace(no_bias, biased=_earned_bias(answers, mode))
@@ -100,18 +97,12 @@ def choose(
 def _posterior_mean(log_weight: F64, values: F64) -> float:
     """Average values by weights that are given as logarithms."""
     weight = np.exp(log_weight - log_weight.max())
-    return float(weight @ values / weight.sum())
+    return float(np.average(np.broadcast_to(values, weight.shape), weights=weight))
 
 
-def _evidence(answers: Answers, priors: list[Prior], annotators: Annotators) -> F64:
-    """Compute the evidence of each prior; each search starts from the mode before."""
-    start: F64 | None = None
-    evidence = []
-    for prior in priors:
-        mode = find_mode(answers, prior, annotators, start, close=_CLOSE)
-        start = mode.scores
-        evidence.append(mode.evidence)
-    return np.array(evidence)
+def _mean_evidence(evidence: F64) -> float:
+    """The logarithm of the mean of evidences that are given as logarithms."""
+    return float(logsumexp(evidence) - np.log(evidence.size))
 
 
 def _spread(answers: Answers) -> float:
@@ -138,71 +129,82 @@ def _choose_scale(
     return replace(prior, variance=variance), replace(annotators, scale=np.full(n, scale))
 
 
-def _choose_variance(answers: Answers, prior: Prior, annotators: Annotators) -> Prior:
-    """Choose the variance of a score: its posterior mean."""
-    middle = 0.0
-    if answers.is_measured.any():
-        middle = float(np.log(prior.variance))
-    log_variance = middle + _LOG_VARIANCES
-    priors = [replace(prior, variance=float(np.exp(value))) for value in log_variance]
-    sd = np.where(_LOG_VARIANCES < 0, _SD_BELOW, _SD_ABOVE)
-    log_prior = -0.5 * (_LOG_VARIANCES / sd) ** 2
-    evidence = _evidence(answers, priors, annotators)
-    variance = _posterior_mean(evidence + log_prior, np.exp(log_variance))
-    return replace(prior, variance=variance)
-
-
-def _choose_share(
-    answers: Answers,
-    prior: Prior,
-    linear: Columns,
-    squares: Columns | None,
-    annotators: Annotators,
+def _choose_prior(
+    answers: Answers, prior: Prior, squares: Columns | None, annotators: Annotators, *, earns: bool
 ) -> Prior:
-    """Choose the share of the variance that features explain; 0 unless they have earned it.
+    """Choose the variance of a score, and the share of it that features explain.
 
-    Features must predict the answers better than no features do, whatever the variance is without
-    them: otherwise a useless feature would decide the order of items that answers hardly tell.
+    Both are posterior means on a grid. If they have to be earned, a variance below 1 takes answers
+    that contradict each other: the evidence of a chain of unanimous answers is greatest at a
+    variance near 0, where anything decides the order. And features must predict the answers better
+    than no features do, whatever the variance is without features: otherwise a useless feature
+    would decide the order of items that answers hardly tell apart.
     """
-    without = replace(prior, columns=linear, share=0.0)
-    smaller = [replace(without, variance=prior.variance * factor) for factor in _SMALLER]
-    base = _evidence(answers, [without, *smaller], annotators).max()
-    evidence = _evidence_of_shares(answers, without, annotators)
-    columns = linear
-    if squares is not None:
-        with_squares = replace(without, columns=squares)
-        evidence_of_squares = _evidence_of_shares(answers, with_squares, annotators)
-        to_beat = max(_mean_evidence(evidence), base) + _SQUARES_GAIN
-        if _mean_evidence(evidence_of_squares) > to_beat:
-            evidence = evidence_of_squares
-            columns = squares
-    if _mean_evidence(evidence) < base:
-        return without
-    log_odds = np.append(base + np.log(1 - _P_FEATURES), evidence + np.log(_P_FEATURES / 5))
-    share = _posterior_mean(log_odds, np.append(0.0, _SHARES))
-    return replace(without, columns=columns, share=share)
+    linear = prior.columns
+    sd_below = _SD
+    if earns:
+        n_contradicted = _n_contradicted(answers, prior, annotators)
+        sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
+    log_prior = _log_prior_of_variances(sd_below)
+    without = _evidence(answers, prior, linear, _NO_SHARE, annotators)
+    columns, shares, log_weight = linear, _NO_SHARE, without + log_prior
+    if linear.width:
+        of_features = _evidence(answers, prior, linear, _SHARES, annotators) + log_prior
+        if squares is not None:
+            of_squares = _evidence(answers, prior, squares, _SHARES, annotators) + log_prior
+            to_beat = max(_mean_evidence(of_features), _mean_evidence(log_weight)) + _SQUARES_GAIN
+            if _mean_evidence(of_squares) > to_beat:
+                columns, of_features = squares, of_squares
+        if not earns or logsumexp(of_features) - np.log(len(_SHARES)) > without.max():
+            shares = np.append(_NO_SHARE, _SHARES)
+            log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
+            log_weight = np.concatenate((log_weight, of_features + log_odds))
+    log_variance = _posterior_mean(log_weight, _LOG_VARIANCES)
+    share = _posterior_mean(log_weight, shares[:, None])
+    variance = _middle(answers, prior) * float(np.exp(log_variance))
+    return replace(prior, columns=columns, variance=variance, share=share)
 
 
-def _evidence_of_shares(answers: Answers, prior: Prior, annotators: Annotators) -> F64:
-    """Compute the evidence of each share above 0, at the variance that explains the answers best.
+def _evidence(
+    answers: Answers, prior: Prior, columns: Columns, shares: F64, annotators: Annotators
+) -> F64:
+    """Compute the evidence of each share and each variance of the grid, (shares, variances).
 
-    Where true scores differ by little, features earn nothing at the prior's variance. But useless
-    features explain a chain by chance if the variance is small, so it must be better by a margin.
+    Each search of a mode starts from the mode before.
     """
-    shares = [replace(prior, share=float(share)) for share in _SHARES]
-    best = _evidence(answers, shares, annotators)
-    for factor in _SMALLER_OF_FEATURES:
-        smaller = [replace(share, variance=prior.variance * factor) for share in shares]
-        evidence = _evidence(answers, smaller, annotators) - _SMALLER_GAIN
-        if _mean_evidence(evidence) > _mean_evidence(best):
-            best = evidence
-    return best
+    evidence = np.empty((len(shares), len(_LOG_VARIANCES)))
+    start: F64 | None = None
+    for row, share in enumerate(shares.tolist()):
+        for column, log_variance in enumerate(_LOG_VARIANCES.tolist()):
+            variance = _middle(answers, prior) * np.exp(log_variance)
+            of_grid = replace(prior, columns=columns, share=share, variance=variance)
+            mode = find_mode(answers, of_grid, annotators, start, close=_CLOSE)
+            start = mode.scores
+            evidence[row, column] = mode.evidence
+    return evidence
 
 
-def _mean_evidence(evidence: F64) -> float:
-    """The logarithm of the mean of evidences that are given as logarithms."""
-    highest = evidence.max()
-    return float(highest + np.log(np.exp(evidence - highest).mean()))
+def _middle(answers: Answers, prior: Prior) -> float:
+    """The middle of the grid of variances: 1, or for measurements what goes with their scale."""
+    return prior.variance if answers.is_measured.any() else 1.0
+
+
+def _log_prior_of_variances(sd_below: float) -> F64:
+    """The logarithm of the prior probability of each variance of the grid."""
+    sd = np.where(_LOG_VARIANCES < 0, sd_below, _SD)
+    log_prior = -0.5 * (_LOG_VARIANCES / sd) ** 2
+    return np.asarray(log_prior - logsumexp(log_prior), np.float64)
+
+
+def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
+    """Count the choices that the scores do not explain even if their variance is large."""
+    is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
+    choices = answers.where(is_choice)
+    scores = find_mode(choices, replace(prior, variance=_LARGE), annotators, close=_CLOSE).scores
+    z = choices.direction[:, None] * scores[choices.items]
+    highest = np.where(choices.items >= 0, z, -np.inf).max(axis=1, initial=-np.inf)
+    chosen = (choices.share * z).sum(axis=1)
+    return int(np.count_nonzero(chosen < highest - _CLEARLY))
 
 
 def _earned_bias(answers: Answers, mode: Mode) -> Bool:
@@ -362,6 +364,8 @@ def _in_words_where_better(
     from all other answers, with the measurements and with the words of the annotator.
     """
     in_words = np.zeros(len(annotators), np.bool_)
+    no_columns = Columns(np.empty((len(prior.columns), 0)))
+    prior = replace(prior, columns=no_columns, share=0.0)
     for number in np.unique(answers.annotator[answers.is_measured]).tolist():
         is_theirs = (answers.annotator == number) & answers.is_measured
         if is_theirs.sum() < _ENOUGH_MEASUREMENTS:
@@ -393,7 +397,9 @@ def _gain_of_words(
         prior_of_half, scaled = prior, annotators
         if others.is_measured.any():
             prior_of_half, scaled = _choose_scale(others, prior, annotators)
-        mode = find_mode(others, _choose_variance(others, prior_of_half, scaled), scaled)
+        mode = find_mode(
+            others, _choose_prior(others, prior_of_half, None, scaled, earns=True), scaled
+        )
         draws = mode.drawn(_DRAWS, np.random.default_rng(number))
         log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie_odds))
     return log_p[0] - log_p[1]

@@ -14,7 +14,7 @@ from sortnet.preference.groups import Groups
 from sortnet.preference.model import Posterior
 
 LEVEL = 0.9  # probability that a rank is in its interval
-_DECIMALS = 9  # scores that differ by less are equal
+_DECIMALS = 12  # scores that differ by less are equal
 _COLUMNS = 4096  # columns in a block whose intervals are computed together
 _SCORES_AT_ONCE = 1 << 16  # scores in a block of draws that is sorted together
 

@@ -17,11 +17,7 @@ after 400 answers by the variances and .84 by the information of pairs of open i
 
 Items without an answer come first: after 40 answers about 40 items the correlation is .70, and .67
 otherwise; of the best ten of a hundred, .64 are found by 300 answers, and .52 otherwise. They do
-not where features tell about such items. For a top, features that have earned no share of the
-variance yet hint at whom to ask about: they get a share of .05 where questions are
-chosen, and none in the ranking. The best ten of a hundred passages then have after 50 and 100
-answers an NDCG of .66 and .77, and .53 and .59 without the hint (8 queries of TREC DL 2019, a judge
-right in .87 of pairs).
+not where features explain most of the scores, and so tell about such items.
 """
 
 from __future__ import annotations
@@ -48,6 +44,7 @@ _LEAST_OPEN = 1e-4  # openness of an item whose place is known for certain
 _ORDER_OF_TOP = 0.1  # openness of a certain top item in a set, whose answer also orders the top
 _FARTHEST_PROBIT = 2.33  # a probability beyond .99 only says "at least"
 _LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
+_MOST = 0.5  # a larger share of the variance tells enough about items without an answer
 _LEAST_VARIANCE = 1e-12
 
 
@@ -80,7 +77,7 @@ class Beliefs:
         wants_order: whether the whole order is wanted.
         draws: (k, m) draws of the scores.
         n_seen: (m,) the number of answers and open questions about each item; at least 1 if
-            features tell about items without an answer, so that these need not come first.
+            features explain most of the scores, so that no items need come first.
         scale: g if answers are measurements; 0 if they are words.
     """
 
@@ -106,7 +103,7 @@ class Beliefs:
     ) -> Beliefs:
         """Collect the beliefs about all items; of many items, about the 400 most open ones."""
         is_open = np.ones(posterior.n_items) if openness is None else openness
-        if posterior.prior.share:
+        if posterior.prior.share > _MOST:
             n_seen = np.maximum(n_seen, 1)
         items = np.sort(np.concatenate(groups.members))
         C = posterior.covariance
@@ -176,8 +173,8 @@ class Beliefs:
     ) -> tuple[int, int] | None:
         """Return the pair of items whose answer is worth most; None if no pair is free.
 
-        A pair has an item without an answer as long as such a pair is free, unless features tell
-        about such items.
+        A pair has an item without an answer as long as such a pair is free, unless features explain
+        most of the scores.
         """
         every = np.arange(len(self.items))
         # All pairs of an item without an answer may be taken. Then the other items have their turn.
@@ -188,7 +185,7 @@ class Beliefs:
                 pair = int(self.items[i_best]), int(self.items[j_best])
                 if free(*pair):
                     return pair
-        return _any_free_pair(pairs, free, rng)
+        return pairs.drawn(free, rng)
 
     def _drawn_pairs(
         self, pairs: AskablePairs, first_items: I64, rng: np.random.Generator
@@ -282,17 +279,3 @@ def _entropy(p: F64) -> F64:
     """Compute the entropy of probabilities along the last axis, in bits."""
     entropy: F64 = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=-1)
     return entropy
-
-
-def _any_free_pair(
-    pairs: AskablePairs, free: Free, rng: np.random.Generator
-) -> tuple[int, int] | None:
-    """Find a free pair among all pairs, in random order; of very many pairs, none is looked for."""
-    if pairs.every is None:
-        return None
-    first, second = pairs.every
-    for row in rng.permutation(len(first)).tolist():
-        pair = int(first[row]), int(second[row])
-        if free(*pair):
-            return pair
-    return None

@@ -102,7 +102,7 @@ class Session:
             self.set_size,
             seed,
         )
-        self._fitting = SessionFitting(X, self.study, takes_hints=self.goal.top > 0, seed=seed)
+        self._fitting = SessionFitting(X, self.study, wants_top=self.goal.top > 0, seed=seed)
         self._history = self._fitting.history
         self._lock = self._fitting.lock
         self._asking = SessionAsking(self._plan, self._fitting)

@@ -18,8 +18,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
@@ -43,7 +41,6 @@ from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import count, note, printable
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
-from sortnet.preference.question_set import question_set
 from store.asking.service_questions import append_once, asked_question_of, mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
@@ -166,8 +163,7 @@ def _choose_questions(service: LabellingService, annotator: str, n: int) -> list
         n_leased = sum(lease.annotator == annotator for lease in live_leases)
         n = min(n, n_in_quota - n_leased)
     busy = {pair for lease in live_leases for pair in lease.question.pairs}
-    rng = np.random.default_rng([session.seed, session.events])
-    return question_set(session, annotator, n, busy=busy, rng=rng)
+    return session.ask(annotator, n, busy=busy)
 
 
 def _limit(judge: LanguageModel, estimate: CallEstimate) -> tuple[int, str]:
