@@ -16,7 +16,7 @@ from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
 from sortnet.preference.rule import Beliefs, openness
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Standing, holdout_check, near_ties, questions_left
+from sortnet.preference.stopping import Standing, holdout_check, near_ties
 
 
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
@@ -262,8 +262,7 @@ def left_after(m):
         i, j = rng.permutation(20)[:2].tolist()
         p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
         session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
-    session.refit()
-    return questions_left(session.posterior, Groups(None, 20), Goal(), m, seed=0)
+    return session.remaining().questions
 
 
 def test_the_number_left_falls():
