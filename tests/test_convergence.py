@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cli_helpers import done, runner
+from cli_helpers import done, fault
 from collection_helpers import answer_lease, made_items
-from sqlalchemy import event
 
-from cli.main import main
 from sortnet.errors import StoreError
 from store import Run, open_store
 from store.service.labelling import LabellingService
@@ -34,35 +32,27 @@ def answer_all(service, who, m):
 
 
 def test_refits_at_each_quarter_more_judgements_and_the_last_are_iterations(store, collection):
-    service = LabellingService(collection, record=True)
-    answer_all(service, "ana", 17)
-    assert store.run("last").iterations_frame()["iteration"].tolist() == [8, 10, 12, 15]
-    service.close()
-    frame = store.run("last").iterations_frame()
-    assert frame["iteration"].tolist() == [8, 10, 12, 15, 17]
-    last = frame.iloc[-1]
-    assert last["train_order"] == 1 - service.remaining.wrong
-    assert last["comparisons_train"] == service.session.n_votes == 17
-    assert last["comparisons_vali"] == service.remaining.check.n > 0
-    assert last["vali_order"] == service.remaining.check.right
-    assert last["seconds_train"] > 0
-
-
-def test_later_sessions_go_on_with_the_same_run_and_silent_ones_leave_it(store, collection):
     first = LabellingService(collection, record=True)
-    answer_all(first, "ana", 9)
-    assert store.run("last").status == "running"
+    answer_all(first, "ana", 12)
+    run = store.run("last")
+    assert (run.status, run.iterations_frame()["iteration"].tolist()) == ("running", [8, 10, 12])
     first.close()
-    second = LabellingService(collection, record=True)
-    answer_all(second, "ben", 2)
+    second = LabellingService(collection, record=True)  # continues with the same run
+    answer_all(second, "ben", 5)
     second.close()
     for silent in (LabellingService(collection, record=True), LabellingService(collection)):
         silent.settle()
         silent.close()
     assert store.runs_frame()["status"].tolist() == ["done"]
-    run = store.run("last")
-    assert run.iterations_frame()["iteration"].tolist() == [8, 9, 10, 11]
     assert run.config == {"quality": "order", "collection": "args"}
+    frame = run.iterations_frame()
+    assert frame["iteration"].tolist() == [8, 10, 12, 15, 17]
+    last, remaining = frame.iloc[-1], second.remaining
+    assert last["train_order"] == 1 - remaining.wrong
+    assert last["comparisons_train"] == second.session.n_votes == 17
+    assert last["comparisons_vali"] == remaining.check.n > 0
+    assert last["vali_order"] == remaining.check.right
+    assert last["seconds_train"] > 0
 
 
 def test_without_answers_there_is_no_run(store, collection):
@@ -70,19 +60,6 @@ def test_without_answers_there_is_no_run(store, collection):
     service.settle()
     service.close()
     assert store.runs_frame().empty
-
-
-def test_an_answer_costs_no_more_transactions_but_at_an_iteration(collection):
-    begun = []
-    event.listen(collection.database.engine, "begin", lambda connection: begun.append(1))
-    counts = {}
-    for record in (False, True):
-        service = LabellingService(collection, record=record)
-        answer_all(service, "ana", 12)  # the second time from 12 to 24
-        before = len(begun)
-        answer_all(service, "ben", 1)
-        counts[record] = len(begun) - before
-    assert counts[True] == counts[False]
 
 
 def test_a_row_that_cannot_be_written_stops_nobody(store, collection, monkeypatch):
@@ -100,21 +77,17 @@ def raises(run, row):
     raise StoreError("disk full")
 
 
-def test_the_commands_show_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
-    (tmp_path / "c.csv").write_text("id,text\n" + "".join(f"{k},{'x' * k}\n" for k in range(1, 9)))
-    done("items", "add", "c", "c.csv")
-    lines = ("label", "c", "--as", "ana", "--number", "9")
-    assert runner().invoke(main, lines, input="left\n" * 9).exit_code == 0
-    shown = done("show", "last")
-    assert "command  sortnet label c\n" in shown
+def test_the_commands_show_it(url, collection, tmp_path):
+    service = LabellingService(collection, record=True)
+    answer_all(service, "ana", 9)
+    service.close()
+    options = "--store", url
+    shown = done("show", "last", *options)
     assert "judgements  answers    right   answers    right  seconds" in shown
     assert [line.split()[0] for line in shown.splitlines()[-2:]] == ["8", "9"]
-    assert shown.splitlines()[-1] in done("show", "last", "--follow")
-    assert done("runs").splitlines()[-1].endswith("  c")
-    done("report", "last", "--output", "r.html")
+    assert shown.splitlines()[-1] in done("show", "last", "--follow", *options)
+    assert done("runs", *options).splitlines()[-1].endswith("  args")
+    done("report", "last", "--output", tmp_path / "r.html", *options)
     page = (tmp_path / "r.html").read_text()
-    assert "<title>The ranking of c<" in page, "a run that records a labelling is its collection"
-    assert "sort compared" not in page and "Not in this report" not in page
-    assert "has answers and no pairs" in runner().invoke(main, ["pairs", "last"]).stderr
+    assert "<title>The ranking of args<" in page, "the run of a labelling is its collection"
+    assert "has answers and no pairs" in fault("pairs", "last", *options)

@@ -29,15 +29,9 @@ from store.service.labelling import LabellingService
 from store.service.questions import question_facts
 
 
-def _exported(collection: Collection, form: Any) -> str:
+def _text(write: Callable[[io.StringIO], object]) -> str:
     text = io.StringIO()
-    export_judgements(collection, text, form)
-    return text.getvalue()
-
-
-def _written(collection: Collection) -> str:
-    text = io.StringIO()
-    write_judgements(collection, text, "chosen")
+    write(text)
     return text.getvalue()
 
 
@@ -52,8 +46,8 @@ READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
     "counted judgements": lambda c: [*c.counted_judgements()],
     "frame": lambda c: c.judgements_frame(),
     "items": lambda c: c.items().ids,
-    "export": lambda c: _exported(c, "jsonl"),
-    "export for tuning": _written,
+    "export": lambda c: _text(lambda text: export_judgements(c, text, "jsonl")),
+    "export for tuning": lambda c: _text(lambda text: write_judgements(c, text, "chosen")),
     "session": _replayed,
     "questions": question_facts,
     "batches": open_batches,

@@ -1,8 +1,10 @@
-"""The posterior as a ranker and as a comparator, against the preference model it is of."""
+"""The posterior as a ranker and as a comparator, and which of the two kinds is kept."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,87 +13,66 @@ from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explanation.attribution import explain_pair
-from sortnet.preference.answers import choices_of_two
-from sortnet.preference.model import Annotators, Columns, Prior, fit
+from sortnet.rankers import better_ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.posterior_ranker import PosteriorSettings, Scores
+from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import cyclic_triples
 
 N, D = 40, 3
+TRUTH = [2.0, -1.0, 0.0]
 
 
-def judged(seed: int, n: int = 150) -> Queries:
-    """Documents whose score is linear in standard features, with noisy judgements."""
-    rng = np.random.default_rng(seed)
+def judged(n: int) -> Queries:
+    """Documents whose score is linear in standard features, with n noisy judgements."""
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)).astype(np.float32)
-    score = X @ [2.0, -1.0, 0.0]
-    i, j = rng.integers(0, N, (2, n))
-    i, j = i[i != j], j[i != j]
-    left = score[i] - score[j] + rng.normal(size=len(i)) > 0
+    score = X @ TRUTH
+    i = rng.integers(0, N, n)
+    j = (i + rng.integers(1, N, n)) % N
+    is_i_better = score[i] - score[j] + rng.normal(size=n) > 0
     queries = Queries.from_arrays(X, feature_names=["a", "b", "c"])
-    return queries.with_judgements(np.where(left, i, j), np.where(left, j, i))
+    return queries.with_judgements(np.where(is_i_better, i, j), np.where(is_i_better, j, i))
+
+
+def fit_posterior(queries: Queries):
+    return fit_ranker(queries, queries, PosteriorSettings(scaling="standard"))
 
 
 @pytest.fixture(scope="module")
 def queries() -> Queries:
-    return judged(0)
+    return judged(150)
 
 
 @pytest.fixture(scope="module")
 def ranker(queries):
-    return fit_ranker(queries, queries, PosteriorSettings(scaling="standard"))
+    return fit_posterior(queries)
 
 
 def test_new_documents_are_ordered_by_the_truth(ranker):
     new = np.random.default_rng(5).normal(size=(200, D)).astype(np.float32)
-    scores = ranker.scores(Queries.from_arrays(new))
-    assert np.corrcoef(scores, new @ [2.0, -1.0, 0.0])[0, 1] > 0.95
+    assert np.corrcoef(ranker.scores(Queries.from_arrays(new)), new @ TRUTH)[0, 1] > 0.95
 
 
 def test_a_margin_is_the_expected_difference_over_its_spread(ranker):
     new = Queries.from_arrays(np.random.default_rng(6).normal(size=(30, D)).astype(np.float32))
     i, j = np.arange(29), np.arange(1, 30)
     X = ranker.scaler(new).features.astype(np.float64)
-    of = ranker.comparator
-    for a, b, margin in zip(i, j, ranker.margins(new, i, j), strict=True):
-        gap = X[a] - X[b]
-        spread = np.sqrt(np.var([gap @ w for w in of.draws]) + 2 * of.residual)
-        assert margin == pytest.approx(gap @ of.mean / spread, rel=1e-4, abs=1e-5)
-    scores = ranker.scores(new)
-    assert np.array_equal(np.sign(ranker.margins(new, i, j)), np.sign(scores[i] - scores[j]))
+    weights = ranker.comparator
+    gap = X[i] - X[j]
+    spread = np.sqrt(np.var(gap @ weights.draws.T, axis=1) + 2 * weights.residual)
+    margins = ranker.margins(new, i, j)
+    assert margins == pytest.approx(gap @ weights.mean / spread, rel=1e-4, abs=1e-5)
+    assert np.array_equal(np.sign(margins), -np.sign(np.diff(ranker.scores(new))))
 
 
-def test_the_draws_are_of_the_weights_about_their_mean(ranker):
+def test_the_draws_are_of_the_weights_about_their_mean_and_closer_with_more_judgements(ranker):
     draws = ranker.comparator.draws
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - ranker.comparator.mean) < 6 * error).all()
-    assert len(fit_ranker_of(judged(1, 2000)).comparator.draws)
-    # More judgements, less spread.
-    assert (fit_ranker_of(judged(1, 2000)).comparator.draws.std(axis=0) < draws.std(axis=0)).all()
-
-
-def fit_ranker_of(queries: Queries):
-    return fit_ranker(queries, queries, PosteriorSettings(scaling="standard"))
-
-
-def test_a_weight_counts_as_that_many_answers():
-    rng = np.random.default_rng(2)
-    X, n = rng.normal(size=(12, 2)), 30
-    left = rng.integers(0, 12, n)
-    right = (left + rng.integers(1, 12, n)) % 12
-    share = rng.choice([0.0, 0.5, 1.0], n)
-    times = rng.integers(1, 4, n)
-    none = np.zeros(n, np.int64)
-    once = choices_of_two(np.column_stack((left, right)), share, none, none)
-    repeated = once.where(np.repeat(np.arange(n), times))
-    prior = Prior(Columns(X), share=0.5)
-    scores = [
-        fit(answers, prior, Annotators.average(1), seed=0).scores
-        for answers in (replace(once, weight=times.astype(float)), repeated)
-    ]
-    assert scores[0] == pytest.approx(scores[1])
+    of_many = fit_posterior(judged(2000)).comparator.draws
+    assert (of_many.std(axis=0) < draws.std(axis=0)).all()
 
 
 def test_it_sorts_as_a_comparator_and_never_in_circles(ranker, queries):
@@ -102,24 +83,52 @@ def test_it_sorts_as_a_comparator_and_never_in_circles(ranker, queries):
 
 
 def test_it_is_explained_evaluated_and_saved_as_any_ranker(ranker, queries, tmp_path):
-    found = explain_pair(ranker, queries, 0, 1)
-    margin = float(ranker.margins(queries, [0], [1])[0])
-    assert found.margin == pytest.approx(margin, rel=1e-4)
+    margins = ranker.margins(queries, [0, 1], [2, 3])
+    explanation = explain_pair(ranker, queries, 0, 2)
+    assert explanation.margin == pytest.approx(float(margins[0]), rel=1e-4)
     ranker.save(tmp_path / "m")
     again = load_ranker(tmp_path / "m")
     assert again.config == ranker.config and again.info["quality"] == ranker.info["quality"]
     assert np.array_equal(again.scores(queries), ranker.scores(queries))
-    assert np.array_equal(
-        again.margins(queries, [0, 1], [2, 3]), ranker.margins(queries, [0, 1], [2, 3])
-    )
+    assert np.array_equal(again.margins(queries, [0, 1], [2, 3]), margins)
 
 
 def test_the_estimator_takes_it_and_grades_are_refused(queries):
-    assert isinstance(fit_ranker_of(queries).comparator, Scores)
     pairs = np.stack((queries.judged.winner, queries.judged.loser), axis=1)
-    soft = queries.judged.target
     net = SortNetRanker(ranker="posterior", single_query=True)
-    net.fit_pairs(queries.features, pairs, soft=soft)
-    assert net.score_pairs(queries.features, pairs, soft=soft) > 0.8
+    net.fit_pairs(queries.features, pairs, soft=queries.judged.target)
+    assert net.score_pairs(queries.features, pairs, soft=queries.judged.target) > 0.8
     with pytest.raises(DataError, match="learned from judged pairs, not grades"):
         SortNetRanker(ranker="posterior").fit(queries.features, np.arange(N) % 3, group=[10] * 4)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A ranker of a kind, with the accuracy that it reached."""
+
+    config: SimpleNamespace
+    info: dict[str, Any]
+
+
+def fitted(kind: str, quality: float) -> Any:
+    measure = SimpleNamespace(name="accuracy")
+    config = SimpleNamespace(kind=kind, seed=0, rank_quality=measure)
+    return Fitted(config, {"quality": quality, "iterations": 3})
+
+
+@pytest.mark.parametrize(
+    ("quality", "kept", "reason"),
+    [
+        (17 / 18 + 1e-15, "sortnet", "as good as the other one"),
+        (16 / 18, "sortnet", "better"),
+        (1.0, "posterior", "better"),
+    ],
+)
+def test_the_better_one_is_kept_and_the_comparator_if_only_rounding_differs(
+    monkeypatch, quality, kept, reason
+):
+    monkeypatch.setattr(better_ranker, "fit_ranker", lambda *_: fitted("posterior", quality))
+    vali: Any = SimpleNamespace(judged=object())
+    best = better_ranker.better_than_posterior(fitted("sortnet", 17 / 18), vali, vali)
+    assert best.config.kind == best.info["kept"]["kind"] == kept
+    assert best.info["kept"]["reason"].startswith(reason)

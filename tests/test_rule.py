@@ -206,6 +206,22 @@ def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
     assert found[0] == pytest.approx(expected)
 
 
+def left_after(m):
+    """The questions left after m answers of an honest annotator about random pairs."""
+    rng = np.random.default_rng(0)
+    truth = 1.5 * rng.standard_normal(20)
+    session = Session(None, 20, holdout=0)
+    for _ in range(m):
+        i, j = rng.permutation(20)[:2].tolist()
+        p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+        session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
+    return session.remaining().questions
+
+
+def test_the_number_left_falls():
+    assert left_after(40) > left_after(160) > 0
+
+
 def test_a_session_says_no_number_before_the_first_answer():
     remaining = Session(None, 20, seed=0).remaining()
     assert (remaining.questions, remaining.fewest, remaining.most) == (None, None, None)

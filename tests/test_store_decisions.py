@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import replace
 
 import pytest
 from collection_helpers import ON_SQLITE, Clock, made_items, question, set_question
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sortnet.errors import LeaseError, StoreError, StudyError
+from sortnet.errors import LeaseError, StudyError
 from sortnet.preference import Judgement
 from sortnet.preference.study import KINDS, Decision, study_of
 from store import Collection, Store
@@ -25,12 +24,6 @@ def collection(store: Store) -> Collection:
     for name in ("ana", "eve"):
         made.annotator(name)
     return made
-
-
-def exported(collection: Collection, form: str) -> str:
-    text = io.StringIO(newline="")
-    export_judgements(collection, text, form)  # type: ignore[arg-type]
-    return text.getvalue()
 
 
 def test_decisions_come_back_whole_with_numbers_from_one(collection: Collection) -> None:
@@ -74,14 +67,9 @@ def test_a_decision_that_changes_nothing_is_refused_with_all_others(
     [
         ({"kind": "hide", "annotator": "eve"}, "unknown decision 'hide'; known are exclude,"),
         ({"kind": "exclude"}, "'exclude' is about annotator, and nothing else"),
-        ({"kind": "retire", "annotator": "eve"}, "'retire' is about item"),
         ({"kind": "pause", "item": 1}, "'pause' is about annotator or nothing"),
-        ({"kind": "gold", "item": 1}, "'gold' is about item, other"),
         ({"kind": "gold", "item": 1, "other": 1}, "item 1 cannot be compared with itself"),
         ({"kind": "overlap", "amount": 0}, "overlap 0 is not from 1"),
-        ({"kind": "gold-rate", "amount": 1.5}, "gold-rate 1.5 is not from 0 to 1"),
-        ({"kind": "goal", "amount": 0.6}, "goal 0.6 is not from 0 to 0.5"),
-        ({"kind": "deadline", "amount": 2.0**40}, "deadline 1.09951e\\+12 is not from 0"),
         ({"kind": "gold-rate", "amount": float("nan")}, "gold-rate nan is not from 0 to 1"),
     ],
 )
@@ -91,37 +79,23 @@ def test_a_decision_about_nothing_or_out_of_range_cannot_be_made(facts, fault) -
 
 
 @ON_SQLITE
-def test_an_unknown_annotator_is_not_made_by_a_decision(collection: Collection) -> None:
-    with pytest.raises(StoreError, match="no annotator 'bob'; known: ana, eve"):
-        collection.decide(Decision("exclude", "bob"))
-    assert [who.name for who in collection.annotators()] == ["ana", "eve"]
-
-
-@ON_SQLITE
-def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
-    collection: Collection,
-) -> None:
+def test_judgements_of_the_excluded_stay_and_are_marked(collection: Collection) -> None:
     collection.append([Judgement.of("ana", (0, 1), "left"), Judgement.of("eve", (2, 3), "left")])
     collection.decide(Decision("exclude", "eve"))
     assert collection.judgements_frame()["excluded"].tolist() == [False, True]
-    rows = csv.DictReader(io.StringIO(exported(collection, "csv")))
-    assert [(row["annotator"], row["excluded"]) for row in rows] == [
-        ("ana", "False"),
-        ("eve", "True"),
-    ]
-    assert len(exported(collection, "chosen").splitlines()) == 1
     assert [j.annotator for j in collection.counted_judgements()] == ["ana"]
-    collection.decide(Decision("include", "eve"))
-    assert len(exported(collection, "chosen").splitlines()) == 2
+    for form, n_lines in (("csv", 3), ("chosen", 1)):
+        text = io.StringIO(newline="")
+        export_judgements(collection, text, form)
+        assert len(text.getvalue().splitlines()) == n_lines
 
 
 def test_a_renewed_link_replaces_the_old_one(collection: Collection) -> None:
     old = collection.annotator("eve").token
     collection.decide(Decision("revoke", "eve"), Decision("renew", "eve"))
-    new = collection.annotator("eve").token
-    assert new != old
-    assert {who.token: who.name for who in collection.annotators()}[new] == "eve"
-    assert old not in {who.token for who in collection.annotators()}
+    tokens = {who.name: who.token for who in collection.annotators()}
+    assert old not in tokens.values()
+    assert tokens["eve"] == collection.annotator("eve").token
     assert collection.study().state("eve") == "active"
 
 
@@ -142,34 +116,28 @@ def test_questions_of_those_who_are_out_are_taken_back(
 
 
 def test_questions_about_a_retired_item_are_taken_back(collection: Collection) -> None:
-    pairs = [question(0, 3), question(2, 1), question(3, 4)]
-    sets = [set_question(0, 4, 5), set_question(1, 3, 5)]
-    collection.lease("ana", [*pairs, *sets], 60)
+    asked = [question(0, 3), question(2, 1), set_question(0, 4, 5), set_question(1, 3, 5)]
+    collection.lease("ana", asked, 60)
     collection.decide(Decision("retire", item=3))
     assert [lease.question.items for lease in collection.leases()] == [(2, 1), (0, 4, 5)]
-
-
-SUBJECTS = st.one_of(
-    st.builds(Decision, st.just("exclude"), st.sampled_from(["ana", "eve"])),
-    st.builds(Decision, st.just("pause"), st.sampled_from(["ana", None])),
-    st.builds(Decision, st.just("revoke"), st.just("eve")),
-    st.builds(Decision, st.just("retire"), item=st.integers(0, 3)),
-    st.builds(Decision, st.just("gold"), item=st.integers(0, 3), other=st.integers(4, 6)),
-)
 
 
 UNDONE_BY = {
     **{"exclude": "include", "pause": "resume", "revoke": "renew"},
     **{"retire": "restore", "gold": "no-gold"},
 }
+DECISIONS = st.one_of(
+    st.builds(Decision, st.sampled_from(["exclude", "pause", "revoke"]), st.just("eve")),
+    st.builds(Decision, st.just("pause")),
+    st.builds(Decision, st.just("retire"), item=st.integers(0, 3)),
+    st.builds(Decision, st.just("gold"), item=st.integers(0, 3), other=st.integers(4, 6)),
+)
 
 
-@given(st.lists(st.tuples(SUBJECTS, st.booleans())), SUBJECTS)
-@settings(deadline=None)
+@given(st.lists(st.tuples(DECISIONS, st.booleans())), DECISIONS)
 def test_a_decision_and_its_opposite_leave_the_state_as_it_was(before, decision) -> None:
     earlier = [replace(d, kind=UNDONE_BY[d.kind]) if undone else d for d, undone in before]
     study = study_of(earlier)
     assume(decision.subject not in getattr(study, KINDS[decision.kind].field))
-    then = study_of([*earlier, decision])
-    assert then != study
+    assert study_of([*earlier, decision]) != study
     assert study_of([*earlier, decision, replace(decision, kind=UNDONE_BY[decision.kind])]) == study

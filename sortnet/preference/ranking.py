@@ -11,6 +11,7 @@ from sortnet.core import F64, I64
 from sortnet.core.pairs import unordered
 from sortnet.preference.answers import Answers
 from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.goal import SURE
 from sortnet.preference.groups import count_apart
 from sortnet.preference.model import SHARPNESS, Posterior, choice_odds
 from sortnet.preference.plan import Plan
@@ -37,7 +38,7 @@ _LEFT_OUT = 0.2  # share of the answers that check the model if there is no hold
 def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
     """Measure the distance of a session from its goal, by its last fit; for any thread.
 
-    Cost: see `questions_left`, and of few pairs an inverse of the covariance.
+    Cost: see `distance`, and of few pairs an inverse of the covariance.
     """
     check = _check(fitting)  # before the lock: it may need a fit
     history = fitting.history
@@ -83,7 +84,7 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
         open_ranks = near_ties(posterior, groups, goal, pairs_left, seed=seed)
         if open_ranks is not None:
             return replace(measured, standing=Standing.NEAR_TIES, near_ties=open_ranks)
-    questions = questions_left(posterior, groups, goal, n_votes, seed=seed)
+    questions = _questions_left(measured, n_votes)
     fewest, most = range_of(questions, n_free)
     return replace(
         measured,
@@ -92,6 +93,20 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
         fewest=fewest,
         most=most,
     )
+
+
+def _questions_left(measured: Remaining, n_votes: int) -> float:
+    """Estimate the number of questions left; each group must reach a top by itself."""
+    if not (measured.groups and measured.goal.top):
+        return questions_left(measured.wrong, measured.goal, n_votes)
+    # An answer about a set counts several times in the groups' numbers of answers.
+    votes_per_answer = n_votes / max(sum(standing.answers for standing in measured.groups), 1)
+    questions = 0.0
+    for standing in measured.groups:
+        if standing.sure < SURE:
+            n_of_group = max(standing.answers, standing.items) * votes_per_answer
+            questions += questions_left(standing.wrong, measured.goal, n_of_group)
+    return questions
 
 
 def _checked(measured: Remaining) -> Remaining:
