@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import signal
 import subprocess
@@ -211,12 +210,3 @@ def test_a_judge_answers_in_each_use_and_a_kill_asks_nothing_twice(kind, use):
 def _number(text: str) -> float:
     """Return the number in a text of an item."""
     return float("".join(filter(str.isdigit, text)))
-
-
-def test_the_program_of_this_file_reads_what_is_documented(folder):
-    question = {"left": {"text": "12"}, "right": {"text": "11"}}
-    said = subprocess.run(
-        [sys.executable, "program.py"], input=json.dumps(question) + "\n",
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert json.loads(said.stdout) == {"answer": "left"}

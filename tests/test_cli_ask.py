@@ -89,19 +89,6 @@ def test_bad_input(two, words: tuple[str, ...], said: str) -> None:
     assert said in fault(*words)
 
 
-def test_each_criterion_has_a_ranking(two) -> None:
-    vote(HELPFUL, "t0", "t4")
-    vote(HONEST, "t4", "t0")
-    rows = value_of(done("ranking", "replies", "--json"))
-    best = {row["criterion"]: row["id"] for row in reversed(rows)}
-    place = {(row["criterion"], row["id"]): row["rank"] for row in rows}
-    assert len(rows) == 10 and set(best) == {"helpful", "honest"}
-    assert place["helpful", "t0"] < place["helpful", "t4"]
-    assert place["honest", "t4"] < place["honest", "t0"]
-    (alone,) = {row["criterion"] for row in value_of(done("ranking", HONEST, "--json"))}
-    assert alone == "honest"
-
-
 def test_annotators_are_excluded_from_all_criteria_or_one(two) -> None:
     vote(HELPFUL, "t0", "t4")
     vote(HONEST, "t4", "t0")

@@ -177,17 +177,6 @@ def test_a_command_that_ends_like_a_file_is_a_command():
     assert run["to"] == "cat"
 
 
-def test_several_judges_of_all_kinds_answer_in_turn():
-    done("items", "add", "t", items())
-    with serving(Model(number)) as url:
-        by_model = judge_file("m.toml", server=url)
-        by_program = judge_file("p.toml", command=program())
-        done("label", "t", *by_model, *by_program, "--number", 8)
-    with open_store("s.db") as store:
-        names = [judgement.annotator for judgement in store.collection("t").judgements()]
-    assert names.count("judge") == 4 and len({*names}) == 2
-
-
 def test_doctor_asks_a_model_one_question():
     model = Model(float)
     with serving(model) as url:
@@ -220,17 +209,6 @@ def test_doctor_asks_a_program():
     found = value_of(done("doctor", "--judge", program(), "--json"), "judge")
     assert (found["answer"], found["p"], found["calls"]) == ("right", 0.1, 0)
     assert found["to"] == program()
-
-
-@pytest.mark.parametrize(
-    ("faults", "words"),
-    [([503], "still 503"), ([404], "no such model or address (404)"), ([401], "asks for a key")],
-)
-def test_doctor_says_in_one_line_why_a_model_does_not_answer(faults, words):
-    with serving(Model(float, faults=faults)) as url:
-        result = invoke("doctor", *judge_file(server=url))
-    assert result.exit_code == 1 and result.stderr == ""
-    assert words in result.stdout and result.stdout.count("\n") == 1
 
 
 def test_doctor_says_in_one_line_why_a_judge_cannot_be_asked():

@@ -14,17 +14,11 @@ from sortnet.core import ComparedPairs, Pairs, Queries
 from sortnet.data.divide import hold_out_documents, joined
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
-    can_be_learned,
     judged_by_data,
-    sorted_to_check,
 )
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.metrics import Metric, evaluate
-from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.pairwise import PairwiseSettings
-from sortnet.rankers.sortnet import fit
-from sortnet.sorting import sort
 
 
 @given(st.integers(0, 999))
@@ -44,13 +38,6 @@ def test_wrong_is_every_compared_pair_whose_higher_grade_did_not_win(seed):
     judged = judged_by_data(queries, ComparedPairs.of(i, j, margin=margin))
     wrong = judged.where(judged.wrong).in_order()
     assert sorted(set(zip(wrong.i.tolist(), wrong.j.tolist(), strict=True))) == sorted(expected)
-
-
-def test_something_can_be_learned_only_where_one_query_has_two_grades():
-    X = np.zeros((4, 1))
-    assert can_be_learned(Queries.from_arrays(X, [0, 1, 0, 0], qid=[0, 0, 1, 1]))
-    assert not can_be_learned(Queries.from_arrays(X, [0, 0, 1, 1], qid=[0, 0, 1, 1]))
-    assert not can_be_learned(Queries.from_arrays(X[:0], [], qid=[]))
 
 
 judgements = st.lists(
@@ -151,45 +138,6 @@ def test_held_out_are_documents_that_the_training_part_does_not_have(group):
         assert len(T.judged) + len(V.judged) == len(queries.judged)
 
 
-def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts():
-    score = np.random.default_rng(1).permutation(80).astype(float)
-    T, V = hold_out_documents(judged_by(score, [80], 1, 250, flip=0.05))
-    quality = Metric("accuracy")
-    records = []
-    state = learn_to_sort(
-        T, V, lambda seed: CmpNN(2, hidden=5, seed=seed), Config(quality="accuracy", max_iter=3),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
-    order = sort(state.best, V).order
-    place = np.argsort(order)
-    right = weight = 0.0
-    for a, b, target, w in zip(
-        V.judged.winner, V.judged.loser, V.judged.target, V.judged.weight, strict=True
-    ):
-        weight += w * abs(2 * target - 1)
-        right += w * abs(2 * target - 1) * ((place[a] < place[b]) == (target > 0.5))
-    assert evaluate(V, order, quality)["accuracy"] == pytest.approx(right / weight)
-    assert state.best_quality == pytest.approx(right / weight)
-    assert state.best_quality > 0.85
-    assert records[-1].comparisons_train == len(T.judged)
-    # TP holds only what people said.
-    assert all(record.tp <= len(T.judged) for record in records)
-
-
-def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared():
-    queries = judged_by(np.arange(9.0), [9], 2, 6)
-    net = CmpNN(2, hidden=3, seed=0)
-    ((docs, found),) = sorted_to_check(net, queries)
-    assert docs == slice(0, queries.n_docs)
-    assert found.order.tolist() == sort(net, queries).order.tolist()
-    compared = found.compared
-    assert (compared.i.tolist(), compared.j.tolist()) == (
-        queries.judged.winner.tolist(), queries.judged.loser.tolist(),
-    )  # fmt: skip
-    margins = net.prefer(net.prepare(queries.features), compared.i, compared.j)
-    assert compared.margin.tolist() == margins.tolist()
-
-
 @pytest.mark.parametrize(
     ("better", "worse", "more", "fault"),
     [
@@ -216,11 +164,6 @@ def test_accuracy_counts_light_judgements_beside_a_heavy_one():
     order = np.arange(1, m + 1)[::-1]  # document 1, the heavy one's winner, behind all
     found = evaluate(V, np.append(order[:-1], [0, 1]), Metric("accuracy"))["accuracy"]
     assert found == pytest.approx(1 - weight[0] / weight.sum(), rel=1e-9)
-
-
-def test_a_weight_that_is_nothing_in_float32_is_none():
-    known = Pairs.judged([0, 0], [1, 2], weight=[1e-60, 1e-30])
-    assert known.loser.tolist() == [2] and known.weight.all()
 
 
 def test_too_few_judgements_are_refused_in_one_line():
@@ -251,25 +194,6 @@ def ungraded(n: int, judge, source: str) -> Queries:
         docids=[str(value) for value in x], source=source,
     )  # fmt: skip
     return replace(queries, judge=judge)
-
-
-def test_a_function_is_the_judge_of_ungraded_queries():
-    asked: list[tuple[str, ...]] = []
-    T, V = (ungraded(n, nearest_to_one(asked), name) for name, n in (("T", 30), ("V", 15)))
-    records = []
-    model = fit(
-        T, V, Config(committee=2, judgements=300),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
-    assert model.config.quality == "accuracy" and model.config.scaling == "query+rank+normal"
-    assert records[0].quality < 0.7 and model.info["quality"] > 0.9
-    new = Queries.from_arrays(np.column_stack((np.linspace(0, 2, 41), np.zeros(41))))
-    place = np.argsort(model.order(new))
-    assert place[20] < place[5] < place[0] and place[20] < place[35]
-    assert len(set(asked)) == len(asked) <= 300, "of both parts together"
-    assert model.info["answers"] == sum(source == "T" for source, *_ in asked)
-    with pytest.raises(DataError, match="a judge is asked by SortNet alone"):
-        fit_ranker(T, V, PairwiseSettings())
 
 
 @pytest.mark.parametrize("pairs", ["wrong", "compared", "uncertain", "random", "top"])

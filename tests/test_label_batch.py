@@ -193,22 +193,6 @@ def test_a_limit_ends_a_batch_before_its_estimate_exceeds_the_limit(options, n_r
     assert f"{limit} ended the batch: fewer questions were written" in notes
 
 
-def test_a_limit_that_allows_no_question_leases_nothing():
-    common = ("label", "t", "--model", "judge", "--write-batch", "a.jsonl")
-    said = fault(*common, "--both-orders", "--max-calls", 1)
-    assert "the limit of 1 call allows no question" in said
-    assert leases() == [] and not Path("a.jsonl").exists()
-    assert value_of(done("annotators", "list", "t", "--json")) == []
-    with open_store("s.db") as store:
-        assert store.collection("t").batches() == []
-
-
-def test_without_logprobs_the_requests_ask_for_none():
-    write("--number", 1, *judge_file(logprobs=False))
-    (line,) = requests()
-    assert "logprobs" not in line["body"]
-
-
 def test_partial_late_and_repeated_answers_are_each_stored_once():
     batch = write("--number", 6)
     lines = requests()
@@ -407,20 +391,6 @@ def test_answers_of_another_model_or_an_order_that_was_not_asked_are_refused():
         assert line in result.stderr
 
 
-def test_an_answer_of_a_batch_is_read_after_its_thoughts():
-    write("--number", 2)
-    first, second = requests()
-    thinking = model(logprobs=False, said=lambda letter: f"<think>A. So A.</think>\n{letter}")
-    cut = answered(second, model(logprobs=False, said=lambda letter: "<think>So A"))
-    cut["response"]["body"]["choices"][0]["finish_reason"] = "length"
-    give([answered(first, thinking), cut])
-    read()
-    answer, skip = judgements()
-    assert answer.word == ("left" if answer.left > answer.right else "right")
-    assert "<think>" in answer.comment and skip.word == "skip"
-    assert skip.comment.startswith("the token limit was reached inside the thoughts")
-
-
 def test_a_key_in_an_error_of_the_provider_is_not_shown():
     write("--number", 2)
     first, second = requests()
@@ -428,14 +398,6 @@ def test_a_key_in_an_error_of_the_provider_is_not_shown():
     result = invoke("label", "t", "--read-batch", "answers.jsonl")
     assert "Incorrect API key provided: ***" in result.stderr
     assert "abcdef" not in result.output + result.stderr
-
-
-def test_many_lines_of_one_kind_are_cut_short():
-    write("--number", 30)
-    give([failed(line, 500, "busy") for line in requests()])
-    result = invoke("label", "t", "--read-batch", "answers.jsonl")
-    assert result.exit_code == 0 and result.stderr.count("the request failed") == 20
-    assert "and 10 more lines of this kind" in result.stderr
 
 
 def test_a_file_that_exists_or_cannot_be_written_leases_nothing():
@@ -519,18 +481,6 @@ def test_nothing_is_written_once_the_goal_is_reached():
     assert not Path("b.jsonl").exists() and leases("many") == []
 
 
-def test_another_process_answers_beside_a_batch_and_takes_none_of_its_pairs():
-    write("--number", 10)
-    asked = model()
-    with serving(asked) as url:
-        done("label", "t", "--model", "judge", "--server", url, "--as", "judge", "--number", 20)
-    of_batch = {lease.question.pair for lease in leases()}
-    assert len(of_batch) == 10
-    assert not of_batch & {(min(j.left, j.right), max(j.left, j.right)) for j in judgements()}
-    give([answered(line) for line in requests()])
-    assert read()["stored"] == 10
-
-
 READ = """
 import sys
 from store import open_store
@@ -562,17 +512,6 @@ def test_a_killed_reading_goes_on_where_it_was():
     assert len(judgements()) == 12
 
 
-def test_notes_say_which_batches_are_open():
-    batch = write("--number", 3)
-    write("--number", 2, file="b.jsonl")
-    give([answered(line) for line in requests("b.jsonl")])
-    printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
-    assert notes_of(printed) == [f"3 questions of batch {batch['name']} have no answer yet"]
-    give([answered(line) for line in requests()][:2])
-    printed = done("label", "t", "--read-batch", "answers.jsonl", "--json")
-    assert notes_of(printed) == [f"1 question of batch {batch['name']} has no answer yet"]
-
-
 def test_damaged_answers_are_lines_or_one_error_and_never_stored_twice():
     write("--number", 20)
     give([answered(line) for line in requests()])
@@ -595,13 +534,3 @@ def test_damaged_answers_are_lines_or_one_error_and_never_stored_twice():
         answers.close()
     pairs = [frozenset((j.left, j.right)) for j in judgements() if j.strategy != "repeat"]
     assert len(pairs) == len(set(pairs))
-
-
-def test_a_batch_with_another_request_under_one_name_is_told():
-    write("--number", 2)
-    give([answered(line) for line in requests()])
-    read()
-    common = ("label", "t", "--model", "judge", "--number", 1, "--write-batch")
-    assert "--as NAME" not in invoke(*common, "a.jsonl").stderr
-    warm = invoke(*common, "b.jsonl", *judge_file(request={"temperature": 0.5})).stderr
-    assert "judge: earlier answers are to another request: --as NAME keeps them apart" in warm

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
-import signal
 import sqlite3
 import sys
 import threading
@@ -17,12 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done
-from forked_processes import ForkedScript, exit_code_of
 
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
 from store import open_store
-from store.asking.machine import EndReason
 
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 
@@ -192,13 +188,6 @@ def test_a_coroutine_is_refused_with_a_hint_before_anything_is_asked():
     assert len(given) == 1 and inspect.getcoroutinestate(given[0]) == inspect.CORO_CLOSED
 
 
-def test_sort_works_inside_a_running_event_loop():
-    async def main():
-        return sort(TEXTS, Longer(), max_calls=5)
-
-    assert asyncio.run(main()).answered == 5
-
-
 def test_an_exception_three_times_in_a_row_is_raised_as_it_is_and_the_next_call_goes_on():
     error = ZeroDivisionError("of the judge")
     judge = Longer(fails_after=4, error=error)
@@ -210,20 +199,6 @@ def test_an_exception_three_times_in_a_row_is_raised_as_it_is_and_the_next_call_
     found = sort(TEXTS, judge, store="s.db")
     assert found.answered == len(judge.calls) - 4
     assert max(judge.pairs.values()) == 1
-
-
-def test_an_exception_now_and_then_costs_only_its_pair(caplog):
-    turns = iter(range(1000))
-
-    def judge(left, right):
-        if next(turns) % 3 == 0:
-            raise ValueError("now and then")
-        return "left" if len(left) > len(right) else "right"
-
-    found = sort(TEXTS, judge, max_calls=12)
-    assert found.answered == 8  # of twelve calls, four of which raised
-    assert [one.skipped for one in found.by.values()] == [{"error": 4}]
-    assert "now and then" in caplog.text
 
 
 def test_a_judge_that_fails_at_the_only_pair_is_an_error_not_an_empty_result():
@@ -242,54 +217,6 @@ def test_nonsense_after_an_exception_is_told_as_nonsense():
 
     with pytest.raises(SortNetError, match="returned 'nonsense'"):
         sort(TEXTS, judge)
-
-
-def test_an_interrupt_within_the_function_keeps_the_answers_and_asks_nothing_twice():
-    judge = Longer(fails_after=5, error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        sort(TEXTS, judge, store="s.db")
-    judge.fails_after = None
-    found = sort(TEXTS, judge, store="s.db")
-    assert found.answered_in_all == len(judge.calls) == found.answered + 5
-    assert max(judge.pairs.values()) == 1
-
-
-KILLED = """
-import os, signal, sys
-import sortnet
-def judge(left, right):
-    with open("asked.txt", "a") as file:
-        print(left, right, sep=",", file=file)
-    if sum(1 for _ in open("asked.txt")) == int(sys.argv[1]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    with open("answered.txt", "a") as file:
-        print(left, right, sep=",", file=file)
-    return "left" if len(left) > len(right) else "right"
-texts = ["x" * k for k in range(1, 9)]
-found = sortnet.sort(texts, judge=judge, store="s.db", wrong=.05)
-print(found.answered_in_all, *found.items)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_loses_nothing_and_nothing_answered_is_asked_again():
-    for killed_at in (4, 9):
-        assert exit_code_of(KILLED, killed_at) == -signal.SIGKILL
-    ended = ForkedScript(KILLED, 0)
-    output, errors = ended.communicate()
-    assert ended.returncode == 0, errors
-    n_answers, *items = output.split()
-    answered = [frozenset(line.split(",")) for line in Path("answered.txt").read_text().split()]
-    assert len(answered) == len(set(answered)) == int(n_answers)
-    assert items == ["x" * k for k in range(8, 0, -1)]
-
-
-def test_max_calls_counts_the_calls_of_all_calls_of_sort():
-    judge = Longer()
-    assert sort(TEXTS, judge, store="s.db", max_calls=3).reason == EndReason.BUDGET
-    assert sort(TEXTS, judge, store="s.db", max_calls=3).answered == 0
-    assert sort(TEXTS, judge, store="s.db", max_calls=5).answered == 2
-    assert len(judge.calls) == 5
 
 
 def test_the_name_of_a_collection_is_a_hash_of_what_is_asked_about_what():
@@ -351,46 +278,6 @@ def some_judge(left, right):
     return "left"
 
 
-def test_the_annotator_is_the_functions_name_or_the_given_one():
-    judges = [some_judge, sortnet.Function(some_judge, name="ana"), lambda a, b: "right"]
-    for judge in judges:
-        sort(["a", "b"], judge, store="s.db", name="c")
-    with open_store("s.db") as store:
-        names = [one.name for one in store.collection("c").annotators()]
-    assert names[:2] == ["some_judge", "ana"]
-    assert names[2].startswith("test_the_annotator_is")
-
-
-def test_several_judges_by_name_answer_in_turn():
-    ana, bea = Longer(), Longer()
-    found = sort(TEXTS, {"ana": ana, "bea": bea}, store="s.db", name="c", max_calls=25)
-    assert len(ana.calls) <= 25 and len(bea.calls) <= 25 and ana.calls and bea.calls
-    with open_store("s.db") as store:
-        by = Counter(j.annotator for j in store.collection("c").judgements())
-    assert by == {"ana": len(ana.calls), "bea": len(bea.calls)}
-    assert found.answered == by.total()
-
-
-def test_there_are_at_most_fifteen_keyword_arguments():
-    for function in (sortnet.sort, sortnet.estimate):
-        assert len(inspect.signature(function).parameters) - 1 <= 15
-
-
-def test_inconsistent_answers_are_no_error_and_the_intervals_are_wide():
-    rng = np.random.default_rng(0)
-
-    def coin(left, right):
-        return "left" if rng.random() < 0.5 else "right"
-
-    random = sort(TEXTS, coin, max_calls=28, name="coin")
-    sure = sort(TEXTS, Longer(), max_calls=28, name="sure")
-
-    def width(found) -> float:
-        return float((found.frame["high"] - found.frame["low"]).mean())
-
-    assert width(random) > 1.5 * width(sure)
-
-
 @pytest.mark.parametrize(
     ("items", "named", "fault"),
     [
@@ -443,14 +330,6 @@ def test_the_store_of_another_program_is_refused_and_unchanged():
     assert Path("other.db").read_bytes() == before
 
 
-def test_blank_and_very_long_texts_are_items():
-    judge = Longer()
-    texts = ["a", "  ", "b" * 300_000, "\n\n\n"]
-    found = sort(texts, judge, max_calls=6)
-    assert sorted(found.items) == sorted(texts)
-    assert {text for pair in judge.calls for text in pair} == set(texts)
-
-
 def test_the_command_line_and_sort_open_one_collection_in_turn():
     found = sort(TEXTS, Longer(), store="s.db", max_calls=4)
     name = found.name
@@ -469,13 +348,6 @@ def test_the_command_line_and_sort_open_one_collection_in_turn():
     done("label", name, "--as", "robot", "--judge", command, "--number", "3", "--store", "s.db")
     again = sort(TEXTS, Longer(), store="s.db", max_calls=6)
     assert (again.name, again.answered, again.answered_in_all) == (name, 2, 9)
-
-
-def test_nothing_is_stored_or_asked_by_an_estimate():
-    judge = Longer()
-    expected = sortnet.estimate(TEXTS, judge=judge, max_calls=3)
-    assert not judge.calls and expected.questions == 3
-    assert expected.prompt is None and not list(Path().iterdir())
 
 
 @pytest.mark.slow
