@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import copy_run, done, fault, invoke, letor, make_fold, weights_of
+from cli_helpers import copy_run, done, fault, letor, make_fold, weights_of
 from collection_helpers import made_items
 from result_helpers import value_of
 from test_cli_resume import killed_at
@@ -22,7 +22,6 @@ from sortnet.estimator import SortNetRanker
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.rankers.from_model import settings_from_model
-from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
 from store.training import training_run
@@ -212,24 +211,6 @@ def table(n: int, seed: int, colours: list[str]) -> pd.DataFrame:
     )
 
 
-def test_a_table_has_the_columns_levels_and_names_of_the_model():
-    table(300, 0, ["red", "blue"]).to_csv("a.csv", index=False)
-    new = table(400, 1, ["red", "blue", "green"])
-    new.assign(extra=1.5 * np.arange(400)).to_csv("b.csv", index=False)
-    named = ("--query", "shop", "--grade", "stars")
-    done("train", "a.csv", *named, "--out", "a", *SMALL, *FEW)
-    names = load_ranker("a").feature_names
-    output = invoke("train", "b.csv", "--from", "a", "--out", "b", *FEW)
-    assert output.exit_code == 0, output.stderr
-    assert "validation queries have names that the model was trained on" not in output.stderr
-    assert load_ranker("b").feature_names == names
-    done("evaluate", "b", "b.csv", "--part", "test")
-    output = invoke("train", "b.csv", "--from", "a", "--out", "c", *FEW, "--seed", "5")
-    assert "--seed 0 divides as its run did" in output.stderr
-    new.drop(columns="size").to_csv("d.csv", index=False)
-    assert "'size'" in fault("train", "d.csv", "--from", "a", "--out", "d")
-
-
 def answers(items, n: int, seed: int) -> list[Judgement]:
     rng = np.random.default_rng(seed)
     pairs = [rng.permutation(len(items))[:2] for _ in range(n)]
@@ -271,23 +252,6 @@ def frame(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 def small(**changes) -> SortNetRanker:
     return SortNetRanker(**{"committee": 2, "trees": 2, "depth": 3, "epochs": 4, **changes})
-
-
-def test_the_estimator_begins_with_an_estimator_a_folder_or_a_model(tmp_path):
-    old = small(random_state=4).fit(*frame(300, 0))
-    old.save("saved")
-    X, y = frame(200, 1)
-    chooses = frame(100, 2)
-    fitted = [
-        SortNetRanker(epochs=4).fit(X, y, eval_set=chooses, init_model=first)
-        for first in (old, "saved", Path("saved"), old.model_)
-    ]
-    for new in fitted:
-        assert new.model_.config.flat()["trees"] == 2
-        assert new.model_.config.seed == 4
-        assert new.features_.names == old.features_.names
-    assert len({new.model_.weights_sha256() for new in fitted}) == 1
-    assert fitted[0].history_[0].quality == pytest.approx(old.score(*chooses))
 
 
 def test_the_estimator_refuses_what_does_not_fit():

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from cli_helpers import done, fault, invoke, judge_file
 from language_model_server import Model, serving
-from result_helpers import notes_of, value_of
+from result_helpers import value_of
 
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.any_judge import judge_from_file
-from store import open_store
 
 MODEL = """
 model = "qwen3"
@@ -166,17 +165,6 @@ def test_options_replace_the_values_of_the_file_and_a_prompt_is_beside_it():
     assert all(" or <B>" in prompt for prompt in model.prompts)
 
 
-def test_a_command_that_ends_like_a_file_is_a_command():
-    Path("with space.toml").write_text("command = 'cat'")
-    done("items", "add", "t", items())
-    command = f"{program()} --config x.toml"
-    done("label", "t", "--judge", command, "--number", 2)
-    with open_store("s.db") as store:
-        assert {j.annotator for j in store.collection("t").judgements()} == {command}
-    [run] = value_of(done("label", "t", "--judge", "with space.toml", "--dry-run", "--json"))
-    assert run["to"] == "cat"
-
-
 def test_doctor_asks_a_model_one_question():
     model = Model(float)
     with serving(model) as url:
@@ -192,17 +180,6 @@ def test_doctor_asks_a_model_one_question():
     assert text.startswith(f"judge at {url} answered in ") and "JSON schema  no" in text
     assert by_options["cost"] is None
     assert not Path("s.db").exists()
-
-
-def test_doctor_says_whether_a_schema_and_log_probabilities_came_and_what_is_wrong():
-    model = Model(
-        lambda text: -float(text), logprobs=False, said=lambda letter: f'{{"answer": "{letter}"}}'
-    )
-    with serving(model) as url:
-        said = done("doctor", *judge_file(server=url, structured=True), "--json")
-    found = value_of(said, "judge")
-    assert (found["p"], found["structured"], found["answer"]) == (None, True, "left")
-    assert notes_of(said) == ["the answer to an easy question is left, not right"]
 
 
 def test_doctor_asks_a_program():

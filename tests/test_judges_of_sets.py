@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import done, fault, invoke, judge_file
-from language_model_server import ITEM, Model, serving
+from cli_helpers import done, fault, invoke
+from language_model_server import Model, serving
 from result_helpers import value_of
 
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
-from sortnet.judges.verdicts import Fault, Refused, parse_verdict
+from sortnet.judges.verdicts import Refused
 from sortnet.preference import Judgement
 from store import open_store
 from store.asking.machine import EndReason
@@ -89,16 +89,6 @@ def test_a_model_is_asked_about_four_and_its_answers_are_sets():
     assert all('"Worst: "' in prompt for prompt in with_four)
 
 
-def test_without_the_worst_only_the_best_is_asked_for_and_kept():
-    done("ask", "c", "--no-worst")
-    asked = model(logprobs=False)
-    with serving(asked) as url:
-        label(url, "--number", 8)
-    assert_right(judgements(), worst=False)
-    assert not any("Worst" in prompt for prompt in asked.prompts)
-    assert all("letters" not in json.loads(one.meta) for one in judgements())
-
-
 def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_asked():
     columns = "{% for name, value in left.shown.items() %}{{ name }}{% endfor %}"
     Path("two.jinja").write_text(columns + "{{ left.text }} or {{ right.text }}?")
@@ -122,22 +112,6 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
     assert_right(judgements())
     assert {prompt[-5:] for prompt in asked.prompts} <= {"of 4?", "of 3?", "of 2?"}
     assert any(len(one.items) > 2 for one in judgements())
-
-
-def test_the_prompt_and_the_estimate_are_of_sets():
-    command = ("label", "c", *judge_file(), "--dry-run", "--number", 10, "--json")
-    (four,) = value_of(done(*command), "dry_run")
-    prompt = four["question"]
-    assert [place for place, _ in ITEM.findall(prompt)] == [*"ABCD"]
-    assert prompt.endswith(
-        'Answer with two lines, "Best: " and the letter of the best of them, then "Worst: " and '
-        'the letter of the worst. Answer "Best: same" if all are equally good.'
-    )
-    done("ask", "c", "--set-size", 2)
-    (two,) = value_of(done(*command), "dry_run")
-    assert four["planned"]["calls"] == two["planned"]["calls"] == 10
-    assert four["planned"]["tokens_in"] > two["planned"]["tokens_in"]
-    assert four["planned"]["tokens_out"] == 100
 
 
 # Programs.
@@ -182,41 +156,6 @@ def test_a_program_reads_items_with_places_and_names_two():
         assert line["worst"] is True
         assert {"place", "id", "text"} <= {*line["items"][0]}
     assert all(one.comment == "so" for one in judgements() if len(one.items) > 2)
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ({"best": "A", "worst": "A"}, "its best is its worst, too"),
-        ({"best": "A", "worst": "E"}, "its worst is none of the places A, B, C, D"),
-        ({"best": "AB", "worst": "C"}, "its best is none of the places"),
-        ({"best": 1, "worst": "C"}, "its best is none of the places"),
-        ({"best": True, "worst": "C"}, "its best is none of the places"),
-        ({"best": "", "worst": "C"}, "its best is none of the places"),
-        ({"best": "A"}, "its worst is none of the places"),
-        ({"worst": "A"}, "its best is none of the places"),
-        ({}, "its best is none of the places"),
-        ({"answer": "left"}, "not one of same, skip, cant-say, nor does it name the best and the"),
-        ({"answer": "tie"}, "not one of same, skip, cant-say"),
-        ({"answer": ["same"]}, "not one of same, skip, cant-say"),
-        ({"answer": "same", "best": "A"}, "names a best or a worst"),
-        ({"best": "A", "worst": "B", "p": 0.7}, "a p is for two items"),
-    ],
-)
-def test_an_answer_of_a_program_that_names_no_two_places_is_a_fault(said, why):
-    with pytest.raises(Fault, match=why) as error:
-        parse_verdict(said, "...", 4, worst=True)
-    assert len(str(error.value).splitlines()) == 1
-
-
-def test_answers_of_a_program_about_sets():
-    verdict = parse_verdict({"best": "D", "worst": "A", "cost": 2}, "...", 4, worst=True)
-    assert (verdict.answer, verdict.best, verdict.worst, verdict.cost) == ("best", 3, 0, 2.0)
-    alone = parse_verdict({"answer": "best", "best": "B", "worst": "B"}, "...", 4, worst=False)
-    assert (alone.best, alone.worst) == (1, None)
-    for answer in ("same", "skip", "cant-say"):
-        assert parse_verdict({"answer": answer}, "...", 4, worst=True).answer == answer
-    assert parse_verdict({"retry_after": 2}, "...", 4, worst=True) == 2.0
 
 
 def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has():

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
-import sqlite3
-import sys
 import threading
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import done
 
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
@@ -207,18 +202,6 @@ def test_a_judge_that_fails_at_the_only_pair_is_an_error_not_an_empty_result():
         sort(["a", "bb"], judge)
 
 
-def test_nonsense_after_an_exception_is_told_as_nonsense():
-    turns = iter(range(1000))
-
-    def judge(left, right):
-        if next(turns) == 0:
-            raise ValueError("first")
-        return "nonsense"
-
-    with pytest.raises(SortNetError, match="returned 'nonsense'"):
-        sort(TEXTS, judge)
-
-
 def test_the_name_of_a_collection_is_a_hash_of_what_is_asked_about_what():
     def name(items, **named) -> str:
         return sort(items, Longer(), max_calls=1, **named).name
@@ -321,35 +304,6 @@ def test_what_is_no_judge_is_refused(judge):
         sort(["a", "b"], judge)
 
 
-def test_the_store_of_another_program_is_refused_and_unchanged():
-    with closing(sqlite3.connect("other.db")) as other:
-        other.execute("CREATE TABLE things (a)")
-    before = Path("other.db").read_bytes()
-    with pytest.raises(StoreError, match=r"other\.db has a table 'things' that is not SortNet's"):
-        sort(["a", "b"], some_judge, store="other.db")
-    assert Path("other.db").read_bytes() == before
-
-
-def test_the_command_line_and_sort_open_one_collection_in_turn():
-    found = sort(TEXTS, Longer(), store="s.db", max_calls=4)
-    name = found.name
-    ranking = json.loads(done("ranking", name, "--store", "s.db", "--json"))["ranking"]
-    assert [row["id"] for row in ranking] == found.items
-    shown = done("items", "show", name, "--store", "s.db")
-    assert TEXTS[3] in shown
-    Path("judge.py").write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    q = json.loads(line)\n"
-        "    longer = len(q['left']['text']) > len(q['right']['text'])\n"
-        "    print(json.dumps({'answer': 'left' if longer else 'right'}), flush=True)\n"
-    )
-    command = f"{sys.executable} judge.py"
-    done("label", name, "--as", "robot", "--judge", command, "--number", "3", "--store", "s.db")
-    again = sort(TEXTS, Longer(), store="s.db", max_calls=6)
-    assert (again.name, again.answered, again.answered_in_all) == (name, 2, 9)
-
-
 @pytest.mark.slow
 def test_a_ranker_ranks_new_texts_without_a_call():
     rng = np.random.default_rng(0)
@@ -369,13 +323,3 @@ def test_a_ranker_ranks_new_texts_without_a_call():
     assert (frame["low"] <= frame["high"]).all()
     with pytest.raises(DataError):
         found.ranker.rank([])
-
-
-def test_the_same_rows_in_other_groups_are_another_collection():
-    rows = [{"id": f"i{k}", "text": "x" * (k + 1), "topic": k % 2} for k in range(6)]
-    by_topic = sort(rows, lambda left, right: "tie", group="topic", max_calls=1)
-    regrouped = [{**row, "topic": int(row["id"][1:]) // 3} for row in rows]
-    assert (
-        sort(regrouped, lambda left, right: "tie", group="topic", max_calls=1).name != by_topic.name
-    )
-    assert sort(rows, lambda left, right: "tie", group="topic", max_calls=1).name == by_topic.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import os
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from forked_processes import ForkedScript
 
 import sortnet
 from sortnet.errors import SortNetError
@@ -244,17 +242,6 @@ def test_a_function_is_the_same_judge_in_a_later_process():
     assert len(outputs) == 1
 
 
-AT_ONCE = """
-import sys, time, sortnet
-def judge(left, right):
-    with open("asked.txt", "a") as file:
-        print(left, right, file=file)
-    return "left" if len(left) > len(right) else "right"
-found = sortnet.sort(["a", "bb", "ccc", "dddd"], judge=judge, store="s.db", progress=False)
-print(found.answered_in_all, *found.items)
-"""
-
-
 def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_not(url):
     results: list[sortnet.SortedItems] = []
     is_asked = threading.Event()
@@ -315,24 +302,6 @@ def test_an_interrupt_says_what_is_kept(store, kept):
         sortnet.sort(TEXTS, judge=judge, store=store, progress=texts.append)
     assert raised.value.__notes__ == [kept]
     assert texts[-1] == kept
-
-
-def test_where_there_is_no_terminal_lines_are_logged(caplog):
-    caplog.set_level(logging.INFO, "sortnet")
-    found = sortnet.sort(TEXTS, judge=longer)
-    assert caplog.messages[0] == "sorting 4 items"
-    assert caplog.messages[-1] == found.summary
-    caplog.clear()
-    sort(longer)
-    assert not caplog.messages
-
-
-def test_a_script_without_handlers_of_logs_gets_the_lines_on_stderr():
-    process = ForkedScript(AT_ONCE.replace(", progress=False", ""))
-    output, errors = process.communicate()
-    assert output.split()[1:] == TEXTS[::-1]
-    assert errors.splitlines()[0] == "sortnet: sorting 4 items"
-    assert errors.splitlines()[-1].startswith("sortnet: 4 items; judge: ")
 
 
 def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_store():

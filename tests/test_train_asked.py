@@ -16,9 +16,6 @@ from cli_helpers import FAST, done, fault, invoke, judge_file, letor, quick_trai
 from language_model_server import Model, serving
 from result_helpers import value_of
 
-from sortnet.core import NamedColumns
-from sortnet.data.parts import read_divided
-from sortnet.errors import DataError
 from store import open_store
 
 QUERIES, DOCS = 20, 6
@@ -141,22 +138,6 @@ def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
             assert document["features"] == pytest.approx(features)
     # Neither side is that of the first document.
     assert len({q["left"]["id"] < q["right"]["id"] for _, q in asked()}) == 2
-
-
-def test_a_hundredth_of_a_pair_is_a_probability_and_what_cannot_be_said_is_not_asked_again():
-    code = """
-for k, line in enumerate(sys.stdin):
-    q = asked(line)
-    p = 0.9 if better(q) == "left" else 0.1
-    print(json.dumps({"answer": "cant-say"} if k % 5 == 4 else {"p": p}), flush=True)
-"""
-    facts = value_of(done(*command("--json", code=code)))
-    frame = answers()
-    assert {*frame["p"].dropna()} == {0.9, 0.1} and (frame["answer"] == "cant-say").sum() == 12
-    assert facts["quality"]["accuracy"] > 0.8
-    n_asked = len(asked())
-    done("train", "--resume", "--out", "model")
-    assert len(asked()) == n_asked == len(frame) == 60
 
 
 def test_several_pairs_a_line_and_several_programs_at_once_give_the_same_model():
@@ -386,15 +367,6 @@ def test_a_store_that_only_a_folder_names_runs_no_command(monkeypatch):
     assert "give --judge again, or --store" in fault(*resume)
     assert asked() == []
     done(*resume, "--store", "other.db")
-
-
-def test_parts_without_grades_need_two_documents_of_a_query():
-    columns = NamedColumns(query="search", id="product")
-    fold = read_divided("products.csv", labelled=False, columns=columns)
-    assert sum(map(len, (fold.train, fold.vali, fold.test))) == QUERIES
-    Path("single.csv").write_text("qid,size\n" + "".join(f"{k},{k}\n" for k in range(40)))
-    with pytest.raises(DataError, match=r"two documents|one document"):
-        read_divided("single.csv", labelled=False)
 
 
 def test_a_dry_run_asks_and_writes_nothing(tmp_path):

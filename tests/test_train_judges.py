@@ -204,12 +204,6 @@ def test_three_exceptions_are_raised_as_they_are_and_the_run_goes_on_with_the_fu
     assert resume("model", options=OPTIONS).kept["kind"]  # it has ended: nobody is asked
 
 
-def test_an_interrupt_within_the_function_says_how_to_go_on():
-    with pytest.raises(SortNetError, match=r"resume with: store\.training\.resume\('model', judge"):
-        by_judge(Larger(fails_after=5, error=KeyboardInterrupt()))
-    assert stored() == 5
-
-
 def test_an_answer_that_is_none_is_one_sentence_and_nothing_is_lost():
     answers = iter(["left", 0.3, "up"])
     fault = r"judge odd: the judge returned 'up'.*; 2 of 40 answers are kept: go on with store\."
@@ -228,21 +222,6 @@ def begun():
         return stored()
 
     return begin
-
-
-def test_a_prompt_that_was_changed_since_is_another_one_until_the_run_has_ended(begun):
-    prompt = Path("p.txt")
-    template = "<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>"
-    prompt.write_text(template)
-    with serving(Model(words_in, faults=[500] * 3)) as url:
-        begun(sortnet.LanguageModel("judge", url, patience=0, prompt="p.txt"))
-        prompt.write_text(f"Which is longer?\n{template}")
-        with pytest.raises(SortNetError, match="started with another prompt"):
-            resume("model", options=OPTIONS)
-        prompt.write_text(template)
-        trained = resume("model", options=OPTIONS)
-        prompt.write_text("other")
-        assert resume("model", options=OPTIONS).best == trained.best
 
 
 def test_a_key_from_a_function_is_asked_for_again_and_one_of_a_variable_is_not(begun, monkeypatch):
@@ -330,25 +309,6 @@ class Notes(Watcher):
 
     def progress(self, text):
         self.lines.append(text)
-
-
-def test_a_watcher_is_told_of_failures_and_of_how_many_were_asked():
-    calls = []
-
-    def stumbles(left, right):
-        calls.append(left)
-        if len(calls) in (4, 24):
-            raise ValueError("stumbled")
-        return "left" if left["size"] > right["size"] else "right"
-
-    watcher = Notes()
-    options = RunOptions(store="s.db", columns=COLUMNS, threads=1, watcher=watcher)
-    by_judge(sortnet.Function(stumbles, name="s"), options=options)
-    assert watcher.notes == ["judge s: ValueError: stumbled"] * 2
-    assert stored() == N
-    told = [line for line in watcher.lines if " answered, " in line]
-    assert len(told) >= N and told[-1].startswith(f"{N} answered, ")
-    assert f", 0 of {N} left" in told[-1]
 
 
 def by_several(url: str, *args: object, **of_model: object) -> list[object]:
