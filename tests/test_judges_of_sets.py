@@ -7,7 +7,6 @@ import shlex
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cli_helpers import done, fault, invoke
 from language_model_server import Model, serving
@@ -16,8 +15,6 @@ from result_helpers import value_of
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import PLACES
-from sortnet.judges.function import verdict_on_set
-from sortnet.judges.verdicts import Refused
 from sortnet.preference import Judgement
 from store import open_store
 from store.asking.machine import EndReason
@@ -210,23 +207,6 @@ def test_the_number_of_a_place_means_the_same_about_two_items(set_size, caplog):
     assert_right(judgements("f.db", "f"), worst=False)
     # Version 0.4 read the number about two items as a probability.
     assert ("0 is the left one, 1 the right one" in caplog.text) == (set_size == 2)
-
-
-@pytest.mark.parametrize(
-    "value", [True, np.True_, 4, -1, (0, 0), (0, 4), (0, 1, 2), (), (True, 0), [0, 1], "left", 0.5]
-)
-def test_what_is_no_answer_about_four_is_refused(value):
-    with pytest.raises(Refused, match="of 4 items it may return the number of the best, 0 to 3"):
-        verdict_on_set(value, 4)
-
-
-def test_answers_of_a_function_about_four():
-    assert verdict_on_set(np.int64(3), 4).best == 3
-    assert verdict_on_set((3, 0), 4).worst == 0
-    assert verdict_on_set((3, 0), 4, worst=False).worst is None
-    assert verdict_on_set((2,), 4).best == 2
-    assert verdict_on_set(None, 4).comment == "the function returned None"
-    assert [verdict_on_set(word, 4).answer for word in ("same", "skip")] == ["same", "skip"]
 
 
 @pytest.mark.parametrize(
