@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -72,21 +71,6 @@ def test_a_model_is_learned_that_orders_new_items_as_the_people_do():
     new = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
     order = model.order(Queries.from_arrays(new, feature_names=["f0", "f1", "f2"]))
     assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
-
-
-def test_new_items_are_ranked_and_compared_by_the_model_folder():
-    rng = np.random.default_rng(8)
-    lines = [
-        "id,f0,f1,f2",
-        *(f"n {k},{k / 10},{rng.normal()},{rng.normal()}" for k in range(-9, 9)),
-    ]
-    Path("new.csv").write_text("\n".join(lines) + "\n")
-    ranked = list(csv.DictReader(done("rank", "m", "new.csv").splitlines()))
-    places = [float(row["docid"].split()[1]) for row in ranked]
-    assert np.corrcoef(places, np.arange(18))[0, 1] < -0.8
-    assert "n 8 is ranked above n -9" in done("explain", "m", "new.csv", "n -9", "n 8")
-    Path("other.csv").write_text("id,f0,f1\na,1,2\nb,2,1\n")
-    assert "f2" in fault("rank", "m", "other.csv")
 
 
 # The net of iteration 0 has random weights: the posterior, which has learned something, is better.

@@ -17,7 +17,6 @@ from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import PLACES
 from sortnet.preference import Judgement
 from store import open_store
-from store.asking.machine import EndReason
 
 N = 12
 TEXTS = [f"text number {k}" for k in range(N)]
@@ -169,30 +168,6 @@ def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has(
 
 
 # Functions.
-
-
-def by_number(*items: str) -> object:
-    scores = [score(item) for item in items]
-    return scores.index(max(scores)), scores.index(min(scores))
-
-
-@pytest.mark.slow
-def test_a_function_of_items_sorts_by_sets():
-    calls: list[tuple[str, ...]] = []
-
-    def judge(*items: str) -> object:
-        calls.append(items)
-        return by_number(*items)
-
-    named = {"set_size": 4, "top": 3, "store": "f.db", "name": "f", "progress": False}
-    found = sortnet.sort(TEXTS, judge=judge, **named)
-    assert found.items[:3] == TEXTS[:-4:-1]
-    assert found.reason in (EndReason.GOAL, EndReason.NOTHING_LEFT)  # of twelve items
-    assert_right(judgements("f.db", "f"))
-    assert {len(items) for items in calls} == {4}
-    n_calls = len(calls)
-    again = sortnet.sort(TEXTS, judge=judge, **named)
-    assert again.answered == 0 and len(calls) == n_calls
 
 
 @pytest.mark.parametrize("set_size", [2, 4])

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import sortnet
@@ -89,23 +88,6 @@ def test_with_a_name_the_ranking_rests_on_all_answers_and_says_whose():
     assert second.by["longer"].in_all == n
     summary = f"longer: 0 answered, {n} in all"
     assert summary in repr(second) and summary in second._repr_html_()
-
-
-def place_of_longest(*items: str) -> int:
-    return max(range(len(items)), key=lambda place: len(items[place]))
-
-
-def test_other_sizes_and_other_content_are_other_collections():
-    names = {
-        sort(place_of_longest, store="s.db", max_calls=1).name,
-        sort(place_of_longest, store="s.db", set_size=4, max_calls=1).name,
-    }
-    rows = [{"id": "p", "text": "one", "note": 1}, {"id": "q", "text": "two", "note": 2}]
-    for note in (1, 5):
-        frame = pd.DataFrame([{**rows[0], "note": note}, rows[1]])
-        names.add(sort(longer, frame, store="s.db", ignore=["note"]).name)
-    assert len(names) == 4
-    assert sort(longer, frame, store="s.db", ignore=["note"]).answered == 0
 
 
 def name_of(judge) -> str:

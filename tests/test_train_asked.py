@@ -179,41 +179,6 @@ for line in sys.stdin:
     assert sum(stored().values()) == 60
 
 
-BY_WEIGHT = GOOD.replace("better(asked(line))", "heavier(asked(line))")
-HEAVIER = """
-def heavier(q):
-    left, right = (q[side]["features"]["weight"] for side in ("left", "right"))
-    return "left" if left > right else "right"
-"""
-
-
-def model_of_sizes(folder: str) -> None:
-    """A model folder that learned from grades that larger products are better."""
-    header, *rows = Path("products.csv").read_text().splitlines()
-    lines = [header]
-    for row in rows:
-        *columns, _ = row.split(",")
-        grade = int(float(columns[3]) > 0)
-        lines.append(",".join([*columns, str(grade)]))
-    Path("graded.csv").write_text("\n".join(lines) + "\n")
-    words = ["--query", "search", "--id", "product", "--grade", "label"]
-    done("train", "graded.csv", *words, *FAST, "--out", folder)
-
-
-def test_a_run_from_a_model_learns_what_the_judge_says_otherwise_and_keeps_to_its_budget():
-    model_of_sizes("base")
-    words = command("--from", "base", "--json", code=HEAVIER + BY_WEIGHT)
-    facts = value_of(done(*words))
-    questions = [pair(question) for _, question in asked()]
-    assert len({*questions}) == len(questions) == 60
-    assert sum(facts["judge"]["answers"].values()) == 60 and facts["judge"]["answers"] == stored()
-    assert facts["from"]["path"] == "base" and facts["config"]["scaling"] == "query"
-    first, *_, last = facts["iterations"]
-    assert first["train_accuracy"] < 0.75  # the larger one is the heavier one by chance only
-    assert last["train_accuracy"] > first["train_accuracy"] + 0.15
-    assert facts["best_iteration"] > 0
-
-
 def texts(n_queries: int = 12, n_docs: int = 5) -> None:
     """A table of texts, whose longer one is better."""
     rng = np.random.default_rng(1)
