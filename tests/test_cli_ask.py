@@ -37,11 +37,6 @@ def asked(name: str = "replies") -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in value_of(done("ask", name, "--json"))}
 
 
-def vote(name: str, better: str, worse: str, who: str = "ana") -> None:
-    Path("votes.csv").write_text(f"winner,loser\n{better},{worse}\n")
-    done("judgements", "import", name, "votes.csv", "--as", who)
-
-
 def test_what_is_asked_can_be_changed_and_taken_back(home) -> None:
     before = asked()["replies"]
     assert before["question"] == "Which is better?" and not before["instructions"]
@@ -87,31 +82,3 @@ def test_bad_input(two, words: tuple[str, ...], said: str) -> None:
     Path("latin.md").write_bytes(b"caf \xe9")
     Path("nul.md").write_bytes(b"a\0b")
     assert said in fault(*words)
-
-
-def test_each_criterion_has_a_ranking(two) -> None:
-    vote(HELPFUL, "t0", "t4")
-    vote(HONEST, "t4", "t0")
-    rows = value_of(done("ranking", "replies", "--json"))
-    best = {row["criterion"]: row["id"] for row in reversed(rows)}
-    place = {(row["criterion"], row["id"]): row["rank"] for row in rows}
-    assert len(rows) == 10 and set(best) == {"helpful", "honest"}
-    assert place["helpful", "t0"] < place["helpful", "t4"]
-    assert place["honest", "t4"] < place["honest", "t0"]
-    (alone,) = {row["criterion"] for row in value_of(done("ranking", HONEST, "--json"))}
-    assert alone == "honest"
-
-
-def test_annotators_are_excluded_from_all_criteria_or_one(two) -> None:
-    vote(HELPFUL, "t0", "t4")
-    vote(HONEST, "t4", "t0")
-
-    def states(name: str) -> list[str]:
-        return [each["state"] for each in value_of(done("annotators", name, "--json"))]
-
-    done("annotators", "exclude", HONEST, "ana")
-    assert (states(HELPFUL), states(HONEST)) == (["active"], ["excluded"])
-    done("annotators", "exclude", "replies", "ana")
-    assert (states(HELPFUL), states(HONEST)) == (["excluded"], ["excluded"])
-    assert "'ana' is excluded already" in fault("annotators", "exclude", "replies", "ana")
-    assert "no annotator 'eve'" in fault("annotators", "exclude", "replies", "eve")

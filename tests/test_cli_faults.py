@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import socket
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,8 +14,6 @@ from forked_processes import Forked
 
 from sortnet.errors import SortNetError
 from store import open_store
-
-GOOD = "1 qid:7 1:0.5 2:0.25 # docid = a\n0 qid:7 1:0.5 2:0.75 # docid = b\n"
 
 
 @pytest.fixture
@@ -41,94 +35,6 @@ def nothing_left(folder: Path):
     before = seen()
     yield
     assert seen() == before
-
-
-def line_of(path: str, number: int, text: str):
-    """A message that names the file, the line and the offending text."""
-    return re.compile(rf"{re.escape(path)}.*\b{number}\b.*{re.escape(text)}")
-
-
-def test_a_bad_line_is_named_with_its_file_and_its_number(home):
-    Path("bad.txt").write_text(GOOD + "1 qid:7 1:0.5 2:abc\n")
-    expected = line_of("bad.txt", 3, "'abc'")
-    with nothing_left(home):
-        for args in (
-            ("train", "bad.txt", "fold/vali.txt", "--out", "new", *FAST),
-            ("train", "fold/train.txt", "bad.txt", "--out", "new", *FAST),
-            ("rank", "m", "bad.txt", "--output", "new"),
-        ):
-            message = fault(*args)
-            assert expected.search(message), message
-
-
-def test_a_feature_beyond_the_model_s_and_a_folder_without_a_model_are_named(home):
-    Path("bad.txt").write_text("1 qid:7 1:0.5 5:0.25\n0 qid:7 1:0.5\n")
-    message = fault("rank", "m", "bad.txt")
-    assert line_of("bad.txt", 1, "5").search(message) and "4" in message
-    for command, *more in (("evaluate",), ("rank",), ("importance",), ("explain", "0", "1")):
-        message = fault(command, "nowhere", "fold/test.txt", *more)
-        assert "nowhere/model.json: no model there" in message
-        assert message.endswith(": sortnet runs lists the model of each run\n")
-    assert "fold/model.json: no model there" in fault("rank", "fold", "fold/test.txt")
-
-
-def test_a_file_or_a_folder_that_is_not_there_is_named(home):
-    with nothing_left(home):
-        assert "nowhere: no such file or folder" in fault("train", "nowhere", "--out", "new")
-        assert "no.txt: no such file" in fault("train", "no.txt", "fold/vali.txt", "--out", "new")
-        assert "no.txt: no such file" in fault("rank", "m", "no.txt")
-        (home / "fold/vali.txt").rename(home / "fold/other.txt")
-        assert "vali.txt" in fault("train", "fold", "--out", "new")
-        (home / "fold/other.txt").rename(home / "fold/vali.txt")
-
-
-def test_parts_of_different_features_are_refused(home):
-    text = Path("fold/vali.txt").read_text()
-    Path("five.txt").write_text(re.sub(r" #", " 5:1 #", text))
-    with nothing_left(home):
-        message = fault("train", "fold/train.txt", "five.txt", "--out", "new", *FAST)
-        assert "five.txt" in message and "4" in message
-        message = fault("train", "five.txt", "fold/vali.txt", "--out", "new", *FAST)
-        assert "vali.txt" in message and "5" in message
-
-
-def test_tables_that_name_their_features_differently_are_refused(home):
-    Path("a.csv").write_text("qid,label,x,y\n1,0,1,2\n1,1,2,1\n")
-    Path("b.csv").write_text("qid,label,x,z\n1,0,1,2\n1,1,2,1\n")
-    with nothing_left(home):
-        assert "b.csv" in fault("train", "a.csv", "b.csv", "--out", "new", *FAST)
-    done("train", "a.csv", "a.csv", "--out", "ab", *FAST)
-    message = fault("rank", "ab", "b.csv")
-    assert "b.csv: there is no column 'y' in qid, label, x, z" in message
-
-
-def test_queries_that_the_empty_rule_refuses_are_refused_before_anything_is_learned(home):
-    text = re.sub(r"^\d (qid:q0)", r"0 \1", Path("fold/vali.txt").read_text(), flags=re.M)
-    Path("v.txt").write_text(text)
-    with nothing_left(home):
-        message = fault(
-            "train", "fold/train.txt", "v.txt", "--set", "empty=error", "--out", "new", *FAST
-        )
-    assert "of 8 queries have no relevant document" in message
-
-
-@pytest.mark.parametrize("name", ["bleu", "ndcg@0"])
-def test_an_unknown_metric_is_named_with_those_that_are_known(home, name):
-    with nothing_left(home):
-        for args in (
-            ("evaluate", "m", "fold/test.txt", "--metric", name),
-            ("train", "fold", "--quality", name, "--out", "new"),
-        ):
-            assert f"'{name}'" in fault(*args)
-    assert "ndcg" in fault("evaluate", "m", "fold/test.txt", "--metric", "bleu")
-
-
-@pytest.mark.parametrize("words", ["--epochs 0", "--set dropout=1.5", "--set lr_decay=2"])
-def test_a_setting_that_cannot_be_is_named_with_its_value(home, words):
-    with nothing_left(home):
-        message = fault("train", "fold", "--out", "new", *words.split())
-    name, value = words.removeprefix("--set ").lstrip("-").replace("=", " ").split()
-    assert message.startswith(f"sortnet: {name} must be ") and f"got {value}" in message
 
 
 def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
@@ -212,30 +118,6 @@ def test_a_disk_that_fills_up_while_training_is_one_line_and_can_be_resumed(home
     assert weights[0] == weights[1]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("mount"),
-    reason="makes a small file system",
-)
-def test_a_disk_that_is_really_full_leaves_no_part_of_a_file(home):
-    small = home / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small])
-    if mounted.returncode != 0:
-        pytest.skip("may not mount")
-    try:
-        wide = ("--set", "hidden=3000", "--epochs", "1", "--max-iter", "1", "--set", "committee=1")
-        result = invoke("train", "fold", "--out", small / "m", "--store", "s.db", *wide)
-        assert result.exit_code == 2 and "No space left" in result.stderr
-        assert sorted(p.name for p in (small / "m").iterdir()) == ["run.json"]
-        (small / "fill").write_bytes(bytes(58 * 1024))
-        message = fault("rank", "m", "fold/test.txt", "--output", small / "run", "--tag", "x" * 999)
-        assert "No space left" in message
-        assert sorted(p.name for p in small.iterdir()) == ["fill", "m"]
-    finally:
-        subprocess.run(["umount", small], check=True)
-
-
 def test_a_run_whose_loss_is_no_number_fails_with_advice(home):
     args = ("--set", "lr=1e30", "--set", "optimizer=sgd", "--scaling", "none")
     result = invoke("train", "fold", "--out", "new", "--store", "s.db", *FAST, *args)
@@ -260,3 +142,39 @@ def test_a_message_is_put_on_one_line_and_a_fault_of_the_program_is_not_hidden(h
     assert fault("rank", "m", "fold/test.txt") == "sortnet: first second\n"
     with pytest.raises(ZeroDivisionError):
         invoke("rank", "m", "fold/test.txt")
+
+
+# {arguments of a command: words of its message}; the files are made by the test
+REFUSED = {
+    "train bad.txt fold/vali.txt --out new": "bad.txt 3 'abc'",
+    "train fold/train.txt bad.txt --out new": "bad.txt 3 'abc'",
+    "rank m bad.txt --output new": "bad.txt 3 'abc'",
+    "rank m wide.txt": "wide.txt 1 5 4",
+    "rank fold fold/test.txt": "fold/model.json: no model there",
+    "explain nowhere fold/test.txt 0 1": "nowhere/model.json: no model there: sortnet runs lists",
+    "train nowhere --out new": "nowhere: no such file or folder",
+    "train no.txt fold/vali.txt --out new": "no.txt: no such file",
+    "rank m no.txt": "no.txt: no such file",
+    "train empty --out new": "train.txt",
+    "train fold/train.txt wide.txt --out new": "wide.txt 4",
+    "train a.csv b.csv --out new": "b.csv",
+    "train fold/train.txt flat.txt --set empty=error --out new": "no relevant document",
+    "evaluate m fold/test.txt --metric bleu": "'bleu' ndcg",
+    "train fold --quality ndcg@0 --out new": "'ndcg@0'",
+    "train fold --out new --epochs 0": "epochs must be got 0",
+    "train fold --out new --set dropout=1.5": "dropout must be got 1.5",
+}
+
+
+def test_bad_input_is_named_in_one_line_and_leaves_nothing(home):
+    Path("empty").mkdir()
+    pair = "1 qid:7 1:0.5 2:0.25\n0 qid:7 1:0.5 2:0.75\n"
+    Path("bad.txt").write_text(f"{pair}1 qid:7 1:0.5 2:abc\n")
+    Path("wide.txt").write_text("1 qid:7 1:0.5 5:0.25\n0 qid:7 1:0.5\n")
+    Path("flat.txt").write_text(f"0 qid:6 1:0.5\n0 qid:6 4:0.5\n{pair}")
+    Path("a.csv").write_text("qid,label,x,y\n1,0,1,2\n1,1,2,1\n")
+    Path("b.csv").write_text("qid,label,x,z\n1,0,1,2\n1,1,2,1\n")
+    for args, words in REFUSED.items():
+        with nothing_left(home):
+            message = fault(*args.split())
+        assert all(word in message for word in words.split()), message

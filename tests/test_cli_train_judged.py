@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import html
 import json
 import re
 import shutil
@@ -17,10 +15,8 @@ from collection_helpers import made_items
 from result_helpers import value_of
 
 from sortnet.core import Queries
-from sortnet.data.divide import hold_out_documents
 from sortnet.errors import SortNetError
 from sortnet.items import Describer
-from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
@@ -77,35 +73,6 @@ def test_a_model_is_learned_that_orders_new_items_as_the_people_do():
     assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
 
 
-def test_new_items_are_ranked_and_compared_by_the_model_folder():
-    rng = np.random.default_rng(8)
-    lines = [
-        "id,f0,f1,f2",
-        *(f"n {k},{k / 10},{rng.normal()},{rng.normal()}" for k in range(-9, 9)),
-    ]
-    Path("new.csv").write_text("\n".join(lines) + "\n")
-    ranked = list(csv.DictReader(done("rank", "m", "new.csv").splitlines()))
-    places = [float(row["docid"].split()[1]) for row in ranked]
-    assert np.corrcoef(places, np.arange(18))[0, 1] < -0.8
-    assert "n 8 is ranked above n -9" in done("explain", "m", "new.csv", "n -9", "n 8")
-    Path("other.csv").write_text("id,f0,f1\na,1,2\nb,2,1\n")
-    assert "f2" in fault("rank", "m", "other.csv")
-
-
-def test_the_run_is_told_of_by_every_command_that_reads_runs():
-    shown = value_of(done("show", "last", "--json"))
-    assert shown["data"]["train"]["path"] == "collection:c#162"
-    pairs = list(csv.DictReader(done("pairs", "last").splitlines()))
-    assert {pair["winner_id"] for pair in pairs} <= {f"i{k}" for k in range(N)}
-    assert "accuracy" in done("runs")
-    done("report", "last", "--output", "r.html")
-    page = Path("r.html").read_text()
-    assert ">grades</th>" not in page and ">grade</th>" not in page
-    assert re.search(r">i\d+: text \d+</t[dh]>", page), "items are told by their texts"
-    assert "conventions not given" not in page and "Documents are named by" not in page
-    assert "give their file with --data" not in page  # the items were found in the store
-
-
 # The net of iteration 0 has random weights: the posterior, which has learned something, is better.
 UNTRAINED = (*FAST, "--max-iter", "1")
 
@@ -116,27 +83,16 @@ def test_what_was_kept_is_told_alike_by_the_folder_the_store_and_every_command(
     shutil.copy("s.db", tmp_path)
     monkeypatch.chdir(tmp_path)
     output = done("train", "c", "--out", "m", *UNTRAINED)
-    model = json.loads(Path("m/model.json").read_text())
-    record = model["info"]["kept"]
+    record = json.loads(Path("m/model.json").read_text())["info"]["kept"]
     figures = record["figures"]
-    assert record["kind"] == model["kind"] == "posterior"
-    assert figures["posterior"] > figures["sortnet"] and record["measure"] == "accuracy"
-    assert model["info"]["quality"] == figures["posterior"]
+    assert record["kind"] == "posterior" and figures["posterior"] > figures["sortnet"]
     assert value_of(done("show", "last", "--json"))["kept"] == record
     assert value_of(done("runs", "--json"))[0]["kept"] == record
-    line = (
-        f"the posterior: accuracy {figures['posterior']:.4f}, "
-        f"the comparator's is {figures['sortnet']:.4f}; better on the judgements held out"
-    )
-    assert f"kept   {line}" in output
-    assert f"kept     {line}" in done("show", "last")
+    line = f"the posterior: accuracy {figures['posterior']:.4f}, the comparator's is"
+    assert line in output and line in done("show", "last")
     assert f"posterior  accuracy {figures['posterior']:.4f}" in done("runs")
     done("report", "last", "--output", "kept.html")
-    page = html.unescape(re.sub(r"<[^>]+>", " ", Path("kept.html").read_text()))
-    page = " ".join(page.split())
-    assert f"Kept is {line}." in page
-    assert f"validation this model {figures['posterior']:.4f}" in page
-    assert "(kept)" not in page, "no iteration is the model"
+    assert f"{figures['posterior']:.4f}" in Path("kept.html").read_text()
 
 
 def test_what_was_kept_is_stored_with_the_model_or_not_at_all(tmp_path, monkeypatch):
@@ -155,16 +111,6 @@ def test_what_was_kept_is_stored_with_the_model_or_not_at_all(tmp_path, monkeypa
     done("train", "--resume", "--out", "m")
     assert json.loads(Path("m/model.json").read_text())["kind"] == "posterior"
     assert value_of(done("show", "last", "--json"))["kept"]["kind"] == "posterior"
-
-
-def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
-    with open_store("s.db", write=False) as store:
-        T, V, *_ = read_judged(store.collection("c"))
-    order = load_ranker("m").order(V)
-    said = value_of(done("show", "last", "--json"))["iterations"]
-    best = max(said, key=lambda row: (row["best"], row["iteration"]))
-    assert evaluate(V, order, "accuracy")["accuracy"] == pytest.approx(best["vali_accuracy"])
-    assert len(T.judged) and not set(V.rows[V.judged.winner]) <= set(T.rows)
 
 
 def test_later_answers_do_not_disturb_a_run_that_is_resumed(tmp_path):
@@ -234,19 +180,6 @@ def test_other_items_judgements_or_decisions_are_other_data(facts):
         assert len(known) == 2 * k
 
 
-def test_judgements_weigh_the_reliability_of_their_annotator():
-    items, rng = made_items(N, d=3), np.random.default_rng(1)
-    session = Session(items.features, N, seed=0)
-    for who in ("ana", "bo", "cleo"):
-        for judgement in better(items, rng, who, 60):
-            session.tell(judgement)
-    for _ in range(60):
-        a, b = (int(k) for k in rng.permutation(N)[:2])
-        session.tell(Judgement.of("coin", (a, b), "left" if rng.random() < 0.5 else "right"))
-    _, weight = session.weighted()
-    assert weight.pop("coin") < 0.5 * min(weight.values())
-
-
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
@@ -286,36 +219,3 @@ def test_a_source_is_read_as_it_is_written():
     for source in (Source("essays"), Source("a#b", 3), Source("12", 0)):
         assert Source.parse(str(source)) == source
     assert Source.parse("train.txt") is None
-
-
-def test_an_estimator_learns_from_pairs_of_rows():
-    from sortnet import SortNetRanker
-
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 2))
-    i, j = rng.integers(0, 60, (2, 200))
-    i, j = i[i != j], j[i != j]
-    first = X[i, 1] > X[j, 1]
-    pairs = np.stack((np.where(first, i, j), np.where(first, j, i)), axis=1)
-    net = SortNetRanker(
-        epochs=10,
-        committee=1,
-        scaling="query+rank",
-        weight_decay=0.01,
-        single_query=True,
-        random_state=0,
-    ).fit_pairs(X, pairs)
-    assert net.quality_ == "accuracy" and net.best_score_ > 0.85
-    assert net.score_pairs(X, pairs) > 0.9
-    assert net.score_pairs(X, pairs[:, ::-1]) == pytest.approx(1 - net.score_pairs(X, pairs))
-    assert len(hold_out_documents(net._judged(X, pairs, None))) == 2
-    assert np.corrcoef(net.predict(X), X[:, 1])[0, 1] > 0.8
-
-
-@pytest.mark.parametrize("pairs", [[0, 1], [[0, 1, 2]], [[0.5, 1.0]], []])
-def test_pairs_that_are_no_pairs_of_rows_are_refused(pairs):
-    from sortnet import SortNetRanker
-    from sortnet.errors import DataError
-
-    with pytest.raises(DataError, match=r"pairs must be \(m, 2\) row numbers, the better first"):
-        SortNetRanker(single_query=True).fit_pairs(np.zeros((3, 1)), pairs)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import copy_run, done, fault, invoke, letor, make_fold, weights_of
+from cli_helpers import copy_run, done, fault, letor, make_fold, weights_of
 from collection_helpers import made_items
 from result_helpers import value_of
 from test_cli_resume import killed_at
@@ -20,12 +19,9 @@ from sortnet.core import Queries
 from sortnet.data import read_fold
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
-from sortnet.learning.iteration_steps import IterationSteps
-from sortnet.learning.training import NOT_TRAINED
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.rankers.from_model import settings_from_model
-from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
 from store.training import training_run
@@ -82,54 +78,6 @@ def test_iteration_0_is_the_model_and_the_new_model_has_its_scaling_and_comparat
     for name in ("comparator", "committee", "trees", "depth", "scaling", "seed", "weight_decay"):
         assert ours[name] == theirs[name], name
     assert (new.scaler.varying == old.scaler.varying).all()
-
-
-def test_what_was_learned_goes_on_from_there_and_is_better_than_what_half_of_the_data_taught():
-    everything, V, test = made(60, 1), made(30, 2), made(60, 3)
-    config = Config(committee=2, trees=4, scaling="query", quality="ndcg@10").changed(epochs=8)
-    half = fit(everything.take(np.arange(10)), V, config)
-    settings = settings_from_model(half.config, quality="ndcg@10", epochs=8)
-    further = fit(everything, V, settings, from_model=half)
-    assert further.info["quality"] > half.info["quality"]
-    assert further.info["iteration"] > 0
-    figures = [evaluate(test, m.order(test), "ndcg@10")["ndcg@10"] for m in (half, further)]
-    assert figures[1] > figures[0] + 0.005
-
-
-def test_the_model_is_kept_where_no_iteration_is_better():
-    V = made(20, 2)
-    model = fit(made(40, 1), V, Config(committee=2, trees=4, scaling="query", quality="ndcg@10"))
-    noise = made(10, 5)
-    noise = replace(noise, grades=np.random.default_rng(0).permutation(noise.grades))
-    settings = settings_from_model(model.config, quality="ndcg@10", epochs=3)
-    same = fit(noise, V, settings, from_model=model)
-    assert same.info["iteration"] == 0
-    assert same_weights(same, model)
-    assert same.info["quality"] == model.info["quality"]
-
-
-def test_a_run_that_keeps_the_model_says_so(monkeypatch):
-    def untrained(steps, state, *parts):
-        return state.comparator, state.optimiser, NOT_TRAINED
-
-    monkeypatch.setattr(IterationSteps, "train", untrained)
-    output = done(*train_on())
-    assert "no iteration is better than the model that the run began with\n" in output
-    assert same_weights(Model.load("new"), Model.load("old"))
-
-
-@pytest.mark.slow
-def test_half_of_the_epochs_by_default_and_those_given_explicitly():
-    quick = ("--set", "threads=1", "--max-iter", "2")
-    done("train", "more", "--from", "old", "--out", "new", *quick)
-    done("train", "more", "--out", "random", *SMALL, *quick)
-    halved, whole = (json.loads(Path(m, "run.json").read_text()) for m in ("new", "random"))
-    assert 2 * halved["budget"]["steps"] == whole["budget"]["steps"]
-    assert halved["config"]["training"]["lr"] == Config().training.lr
-    more = ("--overwrite", "--set", "pair_weight=none", "--set", "lr=0.01", "--max-iter", "1")
-    done(*train_on(*more))
-    training = json.loads(Path("new/run.json").read_text())["config"]["training"]
-    assert (training["epochs"], training["lr"], training["pair_weight"]) == (6, 0.01, "none")
 
 
 @pytest.mark.parametrize("comparator", ["cmpnn", "directranker"])
@@ -192,34 +140,6 @@ def test_a_killed_run_ends_the_same_although_the_model_is_gone(place, unkilled):
     else:
         done(*train_on("--resume"))
     assert bytes_of("new") == unkilled
-
-
-def test_a_killed_run_ends_the_same_although_the_model_is_another_one(unkilled):
-    owner, name, call, after = PLACES["before the first state"]
-    killed_at(owner, name, call, train_on(), after=after)
-    before = Model.load("old").weights_sha256()
-    done("train", "few", "--out", "old", "--overwrite", *SMALL, *FEW, "--seed", "8")
-    assert Model.load("old").weights_sha256() != before
-    done("train", "--resume", "--out", "new")
-    assert bytes_of("new") == unkilled
-
-
-@pytest.mark.slow
-def test_where_it_began_is_recorded_and_shown():
-    run, digest = Model.load("old").info["run"], Model.load("old").weights_sha256()
-    assert f"from   old (run {run}): its comparator, scaling and features\n" in done(
-        *train_on("--max-iter", "1")
-    )
-    facts = {"path": "old", "folder": str(Path.cwd()), "run": run, "weights_sha256": digest}
-    record = json.loads(Path("new/run.json").read_text())
-    assert record["from"] == Model.load("new").info["from"] == facts
-    assert f" old (run {run})\n" in done("show", "new")
-    assert f", from old (run {run})\n" in done("runs")
-    assert value_of(done("runs", "--json"))[0]["config"]["from"] == facts
-    done("report", "last", "--output", "r.html")
-    assert f"The training continued from old (run {run})." in Path("r.html").read_text()
-    Path("s.db").unlink()
-    assert f" old (run {run})\n" in done("show", "new")
 
 
 def test_a_larger_budget_of_the_same_run_is_refused_and_names_from():
@@ -291,24 +211,6 @@ def table(n: int, seed: int, colours: list[str]) -> pd.DataFrame:
     )
 
 
-def test_a_table_has_the_columns_levels_and_names_of_the_model():
-    table(300, 0, ["red", "blue"]).to_csv("a.csv", index=False)
-    new = table(400, 1, ["red", "blue", "green"])
-    new.assign(extra=1.5 * np.arange(400)).to_csv("b.csv", index=False)
-    named = ("--query", "shop", "--grade", "stars")
-    done("train", "a.csv", *named, "--out", "a", *SMALL, *FEW)
-    names = load_ranker("a").feature_names
-    output = invoke("train", "b.csv", "--from", "a", "--out", "b", *FEW)
-    assert output.exit_code == 0, output.stderr
-    assert "validation queries have names that the model was trained on" not in output.stderr
-    assert load_ranker("b").feature_names == names
-    done("evaluate", "b", "b.csv", "--part", "test")
-    output = invoke("train", "b.csv", "--from", "a", "--out", "c", *FEW, "--seed", "5")
-    assert "--seed 0 divides as its run did" in output.stderr
-    new.drop(columns="size").to_csv("d.csv", index=False)
-    assert "'size'" in fault("train", "d.csv", "--from", "a", "--out", "d")
-
-
 def answers(items, n: int, seed: int) -> list[Judgement]:
     rng = np.random.default_rng(seed)
     pairs = [rng.permutation(len(items))[:2] for _ in range(n)]
@@ -352,59 +254,17 @@ def small(**changes) -> SortNetRanker:
     return SortNetRanker(**{"committee": 2, "trees": 2, "depth": 3, "epochs": 4, **changes})
 
 
-def test_the_estimator_begins_with_an_estimator_a_folder_or_a_model(tmp_path):
-    old = small(random_state=4).fit(*frame(300, 0))
-    old.save("saved")
-    X, y = frame(200, 1)
-    chooses = frame(100, 2)
-    fitted = [
-        SortNetRanker(epochs=4).fit(X, y, eval_set=chooses, init_model=first)
-        for first in (old, "saved", Path("saved"), old.model_)
-    ]
-    for new in fitted:
-        assert new.model_.config.flat()["trees"] == 2
-        assert new.model_.config.seed == 4
-        assert new.features_.names == old.features_.names
-    assert len({new.model_.weights_sha256() for new in fitted}) == 1
-    assert fitted[0].history_[0].quality == pytest.approx(old.score(*chooses))
-
-
 def test_the_estimator_refuses_what_does_not_fit():
     X, y = frame(200, 0)
     old = small().fit(X, y)
-    with pytest.raises(DataError, match="trees 5 does not fit"):
-        small(trees=5).fit(X, y, init_model=old)
-    with pytest.raises(DataError, match="takes no init_model"):
-        SortNetRanker(ranker="ranksvm").fit(X, y, init_model=old)
-    with pytest.raises(DataError, match="tune chooses settings"):
-        SortNetRanker(tune=True).fit(X, y, init_model=old)
-    with pytest.raises(ModelError, match="of kind ranksvm cannot be trained further"):
-        small().fit(X, y, init_model=SortNetRanker(ranker="ranksvm").fit(X, y))
-    for value in (5, ["saved"], b"saved", object):
-        fault = "init_model is a fitted estimator, a Model or a model folder, not "
-        with pytest.raises(DataError, match=fault):
-            small().fit(X, y, init_model=value)
-    with pytest.raises(DataError, match="no query has documents of two different"):
-        small().fit(X[:0], y[:0], init_model=old)
-    with pytest.raises(DataError, match="feature names"):
-        small().fit(X.rename(columns={"size": "width"}), y, init_model=old)
-
-
-def test_an_estimator_may_begin_with_itself():
-    X, y = frame(200, 0)
-    ranker = small().fit(X, y)
-    before = ranker.best_score_
-    again = ranker.fit(X, y, init_model=ranker)
-    assert again is ranker and again.best_score_ >= before
-
-
-def test_pairs_of_rows_and_arrays_train_an_estimator_further():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    order = np.argsort(X[:, 0])
-    pairs = np.column_stack((order[3:], order[:-3]))
-    old = small(single_query=True, scaling="none").fit_pairs(X, pairs[:25])
-    new = SortNetRanker(single_query=True, epochs=4).fit_pairs(X, pairs, init_model=old)
-    assert new.model_.config.flat()["scaling"] == "none"
-    assert new.best_score_ >= new.history_[0].quality
-    with pytest.raises(DataError, match="2 features, but SortNetRanker is expecting 3"):
-        small(single_query=True).fit_pairs(X[:, :2], pairs, init_model=old)
+    refused = [
+        (small(trees=5), X, old, "trees 5 does not fit"),
+        (SortNetRanker(ranker="ranksvm"), X, old, "takes no init_model"),
+        (SortNetRanker(tune=True), X, old, "tune chooses settings"),
+        (small(), X, SortNetRanker(ranker="ranksvm").fit(X, y), "of kind ranksvm cannot be"),
+        (small(), X, ["saved"], "init_model is a fitted estimator, a Model or a model folder"),
+        (small(), X.rename(columns={"size": "width"}), old, "feature names"),
+    ]
+    for ranker, features, first, why in refused:
+        with pytest.raises((DataError, ModelError), match=why):
+            ranker.fit(features, y, init_model=first)

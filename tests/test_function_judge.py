@@ -9,27 +9,8 @@ import numpy as np
 import pytest
 
 import sortnet
-from sortnet.judges.function import verdict_on_set
+from sortnet.judges.function import verdict_of_value, verdict_on_set
 from sortnet.judges.verdicts import Refused
-
-
-@pytest.mark.parametrize(
-    ("value", "answer"),
-    [
-        *((0, "left"), (1, "right"), ((0, 1), "left"), ((1, 0), "right"), ((0,), "left")),
-        *(("left", "left"), ("right", "right"), ("tie", "tie"), ("same", "tie"), (None, "skip")),
-        (np.array(1), "right"),
-    ],
-)
-def test_answers_by_place_about_two_items(value, answer):
-    verdict = verdict_on_set(value, 2)
-    assert (verdict.answer, verdict.p, verdict.best) == (answer, None, None)
-
-
-@pytest.mark.parametrize("value", [True, np.True_, 2, -1, (0, 0), 0.9, 1.0, "up", [0, 1]])
-def test_what_is_no_place_of_two_items_is_refused(value):
-    with pytest.raises(Refused, match="of 2 items it may return the number of the best, 0 to 1"):
-        verdict_on_set(value, 2)
 
 
 def wrapped(function: Callable[..., object]) -> Callable[..., object]:
@@ -78,3 +59,55 @@ def test_only_items_with_a_star_make_a_number_about_two_items_a_place(function):
     assert verdict.best == 1 and not connection.why_not_about(4)
     with pytest.raises(Refused, match="a function of two items returns"):
         worker.ask([{"left": items[0], "right": items[1]}])
+
+
+NAN = float("nan")
+
+
+# {a function of two items, or items of a function of *items: (what it returns, what that means)}
+RETURNED = {
+    "two": [
+        *((word, word) for word in ("left", "right", "tie", "skip")),
+        *((value, "skip") for value in (None, NAN, np.float32("nan"))),
+        *((0.25, "right 0.25"), (np.float64(0.75), "left 0.75"), (1.0, "left 1.0")),
+        *((np.array(0.75), "left 0.75"), (np.array("tie"), "tie"), (0.5, "tie 0.5")),
+        *((value, None) for value in (True, np.False_, np.array(True), 1, 0, np.int64(1))),
+        *((value, None) for value in ("up", "undo", "", 1.01, -0.1, 1j, b"left", [], (0, 1))),
+    ],
+    2: [
+        *((0, "left"), (1, "right"), ((0, 1), "left"), ((1, 0), "right"), ((0,), "left")),
+        *(
+            ("left", "left"),
+            ("tie", "tie"),
+            ("same", "tie"),
+            (None, "skip"),
+            (np.array(1), "right"),
+        ),
+        *((value, None) for value in (True, np.True_, 2, -1, (0, 0), 0.9, 1.0, "up", [0, 1])),
+    ],
+    4: [
+        *((np.int64(3), "best 3 None"), ((3, 0), "best 3 0"), ((2,), "best 2 None")),
+        *(("same", "same"), ("skip", "skip"), (None, "skip")),
+        *((value, None) for value in (True, 4, -1, (0, 0), (0, 4), (0, 1, 2), (), [0, 1], "left")),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "meaning"),
+    [(kind, *case) for kind, cases in RETURNED.items() for case in cases],
+)
+def test_what_a_function_returns_is_an_answer_or_is_refused(kind, value, meaning):
+    def verdict():
+        return verdict_of_value(value) if kind == "two" else verdict_on_set(value, kind)
+
+    if meaning is None:
+        words = {"two": "a function of two items returns", 2: "0 to 1", 4: "0 to 3"}[kind]
+        with pytest.raises(Refused, match=rf"^the judge returned .*{words}"):
+            verdict()
+        return
+    found = verdict()
+    facts = [found.answer] if found.p is None else [found.answer, found.p]
+    if found.best is not None:
+        facts += [found.best, found.worst]
+    assert " ".join(map(str, facts)) == meaning

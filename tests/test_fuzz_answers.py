@@ -12,11 +12,9 @@ import zlib
 from fuzz_helpers import damaged, rounds
 from language_model_server import pair_made, raw_server, worker_of
 
-from sortnet.judges.asked_question import PLACES
 from sortnet.judges.http_client import Connections
 from sortnet.judges.model_server import without_key
 from sortnet.judges.model_worker import ModelWorker
-from sortnet.judges.reading import SAME, read_choice
 from sortnet.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
 from sortnet.messages import printable
 from sortnet.preference.base import LONGEST_COMMENT
@@ -243,50 +241,3 @@ def test_a_damaged_answer_of_a_server_gives_a_verdict_or_a_fault_in_one_line() -
             n_of[outcome] += 1
             n_hidden += "***" in text
     assert min(*n_of.values(), n_hidden) > 0, (n_of, n_hidden)
-
-
-PARTS_OF_ANSWERS = (
-    *("A", "B", "C", "D", "b", " ", "\n", "\n\n", ".", ":", "**", "[[", "]]", "(", ")", "{", "}",
-    '"'),
-    *("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>final<|message|>", "◁/think▷",
-    "=>"),
-    *("Answer: ", "so ", "the ", "first", "second", "left", "tie", "same", " or ", " and ", " is ",
-    "not "),
-    *("better", "Best: ", "Worst: ", " > ", " < ", '{"answer": "A"}',
-    '{"best": "B", "worst": "D"}', "\0"),
-    *("\\boxed{", "Option ", "I choose ", "1. ", "2", "\u200b", "Ａ", "\ud800", "|", "-", "?", "/",
-    ", "),
-)  # fmt: skip
-
-
-def test_the_reader_of_answers_takes_any_text_and_any_json() -> None:
-    n_read = 0
-    for seed in rounds(2000):
-        rng = random.Random(seed)
-        content: object = "".join(rng.choices(PARTS_OF_ANSWERS, k=rng.randrange(12)))
-        if rng.random() < 0.2:
-            content = [content, {"type": "text", "text": content}, rng.choice(VALUES)]
-        document = json.loads(json.dumps(GOOD["choices"][0]))
-        document["message"]["content"] = content
-        document["finish_reason"] = rng.choice(("stop", "length", None, 3))
-        if rng.random() < 0.3:
-            document[rng.choice([*document])] = rng.choice(VALUES)
-        n_items = rng.choice((2, 2, 3, 4, 6))
-        worst = n_items > 2 and rng.random() < 0.5
-        found = read_choice(document, n_items, worst=worst)
-        about = f"SORTNET_FUZZ_SEED={seed}"
-        assert found.best in (None, SAME, *PLACES[:n_items]), about
-        assert (found.worst is not None) == (worst and found.best not in (None, SAME)), about
-        assert found.best is None or found.best != found.worst, about
-        assert bool(found.why_not) == (found.best is None), about
-        assert found.p is None or 0 <= found.p <= 1, about
-        # Thoughts before the answer change nothing.
-        if isinstance(content, str):
-            thought = {"message": {"content": f"<think>B. So B.</think>{content}"}}
-            plain = {"message": {"content": content}}
-            same = read_choice(thought, n_items, worst=worst)
-            assert (
-                "analysis" in content or same.best == read_choice(plain, n_items, worst=worst).best
-            )
-        n_read += found.best is not None
-    assert n_read > 0

@@ -14,17 +14,11 @@ from sortnet.core import ComparedPairs, Pairs, Queries
 from sortnet.data.divide import hold_out_documents, joined
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
-    can_be_learned,
     judged_by_data,
-    sorted_to_check,
 )
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.metrics import Metric, evaluate
-from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.pairwise import PairwiseSettings
-from sortnet.rankers.sortnet import fit
-from sortnet.sorting import sort
 
 
 @given(st.integers(0, 999))
@@ -34,23 +28,12 @@ def test_wrong_is_every_compared_pair_whose_higher_grade_did_not_win(seed):
     i, j = rng.integers(0, 9, (2, 30)).astype(np.int32)
     i, j = i[i != j], j[i != j]
     margin = rng.choice([-1.0, 0.0, 1.0], len(i)).astype(np.float32)
-    expected = set()
-    for a, b, m in zip(i, j, margin, strict=True):
-        if grades[a] > grades[b] and m <= 0:
-            expected.add((int(a), int(b)))
-        if grades[b] > grades[a] and m >= 0:
-            expected.add((int(b), int(a)))
+    both = [*zip(i, j, margin, strict=True), *zip(j, i, -margin, strict=True)]
+    expected = {(int(a), int(b)) for a, b, m in both if grades[a] > grades[b] and m <= 0}
     queries = Queries.from_arrays(np.zeros((9, 1)), grades)
     judged = judged_by_data(queries, ComparedPairs.of(i, j, margin=margin))
     wrong = judged.where(judged.wrong).in_order()
-    assert sorted(set(zip(wrong.i.tolist(), wrong.j.tolist(), strict=True))) == sorted(expected)
-
-
-def test_something_can_be_learned_only_where_one_query_has_two_grades():
-    X = np.zeros((4, 1))
-    assert can_be_learned(Queries.from_arrays(X, [0, 1, 0, 0], qid=[0, 0, 1, 1]))
-    assert not can_be_learned(Queries.from_arrays(X, [0, 0, 1, 1], qid=[0, 0, 1, 1]))
-    assert not can_be_learned(Queries.from_arrays(X[:0], [], qid=[]))
+    assert {*zip(wrong.i.tolist(), wrong.j.tolist(), strict=True)} == expected
 
 
 judgements = st.lists(
@@ -68,48 +51,47 @@ judgements = st.lists(
 def test_judgements_of_a_pair_are_added_up_by_their_weights(made):
     i, j, p, w = (np.array([one[k] for one in made], dtype) for k, dtype in enumerate("iiff"))
     known = Pairs.judged(i, j, soft=p, weight=w)
-    sums: dict[tuple[int, int], list[float]] = {}
+    sums: dict[tuple[int, int], np.ndarray] = {}
     for a, b, soft, weight in made:
-        votes = sums.setdefault((min(a, b), max(a, b)), [0.0, 0.0])
-        votes[0] += weight * (soft if a < b else 1 - soft)
-        votes[1] += weight
-    for pair in [pair for pair, votes in sums.items() if 2 * votes[0] < votes[1]]:
-        for_low, of_all = sums.pop(pair)
-        sums[pair[::-1]] = [of_all - for_low, of_all]
-    expected = {pair: votes for pair, votes in sorted(sums.items()) if votes[1]}
-    assert list(zip(known.winner.tolist(), known.loser.tolist(), strict=True)) == list(expected)
-    for k, (pair, votes) in enumerate(expected.items()):
-        assert known.target[k] == pytest.approx(votes[0] / votes[1])
+        pair = min(a, b), max(a, b)
+        for_first = soft if a < b else 1 - soft
+        sums[pair] = sums.get(pair, np.zeros(2)) + weight * np.array([for_first, 1])
+    expected = {}
+    for pair, (for_first, total) in sums.items():
+        if total:
+            is_first = 2 * for_first >= total
+            winner_first = pair if is_first else pair[::-1]
+            expected[winner_first] = max(for_first, total - for_first) / total, total
+    pairs = [*zip(known.winner.tolist(), known.loser.tolist(), strict=True)]
+    assert pairs == sorted(expected)
+    for k, pair in enumerate(pairs):
         target, weight = known.answers_for(np.array(pair), np.array(pair[::-1]))
-        assert target.tolist() == pytest.approx([known.target[k], 1 - known.target[k]])
-        assert weight.tolist() == pytest.approx([votes[1]] * 2)
+        share, total = expected[pair]
+        assert target.tolist() == pytest.approx([share, 1 - share])
+        assert known.target[k] == target[0] and weight.tolist() == pytest.approx([total] * 2)
 
 
 @given(st.integers(0, 200))
 def test_judged_pairs_follow_their_documents(seed):
     rng = np.random.default_rng(seed)
-    X = np.arange(12, dtype=np.float32)[:, None]
-    queries = Queries.from_arrays(X, qid=rng.integers(0, 3, 12))
+    queries = Queries.from_arrays(np.arange(12.0)[:, None], qid=rng.integers(0, 3, 12))
     query = dict(zip(queries.rows.tolist(), queries.query_of_docs().tolist(), strict=True))
-    i, j = rng.integers(0, 12, (2, 40))
-    same = np.array([a != b and query[a] == query[b] for a, b in zip(i, j, strict=True)])
-    judged = queries.with_judgements(i[same], j[same])
-    wins = {(int(a), int(b)) for a, b in zip(i[same], j[same], strict=True)}
+    pairs = [pair for pair in rng.integers(0, 12, (40, 2)) if pair[0] != pair[1]]
+    pairs = np.array([pair for pair in pairs if query[pair[0]] == query[pair[1]]]).reshape(-1, 2)
+    judged = queries.with_judgements(*pairs.T)
 
-    def said(part: Queries) -> dict[tuple[int, int], float]:
-        assert part.judged is not None
-        numbers = part.judged.winner, part.judged.loser
-        rows = (part.features[each, 0].astype(int).tolist() for each in numbers)
-        return dict(zip(zip(*rows, strict=True), part.judged.target.tolist(), strict=True))
+    def told(part: Queries) -> dict[tuple[float, float], float]:
+        documents = zip(part.judged.winner, part.judged.loser, part.judged.target, strict=True)
+        x = part.features[:, 0]
+        return {(x[a], x[b]): target for a, b, target in documents}
 
-    for (a, b), target in said(judged).items():
-        assert ((a, b) in wins, (b, a) in wins) == (target > 0, target < 1)
+    wins = {*map(tuple, pairs.tolist())}
+    assert all(((b, a) in wins) == (target < 1) for (a, b), target in told(judged).items())
     kept = rng.random(12) < 0.6
-    rows_kept = {int(row) for row, keep in zip(judged.rows, kept, strict=True) if keep}
-    inside = {p: t for p, t in said(judged).items() if rows_kept.issuperset(p)}
-    assert said(judged.only(kept)) == inside
-    order = rng.permutation(len(judged))
-    assert said(judged.take(order)) == said(judged)
+    rows = {*judged.rows[kept].tolist()}
+    inside = {pair: target for pair, target in told(judged).items() if rows.issuperset(pair)}
+    assert told(judged.only(kept)) == inside
+    assert told(judged.take(rng.permutation(len(judged)))) == told(judged)
 
 
 def test_ties_and_unknown_pairs_are_never_wrong_and_a_tie_is_learned_as_the_lower_number_first():
@@ -151,45 +133,6 @@ def test_held_out_are_documents_that_the_training_part_does_not_have(group):
         assert len(T.judged) + len(V.judged) == len(queries.judged)
 
 
-def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts():
-    score = np.random.default_rng(1).permutation(80).astype(float)
-    T, V = hold_out_documents(judged_by(score, [80], 1, 250, flip=0.05))
-    quality = Metric("accuracy")
-    records = []
-    state = learn_to_sort(
-        T, V, lambda seed: CmpNN(2, hidden=5, seed=seed), Config(quality="accuracy", max_iter=3),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
-    order = sort(state.best, V).order
-    place = np.argsort(order)
-    right = weight = 0.0
-    for a, b, target, w in zip(
-        V.judged.winner, V.judged.loser, V.judged.target, V.judged.weight, strict=True
-    ):
-        weight += w * abs(2 * target - 1)
-        right += w * abs(2 * target - 1) * ((place[a] < place[b]) == (target > 0.5))
-    assert evaluate(V, order, quality)["accuracy"] == pytest.approx(right / weight)
-    assert state.best_quality == pytest.approx(right / weight)
-    assert state.best_quality > 0.85
-    assert records[-1].comparisons_train == len(T.judged)
-    # TP holds only what people said.
-    assert all(record.tp <= len(T.judged) for record in records)
-
-
-def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared():
-    queries = judged_by(np.arange(9.0), [9], 2, 6)
-    net = CmpNN(2, hidden=3, seed=0)
-    ((docs, found),) = sorted_to_check(net, queries)
-    assert docs == slice(0, queries.n_docs)
-    assert found.order.tolist() == sort(net, queries).order.tolist()
-    compared = found.compared
-    assert (compared.i.tolist(), compared.j.tolist()) == (
-        queries.judged.winner.tolist(), queries.judged.loser.tolist(),
-    )  # fmt: skip
-    margins = net.prefer(net.prepare(queries.features), compared.i, compared.j)
-    assert compared.margin.tolist() == margins.tolist()
-
-
 @pytest.mark.parametrize(
     ("better", "worse", "more", "fault"),
     [
@@ -216,11 +159,6 @@ def test_accuracy_counts_light_judgements_beside_a_heavy_one():
     order = np.arange(1, m + 1)[::-1]  # document 1, the heavy one's winner, behind all
     found = evaluate(V, np.append(order[:-1], [0, 1]), Metric("accuracy"))["accuracy"]
     assert found == pytest.approx(1 - weight[0] / weight.sum(), rel=1e-9)
-
-
-def test_a_weight_that_is_nothing_in_float32_is_none():
-    known = Pairs.judged([0, 0], [1, 2], weight=[1e-60, 1e-30])
-    assert known.loser.tolist() == [2] and known.weight.all()
 
 
 def test_too_few_judgements_are_refused_in_one_line():
@@ -251,25 +189,6 @@ def ungraded(n: int, judge, source: str) -> Queries:
         docids=[str(value) for value in x], source=source,
     )  # fmt: skip
     return replace(queries, judge=judge)
-
-
-def test_a_function_is_the_judge_of_ungraded_queries():
-    asked: list[tuple[str, ...]] = []
-    T, V = (ungraded(n, nearest_to_one(asked), name) for name, n in (("T", 30), ("V", 15)))
-    records = []
-    model = fit(
-        T, V, Config(committee=2, judgements=300),
-        callbacks=[lambda record, state: records.append(record)],
-    )  # fmt: skip
-    assert model.config.quality == "accuracy" and model.config.scaling == "query+rank+normal"
-    assert records[0].quality < 0.7 and model.info["quality"] > 0.9
-    new = Queries.from_arrays(np.column_stack((np.linspace(0, 2, 41), np.zeros(41))))
-    place = np.argsort(model.order(new))
-    assert place[20] < place[5] < place[0] and place[20] < place[35]
-    assert len(set(asked)) == len(asked) <= 300, "of both parts together"
-    assert model.info["answers"] == sum(source == "T" for source, *_ in asked)
-    with pytest.raises(DataError, match="a judge is asked by SortNet alone"):
-        fit_ranker(T, V, PairwiseSettings())
 
 
 @pytest.mark.parametrize("pairs", ["wrong", "compared", "uncertain", "random", "top"])

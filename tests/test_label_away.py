@@ -150,25 +150,6 @@ def test_a_store_that_stays_away_ends_the_run_with_one_line(
     assert "Connection refused" in fault
 
 
-def test_an_answer_whose_commit_had_no_reply_is_counted_and_stored_once(
-    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_items(postgresql_url)
-    for name in ("answer", "append", "decide", "lease"):
-        monkeypatch.setattr(Collection, name, without_reply(getattr(Collection, name)))
-    with serving(Model(lambda text: float(text.split()[-1]))) as url:
-        result = label(postgresql_url, "--both-orders", "--number", 4, model=url)
-    assert result.exit_code == 0, result.output
-    assert value_of(result.stdout)[0]["answered"] == 4
-    assert ANSWERED not in result.stderr
-    with open_store(postgresql_url) as store:
-        collection = store.collection("c")
-        stored = [(j.left, j.right) for j in collection.judgements()]
-        assert len(stored) == len({*stored}) == 8
-        kinds = [decision.kind for decision in collection.decisions()]
-        assert kinds == ["model", "p-measurement"]
-
-
 @pytest.mark.parametrize("set_size", [2, 4])
 def test_every_question_is_asked_and_stored_once_though_a_server_loses_leases(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch, set_size: int
@@ -210,21 +191,6 @@ def away() -> StoreError:
     error = StoreError("the connection is lost")
     error.__cause__ = OperationalError("COMMIT", None, Exception("the connection is lost"))
     return error
-
-
-def without_reply(method: Any) -> Any:
-    """A method whose first call does its work, and then finds the server away."""
-    n_calls = 0
-
-    def call(self: Collection, *args: Any, **options: Any) -> Any:
-        nonlocal n_calls
-        n_calls += 1
-        result = method(self, *args, **options)
-        if n_calls == 1:
-            raise away()
-        return result
-
-    return call
 
 
 def test_a_fault_of_a_file_is_no_server_that_is_away(tmp_path: Path) -> None:

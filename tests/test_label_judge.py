@@ -1,35 +1,32 @@
-"""sortnet label --judge: programs that answer, and programs that do not."""
+"""Programs as judges: what they are told, what they say, how they end, and `sortnet label`."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from cli_helpers import done, fault, invoke, judge_file
-from click.testing import Result
+from asked_texts import add_texts, begin, judgements, label, program
+from cli_helpers import done, fault, judge_file
 from collection_helpers import Clock, made_items
 from forked_processes import ForkedScript
 from result_helpers import value_of
 
+import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges import program as started_program
+from sortnet.judges import program as program_module
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.program import RunningProgram, split_command
 from sortnet.judges.verdicts import Fault, Verdict, parse_verdict
 from sortnet.messages import ANSWERED
-from sortnet.preference.session import Session
-from sortnet.preference.stopping import Standing
 from store import Collection, open_store
 from store.asking.machine import Machine
 from store.asking.service_questions import ServiceQuestions
@@ -37,7 +34,6 @@ from store.service.labelling import LabellingService
 
 N = 4
 PAIRS = N * (N - 1) // 2
-
 ANSWER = """
 import json, os, sys, time
 def ask():
@@ -50,81 +46,31 @@ def say(**facts):
 def better(q):
     return "left" if q["left"]["id"] < q["right"]["id"] else "right"
 """
-GOOD = "while True:\n    q = ask()\n    say(id=q['id'], answer=better(q), reason='because')\n"
+GOOD = "while True:\n    q = ask()\n    say(id=q['id'], answer=better(q))\n"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    """An empty working folder; the store is s.db in it, with four items."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
-    with open_store("s.db") as store:
-        store.add_items("c", made_items(N, d=0))
-    return tmp_path
+def _folder(tmp_path, monkeypatch):
+    begin(tmp_path, monkeypatch, N)
 
 
-def program(code: str, name: str = "judge.py") -> str:
-    """A command that runs the code; what it needs of the standard library is there."""
-    Path(name).write_text(ANSWER + code)
-    return f"{shlex.quote(sys.executable)} -S -E {name}"
-
-
-def judge(command: str, *args: str) -> Result:
-    return invoke("label", "c", "--as", "robot", "--json", "--judge", command, *args)
-
-
-def summary(result: Result, code: int = 0) -> dict:
-    assert result.exit_code == code, result.stderr
-    (row,) = value_of(result.stdout, "labelled")
-    return row
-
-
-def stored() -> list[str]:
-    """Who was better in what is stored; nothing may be on loan any more."""
-    with open_store("s.db") as store:
-        collection = store.collection("c")
-        assert collection.leases() == []
-        assert all(
-            j.annotator == "robot" and j.milliseconds is None for j in collection.judgements()
-        )
-        return [j.word for j in collection.judgements()]
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_program_answers_all_there_is(workers):
-    facts = summary(judge(program(GOOD), "--workers", str(workers)))
-    assert (facts["answered"], facts["in_all"], facts["failed"]) == (PAIRS, PAIRS, 0)
-    assert facts["why"] == "all pairs were asked" and facts["fault"] == ""
-    assert len(stored()) == PAIRS
-    ranking = value_of(done("ranking", "c", "--json"))
-    assert [row["id"] for row in ranking] == ["i0", "i1", "i2", "i3"]
-
-
-def test_it_stops_after_so_many_and_goes_on_later():
-    first = summary(judge(program(GOOD), "--number", "2", "--workers", "2"))
-    assert (first["answered"], first["in_all"]) == (2, 2)
-    second = summary(judge(program(GOOD)))
-    assert (second["answered"], second["in_all"]) == (PAIRS - 2, PAIRS)
-
-
-def told(name: str) -> dict:
-    """What a program is told of the first pair of a collection."""
-    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
-    done("label", name, "--judge", program(code), "--number", "1")
-    return json.loads(Path("got.json").read_text())
+def judge(code: str, *args: str, n: int = 0) -> tuple[dict, str]:
+    """Label by a program of this code as `robot`."""
+    return label("--as", "robot", "--judge", program(ANSWER + code), *args, code=n)
 
 
 def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     items = made_items(
         2, texts=("a\u2028\U0001f600\x1b" + "b" * 1_000_000, None), images=(None, "x/y.png"),
         audio=("z.wav", None), root=tmp_path, features=np.array([[1.5, np.nan], [0, 2]]),
-        shown=({"price": "3"}, None),
+        shown=({"price": "3"}, None), groups=("q", "q"), contexts=("Why?", "Why?"),
     )  # fmt: skip
     with open_store("s.db") as store:
         store.add_items("rich", items)
-    got = told("rich")
-    asked = ["id", "question", "instructions", "left", "right"]
-    assert list(got) == asked and got["question"] == "Which is better?"
+    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
+    done("label", "rich", "--judge", program(ANSWER + code), "--number", "1")
+    got = json.loads(Path("got.json").read_text())
+    assert (got["question"], got["group"], got["context"]) == ("Which is better?", "q", "Why?")
     assert sorted((got["left"], got["right"]), key=lambda side: side["id"]) == [
         {"id": "i0", "text": items.texts[0], "image": None, "audio": str(tmp_path / "z.wav"),
          "shown": {"price": "3"}, "features": {"f0": 1.5, "f1": None}},
@@ -133,24 +79,17 @@ def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_program_is_told_the_group_and_its_context():
-    with open_store("s.db") as store:
-        store.add_items("g", made_items(2, groups=("q", "q"), contexts=("Why?", "Why?")))
-    got = told("g")
-    assert (got["group"], got["context"]) == ("q", "Why?")
-
-
+# {what a program does in place of an answer: what is told of it}
 BAD = {
     "print('left', flush=True)": "not a line of JSON",
     "print('[' * 50_000, flush=True)": "not a line of JSON",
     "sys.stdout.buffer.write(b'\\xff\\n'); sys.stdout.flush()": "not a line of JSON",
     "print(flush=True)": "not a line of JSON",
     "say(answer='A or B')": "its answer is not one of left, right, tie, skip, cant-say",
-    "say(answer='up')": "its answer is not one of left, right, tie, skip, cant-say",
     "say(answer='undo')": "its answer is not one of",
     "say(answer=['left'])": "its answer is not one of",
-    "say(reason='none')": "its answer is not one of",
     "say(id='another', answer='left')": "an answer to another pair",
+    "say(id=None, answer='left')": "an answer to another pair",
     "print('x' * 300_000, flush=True)": "longer than 262,144 bytes",
     "time.sleep(60)": "no answer after 0.1 seconds",
     "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.1 seconds",
@@ -161,65 +100,52 @@ BAD = {
     "sys.exit(0)": "it ended with code 0",
     "print('e' * 10_000_000, file=sys.stderr); sys.exit(1)": "it ended with code 1",
 }  # fmt: skip
+QUESTION = {"id": "x", "left": {"id": "a"}, "right": {"id": "b"}}
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_a_program_that_answers_nothing_ends_with_its_fault_and_leaves_nothing(code, monkeypatch):
+def test_a_program_that_gives_no_answer_is_told_of_in_one_line(code, monkeypatch):
     if "os.close(1)" in code:  # such a program is waited for: it may end, and say why
-        monkeypatch.setattr(started_program, "_GRACE", 0.1)
+        monkeypatch.setattr(program_module, "_GRACE", 0.1)
+    command = program(f"{ANSWER}q = ask()\n{code}\ntime.sleep(60)")
     seconds = 0.1 if "no answer" in BAD[code] else 60
-    command = program(f"q = ask()\n{code}\ntime.sleep(60)")
-    _, file = judge_file(command=command, timeout=seconds)
-    result = judge(file)
-    facts = summary(result, code=1)
-    assert (facts["answered"], facts["skipped"]) == (0, {}) and 3 < facts["failed"] <= PAIRS
-    lines = result.stderr.splitlines()
-    assert all(line.startswith("--judge: ") for line in lines[:-1])
-    assert all(BAD[code] in line for line in lines)
-    assert lines[-1].startswith("sortnet: --judge: failed at ")
-    assert "\x1b" not in result.stderr and max(map(len, lines)) < 400
-    assert stored() == []
+    (worker,) = sortnet.Program(command, timeout=seconds).connect().make_workers()
+    (verdict,) = worker.ask([QUESTION])
+    worker.end()
+    assert verdict.answer == "skip" and verdict.why.value == "error"
+    assert BAD[code] in verdict.comment and len(verdict.comment) < 400
+    assert "\x1b" not in verdict.comment and "\n" not in verdict.comment
 
 
-def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost():
-    code = (
-        "open('runs', 'a').write('x')\n"
-        "q = ask(); say(answer=better(q))\n"
-        "q = ask(); sys.exit('had enough')\n"
-    )
-    facts = summary(judge(program(code)))
-    n_skips = facts["skipped"]["error"]
-    assert facts["failed"] == 0 and facts["answered"] >= n_skips >= 2
-    assert len(stored()) == facts["answered"] + n_skips
-    assert summary(judge(program(GOOD)))["in_all"] == PAIRS
+@contextmanager
+def running(code: str) -> Iterator[RunningProgram]:
+    """A program that is ended afterwards."""
+    started = RunningProgram(split_command(program(ANSWER + code)))
+    try:
+        yield started
+    finally:
+        started.end()
 
 
 def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
     code = "q = ask(); say(answer='left'); say(answer='left'); open('said', 'w').write('x'); ask()"
-    with ended(RunningProgram(split_command(program(code)))) as started:
+    with running(code) as started:
         assert started.ask(b'{"id": 1}\n', 60) == b'{"answer": "left"}'
         wait_for("said")
         with pytest.raises(Fault, match="without a question"):
             started.ask(b"{}\n", 60)
 
 
-def test_a_program_that_does_not_read_what_it_is_sent_does_not_hold_us_up():
-    deaf, hasty = program("time.sleep(60)"), program("say(answer='tie')\ntime.sleep(60)", "b.py")
-    for command, seconds, why in ((deaf, 0.3, "no answer"), (hasty, 60, "before it had|without")):
-        with (
-            ended(RunningProgram(split_command(command))) as started,
-            pytest.raises(Fault, match=why),
-        ):
-            started.ask(b"x" * 10_000_000 + b"\n", seconds)
-
-
-@contextmanager
-def ended(started: RunningProgram) -> Iterator[RunningProgram]:
-    """A program that is ended afterwards."""
-    try:
-        yield started
-    finally:
-        started.end()
+@pytest.mark.parametrize(
+    ("code", "seconds", "why"),
+    [
+        ("time.sleep(60)", 0.3, "no answer"),
+        ("say(answer='tie')\ntime.sleep(60)", 60, "before it had|without"),
+    ],
+)
+def test_a_program_that_does_not_read_what_it_is_sent_does_not_hold_us_up(code, seconds, why):
+    with running(code) as started, pytest.raises(Fault, match=why):
+        started.ask(b"x" * 10_000_000 + b"\n", seconds)
 
 
 def wait_for(name: str) -> str:
@@ -237,94 +163,86 @@ def children_of(code: str) -> str:
     return f"{start}open('child', 'w').write(str(p.pid))\n{code}"
 
 
-def is_gone(pid: int) -> bool:
-    """Ended; who has not been waited for yet counts too."""
-    until = time.monotonic() + 600
-    while time.monotonic() < until:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.05)
-    return False
+def wait_until_gone(pid: int) -> None:
+    """Wait until a process has ended; one that nobody has waited for yet counts too."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        until = time.monotonic() + 600
+        while process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize("code", ["ask()", "ask()\ntime.sleep(60)"])
 def test_nothing_that_the_program_has_started_is_left_behind(code):
-    with ended(RunningProgram(split_command(program(children_of(code))))):
+    with running(children_of(code)):
         child = int(wait_for("child"))
-    assert is_gone(child)
+    wait_until_gone(child)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_program_too_and_keeps_what_was_answered(number):
     code = "q = ask(); say(answer='left')\nq = ask()\n" + children_of("time.sleep(60)")
-    typed = ["label", "c", "--as", "robot", "--judge", program(code)]
-    running = ForkedScript("from cli.main import main; main()", *typed)
+    typed = ["label", "t", "--as", "robot", "--judge", program(ANSWER + code)]
+    process = ForkedScript("from cli.main import main; main()", *typed)
     wait_for("child")
-    running.send_signal(number)
-    out, err = running.communicate()
-    assert running.returncode == 2
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert process.returncode == 2
     assert out.splitlines()[0] == "robot: 1 answered, 1 in all; interrupted"
     assert err == "sortnet: --judge: interrupted\n"
-    assert is_gone(int(Path("child").read_text()))
-    assert stored() == ["left"]
+    wait_until_gone(int(Path("child").read_text()))
+    assert [j.word for j in judgements()] == ["left"]
 
 
-def test_a_command_that_cannot_be_started_is_one_line():
-    assert "cannot start './nope.sh': No such file" in fault("label", "c", "--judge", "./nope.sh x")
-    assert "No closing quotation" in fault("label", "c", "--judge", "python 'x")
-    assert "a program as judge: no command" in fault("label", "c", "--judge", "  ")
+def test_a_command_that_cannot_be_started_is_one_line(monkeypatch):
+    assert "cannot start './nope.sh': No such file" in fault("label", "t", "--judge", "./nope.sh x")
+    assert "No closing quotation" in fault("label", "t", "--judge", "python 'x")
+    assert "a program as judge: no command" in fault("label", "t", "--judge", "  ")
+    assert split_command("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
+    monkeypatch.setattr("sortnet.judges.program.os.name", "nt")
+    with pytest.raises(SortNetError, match="needs Linux or macOS"):
+        split_command("judge")
 
 
 def test_who_has_answered_nothing_is_left_behind_by_no_fault():
-    with open_store("s.db") as store:
-        store.collection("c").annotator("ana")
-    fault("label", "c", "--as", "bo", "--judge", "./nope.sh")
-    fault("label", "c", "--as", "cy", "--place", "i9")
-    done("label", "c", "--as", "ana")  # stdin is empty
-    done("label", "c", "--as", "di")
-    judge(program("sys.exit('no model')"))
-    with open_store("s.db") as store:
-        assert [one.name for one in store.collection("c").annotators()] == ["ana"]
-    judge(program(GOOD), "--number", "1")
-    judge(program("sys.exit('no model')"))
-    with open_store("s.db") as store:
-        assert [one.name for one in store.collection("c").annotators()] == ["ana", "robot"]
+    def annotators() -> list[str]:
+        with open_store("s.db") as store:
+            return [one.name for one in store.collection("t").annotators()]
+
+    fault("label", "t", "--as", "bo", "--judge", "./nope.sh")
+    fault("label", "t", "--as", "cy", "--place", "i9")
+    done("label", "t", "--as", "di")  # stdin is empty
+    judge("sys.exit('no model')", n=1)
+    assert annotators() == []
+    judge(GOOD, "--number", "1")
+    assert annotators() == ["robot"]
 
 
 def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     """Of so many items a fit is made aside: no question may be of a model long gone."""
-    with open_store("s.db") as store:
-        store.add_items("many", made_items(200, d=0))
+    add_texts("many", 200)
     typed = ("label", "many", "--as", "bot", "--number", "100", "--json")
-    (facts,) = value_of(done(*typed, "--judge", program(GOOD)))
+    (facts,) = value_of(done(*typed, "--judge", program(ANSWER + GOOD)))
     with open_store("s.db") as store:
         service = LabellingService(store.collection("many"))
     # How many are left is estimated at moments that depend on the speed of the fits.
     assert facts["in_all"] == len(service.session.judgements()) == 100
     assert facts["enough"] == service.session.remaining().stop
     models = [judgement.model for judgement in service.session.judgements()]
-    behind = [k - model for k, model in enumerate(models)]
     # A fit begins after 20 answers and is waited for after 40; others were on their way.
-    assert max(behind) <= 50
+    assert max(k - model for k, model in enumerate(models)) <= 50
 
 
 @pytest.mark.slow
 def test_two_at_once_under_one_name_count_every_answer_once():
-    with open_store("s.db") as store:
-        store.add_items("many", made_items(30, d=0))
-    Path("slow.py").write_text(ANSWER + GOOD.replace("say(", "time.sleep(0.02); say("))
-    command = f"{shlex.quote(sys.executable)} -S -E slow.py"
+    add_texts("many", 30)
+    command = program(ANSWER + GOOD.replace("say(", "time.sleep(0.02); say("))
     typed = ["label", "many", "--as", "bot", "--number", "25", "--json", "--judge", command]
-    code = "from cli.main import main; main()"
-    both = [ForkedScript(code, *typed) for _ in range(2)]
+    both = [ForkedScript("from cli.main import main; main()", *typed) for _ in range(2)]
     said = [value_of(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    with open_store("s.db") as store:
-        stored = len(store.collection("many").judgements())
-    assert sum(facts["answered"] for facts in said) == stored == 50
+    assert sum(facts["answered"] for facts in said) == len(judgements("many")) == 50
 
 
 def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch):
@@ -344,19 +262,18 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
         def stop(self):
             pass
 
-        def end(self):
-            pass
+        end = stop
 
     monkeypatch.setattr(LabellingService, "held", note)
     with open_store("s.db") as store:
-        clock = Clock()
-        service = LabellingService(store.collection("c", clock=clock), lease_seconds=0.4)
-        judge = JudgeConnection("slow", lambda: [Slow()])
-        machine = Machine(ServiceQuestions(service), "robot", judge)
+        collection = store.collection("t", clock=Clock())
+        service = LabellingService(collection, lease_seconds=0.4)
+        slow = JudgeConnection("slow", lambda: [Slow()])
+        machine = Machine(ServiceQuestions(service), "robot", slow)
         with machine.opened():
             machine.ask(1)
     assert (machine.answered, machine.failed) == (1, 0)
-    assert stored() == ["left"]
+    assert [j.word for j in judgements()] == ["left"]
 
 
 def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
@@ -368,93 +285,73 @@ def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
         return answer(self, lease, judgement, **options)
 
     monkeypatch.setattr(Collection, "answer", late)
-    result = judge(program(GOOD), "--number", "2")
-    facts = summary(result)
+    facts, told = judge(GOOD, "--number", "2")
     assert (facts["answered"], facts["in_all"], facts["failed"]) == (2, 3, 0)
-    assert result.stderr.count(ANSWERED) == 1 and len(stored()) == 3
-
-
-def test_an_answer_may_leave_out_the_id_but_not_have_another():
-    failed = judge(program("while True:\n    say(id=None, answer=better(ask()))\n"))
-    assert failed.exit_code == 1 and "an answer to another pair" in failed.stderr
-    facts = summary(judge(program("while True:\n    say(answer=better(ask()), more=1)\n")))
-    assert facts["answered"] == PAIRS
+    assert told.count(ANSWERED) == 1 and len(judgements()) == 3
 
 
 def test_what_a_program_says_besides_is_kept_and_what_is_unknown_told_once():
     more = "comment='why', flag=True, seconds=1.5, cost=2, meta={'n': 1}, reason=1"
-    code = f"say(answer=better(q), {more})"
-    result = judge(program(f"while True:\n    q = ask()\n    {code}\n"))
-    assert summary(result)["answered"] == PAIRS
-    assert result.stderr.count("'reason' is no key of an answer") == 1
-    lines = [json.loads(line) for line in done("judgements", "export", "c").splitlines()]
+    code = f"say(p=0.75 if better(q) == 'left' else 0.25, {more})"
+    facts, told = judge(f"while True:\n    q = ask()\n    {code}\n", "--number", "5")
+    assert facts["answered"] == 5 and told.count("'reason' is no key of an answer") == 1
+    lines = [json.loads(line) for line in done("judgements", "export", "t").splitlines()]
     kept = {"comment": "why", "flagged": True, "milliseconds": 1500, "cost": 2.0}
     kept["meta"] = '{"n": 1}'
-    assert all(line | kept == line for line in lines) and len(lines) == PAIRS
-
-
-def test_a_probability_is_the_answer_and_counts_as_one():
-    code = "say(p=0.75 if better(q) == 'left' else 0.25)"
-    assert summary(judge(program(f"while True:\n    q = ask()\n    {code}\n")))["answered"] == PAIRS
-    with open_store("s.db") as store:
-        said = list(store.collection("c").judgements())
-    assert {(j.word, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
-    assert value_of(done("ranking", "c", "--json"))[0]["id"] == "i0"
+    assert all(line | kept == line for line in lines) and len(lines) == 5
+    assert {(j.word, j.p) for j in judgements()} <= {("left", 0.75), ("right", 0.25)}
 
 
 def test_a_program_may_be_asked_again_later_and_about_several_pairs_at_once():
     code = """
-late = True
+print('{"retry_after": 0.01}', flush=True) if ask() else None
 while True:
-    line = sys.stdin.readline()
-    if not line:
-        sys.exit(0)
-    if late:
-        late = False
-        print('{"retry_after": 0.01}', flush=True)
-        continue
-    print(json.dumps([{"id": q["id"], "answer": better(q)} for q in json.loads(line)]), flush=True)
+    print(json.dumps([{"id": q["id"], "answer": better(q)} for q in ask()]), flush=True)
 """
-    _, file = judge_file(command=program(code), batch=4)
-    facts = summary(judge(file))
+    facts, _ = label("--as", "robot", *judge_file(command=program(ANSWER + code), batch=4))
     assert (facts["answered"], facts["failed"]) == (PAIRS, 0)
 
 
-@pytest.mark.parametrize(
-    ("said", "fault"),
-    [
-        ({"p": 1.5}, "p is not a number from 0 to 1"),
-        ({"p": "x"}, "p is not a number"),
-        ({"answer": "left", "cost": -1}, "cost is not a number from 0"),
-        ({"answer": "left", "comment": 3}, "its comment is no text"),
-        ({"answer": "undo"}, "not one of left, right"),
-        ({}, "not one of left, right"),
-    ],
-)
-def test_what_is_no_verdict_is_refused(said, fault):
-    with pytest.raises(Fault, match=fault):
-        parse_verdict(said, "...")
-    assert parse_verdict({**said, "retry_after": 3}, "...") == 3.0
+def test_a_skip_that_the_judge_gives_is_an_answer():
+    facts, _ = judge("while True:\n    ask(); say(answer='skip')\n", "--number", "5")
+    assert facts["skipped"] == {"by the judge": 5}
 
 
-def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
-    real = Session.remaining
+# (what a program says, about how many items, what is read or the fault)
+SAID = [
+    ({"answer": "left"}, 2, Verdict("left")),
+    ({"answer": "Option B", "p": 0.25}, 2, Verdict("right", 0.25)),
+    ({"p": 0.5}, 2, Verdict("tie", 0.5)),
+    ({"answer": "cant-say", "comment": " "}, 2, Verdict("cant-say")),
+    ({"p": 7, "retry_after": 3}, 2, 3.0),
+    ({"p": 1.5}, 2, "p is not a number from 0 to 1"),
+    ({"p": "x"}, 2, "p is not a number"),
+    ({"answer": "left", "cost": -1}, 2, "cost is not a number from 0"),
+    ({"answer": "left", "comment": 3}, 2, "its comment is no text"),
+    ({"answer": "undo"}, 2, "not one of left, right"),
+    ({}, 2, "not one of left, right"),
+    ({"best": "D", "worst": "A", "cost": 2}, 4, Verdict("best", cost=2.0, best=3, worst=0)),
+    ({"answer": "best", "best": "b", "worst": "C"}, 4, Verdict("best", best=1, worst=2)),
+    ({"answer": "same"}, 4, Verdict("same")),
+    ({"answer": "skip"}, 4, Verdict("skip")),
+    ({"retry_after": 2}, 4, 2.0),
+    ({"best": "A", "worst": "A"}, 4, "its best is its worst, too"),
+    ({"best": "A", "worst": "E"}, 4, "its worst is none of the places A, B, C, D"),
+    ({"best": "AB", "worst": "C"}, 4, "its best is none of the places"),
+    ({"best": 1, "worst": "C"}, 4, "its best is none of the places"),
+    ({"best": "A"}, 4, "its worst is none of the places"),
+    ({}, 4, "its best is none of the places"),
+    ({"answer": "left"}, 4, "not one of same, skip, cant-say, nor does it name the best and the"),
+    ({"answer": ["same"]}, 4, "not one of same, skip, cant-say"),
+    ({"answer": "same", "best": "A"}, 4, "names a best or a worst"),
+    ({"best": "A", "worst": "B", "p": 0.7}, 4, "a p is for two items"),
+]
 
-    def remaining(self, **options):
-        standing = Standing.REACHED if self.events >= 3 else Standing.ASKING
-        return replace(real(self, **options), standing=standing)
 
-    monkeypatch.setattr(Session, "remaining", remaining)
-    facts = summary(judge(program(GOOD)))
-    wanted = "at most 10% of the pairs in the wrong order"
-    why = f"the goal is reached, {wanted} (--until sets another)"
-    assert (facts["answered"], facts["why"], facts["enough"]) == (3, why, True)
-    facts = summary(judge(program(GOOD), "--number", "9"))
-    assert (facts["answered"], facts["why"]) == (0, why)
-
-
-def test_no_shell_has_a_hand_in_it_and_a_windows_machine_is_told_so(monkeypatch):
-    assert split_command("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
-    monkeypatch.setattr("sortnet.judges.program.os.name", "nt")
-    with pytest.raises(SortNetError, match="needs Linux or macOS"):
-        split_command("judge")
+@pytest.mark.parametrize(("said", "n_items", "expected"), SAID)
+def test_a_line_of_a_program_is_a_verdict_or_a_fault(said, n_items, expected):
+    if isinstance(expected, str):
+        with pytest.raises(Fault, match=expected):
+            parse_verdict(said, "...", n_items, worst=n_items > 2)
+        return
+    assert parse_verdict(said, "...", n_items, worst=n_items > 2) == expected

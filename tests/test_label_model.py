@@ -1,30 +1,29 @@
-"""A language model as annotator: asked over HTTP, its probabilities, its costs, its faults."""
+"""Language models as judges: what is sent, read, kept and spent, and `sortnet label`."""
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import json
-import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_texts import begin, by_model, judgements, label, model, number_in, program
 from cli_helpers import done, fault, invoke, judge_file
-from forked_processes import Forked, ForkedScript
-from language_model_server import Model, serving
+from forked_processes import ForkedScript
+from language_model_server import Answers, Model, pair_made, serving, worker_of
 from PIL import Image
 from result_helpers import value_of
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from sortnet import LanguageModel
+import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.budget import Budget
+from sortnet.judges.http_client import HttpAnswer
 from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prompts import Prompt
-from sortnet.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault, Refused, Verdict
 from store import open_store
 
 KEY = "s3cret-of-a-server"
@@ -32,42 +31,104 @@ N = 8
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
+def _folder(tmp_path, monkeypatch):
+    begin(tmp_path, monkeypatch, N)
+
+
+def keyed(monkeypatch: pytest.MonkeyPatch, **facts) -> Model:
+    """A model whose server asks for the key of the environment."""
     monkeypatch.setenv("SORTNET_KEY", KEY)
-    rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
-    Path("t.csv").write_text("\n".join(rows) + "\n")
-    done("items", "add", "t", "t.csv")
-    return tmp_path
-
-
-def made(key: str = KEY, **facts) -> Model:
-    return Model(lambda text: float(text.split()[-1]), key=key, **facts)
-
-
-def label(url: str, *args: object) -> dict:
-    said = ("label", "t", "--model", "judge", "--server", url, "--json", *args)
-    (row,) = value_of(done(*said), "labelled")
-    return row
+    return model(key=KEY, **facts)
 
 
 def refused(url: str, *args: object, name: str = "judge") -> str:
+    """The last line of a labelling that must end with a fault."""
     result = invoke("label", "t", "--model", name, "--server", url, *args)
     assert result.exit_code == 2 and KEY not in result.output + result.stderr, result.output
     return result.stderr.strip().splitlines()[-1]
 
 
-def judgements() -> list:
-    with open_store("s.db") as store:
-        assert store.collection("t").leases() == []
-        return list(store.collection("t").judgements())
+# What is sent, and what is read.
+
+
+class Taking:
+    """Connections to a server that refuses some parameters, and says these texts in turn."""
+
+    def __init__(self, *texts: str, refuses: tuple[str, ...] = (), status: int = 400) -> None:
+        self.texts, self.refuses, self.status = [*texts], refuses, status
+        self.bodies: list[dict] = []
+
+    def post(self, body: dict) -> HttpAnswer:
+        self.bodies.append(body)
+        for name in self.refuses:
+            if name in body:
+                error = {"message": f"Unsupported parameter: '{name}' is not supported"}
+                return HttpAnswer(self.status, {}, json.dumps({"error": error}).encode())
+        answer = {"choices": [{"message": {"content": self.texts.pop(0)}}]}
+        return HttpAnswer(200, {}, json.dumps(answer).encode())
+
+
+def ask(client: object, n_items: int = 2, **of_server: object) -> Verdict:
+    """Ask a server one question, without a store."""
+    question = pair_made()
+    if n_items > 2:
+        question |= {"items": [{"id": str(k)} for k in range(n_items)], "worst": True}
+    worker = worker_of(client)
+    for name, value in of_server.items():
+        setattr(worker.server, name, value)
+    (verdict,) = worker.ask([question])
+    return verdict
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_parameter_that_a_server_refuses_is_left_out_unless_it_is_the_users(status, caplog):
+    refuses = ("temperature", "max_tokens", "top_logprobs", "response_format")
+    client = Taking("B", refuses=refuses, status=status)
+    verdict = ask(client, structured=True)
+    assert verdict.answer == "right" and "structured" not in json.loads(verdict.meta)
+    # Without the schema, temperature and max_tokens; ten and five log-probabilities.
+    assert len(client.bodies) == 6 and client.bodies[-1]["max_completion_tokens"] == 256
+    assert caplog.text.count("takes no JSON schema: a letter is asked for") == 1
+    with pytest.raises(Refused, match="does not take temperature of the request"):
+        ask(Taking("B", refuses=("temperature",)), request={"temperature": 0.5})
+    words = "'max_tokens' is too large: 256. This model's maximum context length is 99 tokens"
+    answer = HttpAnswer(status, {}, json.dumps({"error": {"message": words}}).encode())
+    assert ask(Answers([answer])).why.value == "too long"
+
+
+# (items in question, by JSON schema, what is said, what it is asked again with)
+AGAIN = [
+    (2, False, "I cannot say", "Answer with one letter only: A, B or C."),
+    (2, True, '{"winner": 1}', "Answer with JSON only"),
+    (4, False, "Best: A\nWorst: A", 'such as "Best: A" and "Worst: D"'),
+    (4, True, "Best: E", '{"best": "A", "worst": "D"}'),
+]
+
+
+@pytest.mark.parametrize(("n_items", "structured", "said", "again"), AGAIN)
+def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_then_a_skip(
+    n_items, structured, said, again
+):
+    client = Taking(said, said)
+    verdict = ask(client, n_items, structured=structured)
+    assert (verdict.answer, verdict.comment) == ("skip", said)
+    meta = json.loads(verdict.meta)
+    assert meta["calls"] == 2 and meta["unanswered"] == "unreadable"
+    assert meta["tokens"][0] > 0  # the server counts none
+    assert again in client.bodies[1]["messages"][-1]["content"]
+    schema = client.bodies[0].get("response_format", {}).get("json_schema", {}).get("schema")
+    assert (schema is not None) == structured
+    if structured:
+        names = {2: ["answer"], 4: ["best", "worst"]}[n_items]
+        assert schema["required"] == names
+        assert schema["properties"][names[-1]]["enum"] == [*"ABCD"[: max(n_items, 3)]]
+    assert ask(Taking(said, "A" if n_items == 2 else "Best: A\nWorst: B")).answer != "skip"
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
-    with serving(made()) as url:
-        facts = label(url, "--workers", workers, "--until", "0.02")
+def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers, monkeypatch):
+    with serving(keyed(monkeypatch)) as url:
+        facts = by_model(url, "--workers", workers, "--until", "0.02")
     assert facts["calls"] == facts["answered"] == len(judgements()) > 10
     for j in judgements():
         assert j.p == pytest.approx(1 / (1 + np.exp(j.right - j.left)), abs=1e-5)
@@ -76,300 +137,323 @@ def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
     assert ids == [f"t{k}" for k in reversed(range(N))]
 
 
-def test_a_server_without_log_probabilities_is_taken_at_its_word():
-    model = made(logprobs=False, said=lambda letter: f"Answer: {letter}. It has the larger number.")
-    with serving(model) as url:
-        label(url, "--number", 5)
-    assert {j.p for j in judgements()} == {None}
-    assert all("larger number" in j.comment for j in judgements())
-
-
 def test_both_orders_are_asked_and_kept():
-    model = made(side=0.4)
-    with serving(model) as url:
-        facts = label(url, "--both-orders", "--number", 6)
+    server = model(side=0.4)
+    with serving(server) as url:
+        facts = by_model(url, "--both-orders", "--number", 6)
     assert (facts["answered"], facts["calls"]) == (6, 12)
-    assert set(model.pairs.values()) == {1}
-    assert {(b, a) for a, b in model.pairs} == {*model.pairs}
+    assert set(server.pairs.values()) == {1}
     said = judgements()
     for one, other in zip(said[::2], said[1::2], strict=True):
         assert (one.left, one.right) == (other.right, other.left) and other.at is not None
 
 
-def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
-    with serving(made(logprobs=False, said=lambda letter: "I <b>cannot</b> say")) as url:
-        facts = label(url, "--number", 2)
-    assert (facts["calls"], facts["answered"], facts["failed"]) == (4, 0, 0)
-    assert [(j.word, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
-
-
-def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
-    monkeypatch.setattr("sortnet.judges.model_worker._SHORTEST_WAIT", 0.01)
-    model = made(faults=[429, 500, 429, 503])
-    with serving(model) as url:
-        facts = label(url, "--number", 4)
-    assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
-    with serving(made(faults=[500] * 15)) as url:
-        assert "still 500 after" in refused(url, *judge_file(patience=0.1))
-    slow_down = [lambda _: JSONResponse({}, 429, {"Retry-After": "3600"})] * 3
-    with serving(made(faults=slow_down)) as url:
-        assert "a wait of 3600 more is beyond the patience" in refused(url)
-
-
-def test_faults_count_and_three_in_a_row_end_it_with_one_line():
-    with serving(made(faults=[lambda _: Response(b"{")] * 3)) as url:
-        said = refused(url)
-        assert "failed 3 times in a row" in said and "not an answer of" in said
-    with serving(made(faults=[lambda _: Response(b"x" * (3 << 20))] * 3)) as url:
-        assert "more than 1,048,576 bytes" in refused(url)
-    with serving(made(faults=[lambda _: Response(b"{")])) as url:
-        facts = label(url, "--number", 2)
-    assert (facts["answered"], facts["failed"]) == (2, 1)
-
-
-@pytest.mark.parametrize("status", [400, 422])
-def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
-    model = made()
-    real = model.reply
-
-    def reply(body, headers):
-        for name in ("temperature", "max_tokens", "top_logprobs"):
-            if name in body:
-                error = {"message": f"Unsupported parameter: '{name}' is not supported"}
-                return JSONResponse({"error": error}, status)
-        return real(body, headers)
-
-    model.reply = reply  # type: ignore[method-assign]
-    with serving(model) as url:
-        facts = label(url, "--number", 4)
-    assert (facts["answered"], facts["failed"]) == (4, 0)
-    assert facts["calls"] == 4 + 2 + 2  # temperature, max_tokens; ten and five log-probabilities
-    assert not any(j.word == "skip" for j in judgements())
-
-
-def test_a_server_that_refuses_log_probabilities_is_asked_without():
-    no = [lambda body: JSONResponse({"error": {"message": "logprobs are not supported"}}, 400)]
-    with serving(made(faults=no)) as url:
-        assert label(url, "--number", 3)["calls"] == 4
-
-
-def test_a_prompt_that_is_too_long_is_no_parameter_that_is_refused():
-    words = "'max_tokens' is too large: 256. This model's maximum context length is 99 tokens"
-    model = made(faults=[lambda _: JSONResponse({"error": {"message": words}}, 400)])
-    with serving(model) as url:
-        result = invoke("label", "t", "--model", "judge", "--server", url, "--number", 2)
-    assert result.exit_code == 0 and "is left out: 'max_tokens' is too large" in result.stderr
-
-
-def test_an_answer_that_trickles_in_is_given_up_in_time():
-    def trickling(body):
-        async def slowly():
-            for _ in range(50):
-                yield b" "
-                await asyncio.sleep(0.1)
-
-        return StreamingResponse(slowly())
-
-    with serving(made(faults=[trickling])) as url:
-        result = invoke("label", "t", *judge_file(server=url, timeout=0.5), "--number", 1)
-    assert result.exit_code == 0 and "no answer after 0.5 seconds" in result.stderr
-
-
-def test_an_answer_that_is_encoded_twice_is_told_and_its_pair_given_back():
-    def twice(body):
-        packed = gzip.compress(gzip.compress(b"{}" * 1000))
-        return Response(packed, headers={"Content-Encoding": "gzip, gzip"})
-
-    with serving(made(faults=[twice] * 3)) as url:
-        assert "an answer that is encoded as gzip, gzip" in refused(url)
-    assert judgements() == []
-
-
-def test_a_key_in_an_answer_that_is_no_chat_is_not_printed():
-    def echo(body):
-        return JSONResponse({"headers": {"authorization": f"Bearer {KEY}"}})
-
-    with serving(made(faults=[echo] * 3)) as url:
-        assert '"Bearer ***"' in refused(url)
-
-
-def test_tokens_are_counted_where_the_server_does_not_say():
-    model = made()
-    real = model.answer
-    model.answer = lambda *args, **known: {**real(*args, **known), "usage": None}  # type: ignore[method-assign]
-    with serving(model) as url:
-        facts = label(url, "--number", 3)
-    assert facts["tokens_in"] > 100
-
-
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_budget_in_the_middle_of_a_pair_loses_nothing_and_is_no_failure(workers):
-    model = made()
-    with serving(model) as url:
-        facts = label(url, "--both-orders", "--max-calls", 3, "--workers", workers)
-    assert (facts["calls"], facts["failed"]) == (3, 0) and "calls is reached" in facts["why"]
-    assert len(judgements()) == len(model.prompts) == 3
+def test_a_budget_or_a_fault_in_the_middle_of_a_pair_loses_nothing(workers):
+    server = model(faults=[None] * 4 + [lambda _: Response(b"{")])
+    with serving(server) as url:
+        facts = by_model(url, "--both-orders", "--max-calls", 3, "--workers", workers)
+        assert (facts["calls"], facts["failed"]) == (3, 0) and "calls is reached" in facts["why"]
+        assert len(judgements()) == len(server.prompts) == 3
+        facts = by_model(url, "--both-orders", "--number", 1)
+        assert (facts["answered"], facts["failed"], len(judgements())) == (1, 0, 4)
 
 
-def test_a_fault_at_the_second_order_keeps_the_first():
-    model = made(faults=[None, lambda _: Response(b"{")])
-    with serving(model) as url:
-        facts = label(url, "--both-orders", "--number", 1)
-    assert (facts["answered"], facts["failed"], len(judgements())) == (1, 0, 1)
+def test_parameters_are_sent_with_every_request_and_kept_with_every_answer():
+    bodies = []
+    server = model(said=lambda letter: json.dumps({"answer": letter}))
+    reply = server.reply
+    server.reply = lambda body, headers: bodies.append(body) or reply(body, headers)  # type: ignore
+    request = {"temperature": 0.7, "seed": 3, "max_completion_tokens": 9, "extra": {"a": [1, "b"]}}
+    with serving(server) as url:
+        by_model(url, "--number", 3, *judge_file(request=request, structured=True))
+    assert len(bodies) == 3 and not any("max_tokens" in body for body in bodies)
+    assert all({name: body[name] for name in request} == request for body in bodies)
+    for judgement in judgements():
+        meta = json.loads(judgement.meta)
+        assert meta["request"] == request and meta["structured"] is True
+        assert judgement.comment is None
+        assert judgement.word == ("left" if judgement.left > judgement.right else "right")
 
 
-def test_calls_of_an_answer_are_kept_with_it():
-    texts = iter(["I cannot say", "B"])
-    with serving(made(logprobs=False, said=lambda letter: next(texts))) as url:
-        label(url, "--number", 1, *judge_file(price_in=1))
-    [one] = judgements()
+def test_what_an_answer_took_is_kept_with_it_and_its_words_are_printed_safely():
+    texts = iter(["I cannot say", "B", "A. It has the larger \x1b number"])
+    with serving(model(logprobs=False, said=lambda letter: next(texts))) as url:
+        by_model(url, "--number", 2, *judge_file(price_in=1))
+    one, other = judgements()
     meta = json.loads(one.meta)
     assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
     assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
-    assert "p" not in done("judgements", "list", "t").splitlines()[0].split()
-    with serving(made(said=lambda letter: f"{letter}. It has the larger \x1b number")) as url:
-        label(url, "--number", 1)
-    head, _, last = done("judgements", "list", "t").splitlines()
-    assert head.split()[-3:] == ["p", "cost", "comment"]
-    assert "It has the larger" in last and "\x1b" not in last
+    assert (one.p, one.comment) == (None, None) and "larger" in other.comment
+    printed = done("judgements", "list", "t")
+    assert "It has the larger" in printed and "\x1b" not in printed
 
 
-def test_another_prompt_under_the_same_name_is_told():
-    Path("p.txt").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>")
-    with serving(made()) as url:
-        label(url, "--number", 1)
-        common = ("label", "t", "--model", "judge", "--server", url, "--number", 1)
-        assert "another model or prompt" not in invoke(*common).stderr
-        said = invoke(*common, "--prompt", "p.txt").stderr
-        assert "judge: earlier answers are of another" in said
+def test_prices_in_a_file_give_costs_and_a_limit():
+    prices = judge_file(price_in=1000, price_out=2000)
+    with serving(model()) as url:
+        assert by_model(url, "--number", 1)["cost"] is None
+        facts = by_model(url, "--number", 2, *prices)
+        cost = (1000 * facts["tokens_in"] + 2000 * facts["tokens_out"]) / 1e6
+        assert facts["cost"] == facts["cost_in_all"] == pytest.approx(cost)
+        facts = by_model(url, "--max-cost", 0.0001, *prices)
+        assert "the limit of the cost, 0.0001, is reached" in facts["why"]
+        said = done("label", "t", "--server", url, "--number", 1, *prices)
+        assert " spent\n" in said and "all answers cost " in said
+    assert value_of(done("report", "t", "--json"))["cost"] > cost
+    limit = ("label", "t", "--model", "judge", "--server", url, "--max-cost", 1)
+    assert "--max-cost needs prices: give --judge FILE.toml" in fault(*limit)
+
+
+# Faults.
+
+
+def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice():
+    server = model(faults=[429, 500, 429, 503])
+    with serving(server) as url:
+        facts = by_model(url, "--number", 4)
+    assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
+    with serving(model(faults=[500] * 15)) as url:
+        assert "still 500 after" in refused(url, *judge_file(patience=0.1))
+
+
+def test_a_server_that_goes_away_after_an_answer_is_waited_for():
+    with serving(model()) as url:
+        connection = sortnet.LanguageModel("judge", url, patience=0.2).connect()
+        text = "<A>\ntext 2\n</A>\n<B>\ntext 1\n</B>"
+        question = pair_made() | {"messages": [{"role": "user", "content": text}]}
+        with connection.open_connections():
+            (worker,) = connection.make_workers()
+            assert worker.ask([question])[0].answer == "left"
+            worker.server.client._url = "http://127.0.0.1:9/v1"
+            with pytest.raises(Fault, match=r"still .*Connection refused after 0 seconds"):
+                worker.ask([question])
+
+
+def test_three_faults_in_a_row_end_it_with_one_line():
+    for body, words in ((b"{", "not an answer of"), (b"x" * (3 << 20), "more than 1,048,576")):
+        with serving(model(faults=[lambda _, body=body: Response(body)] * 3)) as url:
+            said = refused(url)
+            assert "failed 3 times in a row" in said and words in said
+    with serving(model(faults=[lambda _: Response(b"{")])) as url:
+        facts = by_model(url, "--number", 2)
+    assert (facts["answered"], facts["failed"]) == (2, 1)
 
 
 def test_what_every_call_would_meet_ends_it_at_once(monkeypatch):
-    model = made(faults=[lambda _: RedirectResponse("http://elsewhere.example/v1")])
-    with serving(model) as url:
+    server = keyed(monkeypatch, faults=[lambda _: RedirectResponse("http://elsewhere.example/v1")])
+    done("ask", "t", "--criterion", "short")
+    done("ask", "t", "--criterion", "kind")
+    with serving(server) as url:
         assert "redirects to http://elsewhere.example/v1" in refused(url)
-        assert len(model.prompts) == 1
+        assert len(server.prompts) == 1  # nor are the other criteria asked about
         assert "no such model or address (404): the model x does not" in refused(url, name="x")
         monkeypatch.setenv("SORTNET_KEY", "another")
         said = refused(url)
         assert "takes no such key (401): wrong key ***" in said and "another" not in said
         monkeypatch.delenv("SORTNET_KEY")
         assert "the server asks for a key (401), which SORTNET_KEY may have" in refused(url)
-    assert "Connection refused" in refused("http://127.0.0.1:9")
     result = invoke("label", "t", "--model", "m", "--server", "http://127.0.0.1:9", "--workers", 8)
     lines = result.stderr.splitlines()  # of eight workers, not 24 lines
-    assert len(lines) == 4 and "failed 24 times in a row" in lines[3]
+    assert "Connection refused" in lines[0] and len(lines) == 4
+    assert "failed 24 times in a row" in lines[3]
+
+
+def test_a_judge_that_is_never_readable_ends_with_the_reason_and_leaves_nothing():
+    server = model(logprobs=False, said=lambda letter: "I cannot say")
+    with serving(server) as url:
+        facts, told = label("--model", "judge", "--server", url, code=1)
+    assert (facts["answered"], facts["failed"], facts["skipped"]) == (0, 9, {})
+    assert facts["calls"] == len(server.prompts) == 18 and facts["end"] == "unanswered"
+    last = told.splitlines()[-1]
+    assert "failed at 9 of the last 9 questions, most often unreadable: I cannot say" in last
+    assert "max_tokens, structured, or another prompt" in last
     assert judgements() == []
 
 
-def test_a_fault_ends_all_criteria():
-    done("ask", "t", "--criterion", "short")
-    done("ask", "t", "--criterion", "kind")
-    with serving(made()) as url:
-        refused(url, name="unknown")
-        model = made(key="another")
-    with serving(model) as url:
-        refused(url)
-    assert model.prompts == []
-    with serving(made(faults=[lambda _: RedirectResponse("http://elsewhere.example")])) as url:
-        said = invoke("label", "t", "--model", "judge", "--server", url)
-    assert said.exit_code == 2 and said.stdout.count("0 answered") == 1
-
-
-def test_an_item_that_is_too_long_is_named_and_left_out():
-    def too_long(body):
-        return JSONResponse({"error": {"message": "maximum context length is 9 tokens"}}, 400)
-
-    Path("long.csv").write_text("id,text\nt3,a very long text number 3\n")
-    done("items", "add", "t", "long.csv", "--update")
-    model = made()
-    real = model.reply
-    model.reply = lambda body, headers: (  # type: ignore[method-assign]
-        too_long(body) if "very" in body["messages"][0]["content"] else real(body, headers)
-    )
-    with serving(model) as url:
-        result = invoke("label", "t", "--model", "judge", "--server", url, "--json")
-    assert result.exit_code == 0
-    assert result.stderr.count("item 't3' is left out: maximum context length") == 1
-    assert all(j.word == "skip" for j in judgements() if 3 in j.pair)
-    assert any(j.word != "skip" for j in judgements())
-
-
-def test_a_budget_ends_it_cleanly():
-    with serving(made()) as url:
-        facts = label(url, "--max-calls", 3)
-        assert facts["answered"] == 3 and "the limit of 3 calls is reached" in facts["why"]
-        facts = label(url, "--max-cost", 0.0001, *judge_file(price_in=1, price_out=2))
-        assert "limit of the cost, 0.0001, is reached" in facts["why"] and facts["cost"] >= 0.0001
-        assert all(j.cost > 0 for j in judgements()[-facts["answered"] :])
-    assert "--max-cost needs prices: give --judge FILE.toml" in fault(
-        "label", "t", "--model", "judge", "--server", url, "--max-cost", 1
-    )
-
-
-def test_nothing_is_sent_in_a_dry_run():
-    model = made()
-    with serving(model) as url:
-        common = ("label", "t", *judge_file(server=url, price_in=1), "--dry-run")
-        (run,) = value_of(done(*common, "--number", 70, "--both-orders", "--json"), "dry_run")
-        text = done(*common)
-    assert model.prompts == [] and judgements() == []
-    with open_store("s.db") as store:
-        assert list(store.collection("t").annotators()) == []
-    assert (run["judge"], run["to"]) == ("judge", url)
-    assert "<A>\ntext number 0\n</A>" in run["question"] and run["question"] in text
-    assert [run[name]["pairs"] for name in ("once", "hundred", "planned")] == [N // 2, 100, 70]
-    planned = run["planned"]
-    assert planned["calls"] == 140
-    assert planned["tokens_in"] == 140 * (len(run["question"]) // 4)
-    assert planned["cost"] == pytest.approx(planned["tokens_in"] / 1e6)
-    *_, once, further, empty, last = text.splitlines()
-    assert once.startswith(f"every item once: about {N // 2} calls, ") and "a cost of" in once
-    assert further.startswith("each further 100 questions: about 100 calls, ")
-    assert (empty, last) == ("", "nothing was sent")
-
-
-def test_a_dry_run_shows_the_line_of_a_program_and_needs_a_judge():
-    programs = ("--judge", "./no-such-program", *judge_file(command="cat", batch=8))
-    first, second = value_of(done("label", "t", *programs, "--dry-run", "--json"), "dry_run")
-    assert first["to"] == "./no-such-program" and second["hundred"]["calls"] == 13
-    assert json.loads(first["question"])["left"]["text"] == "text number 0"
-    assert [question["id"] for question in json.loads(second["question"])]
-    assert "--dry-run is for --judge and --model" in fault("label", "t", "--dry-run")
-    assert "leave out --write-batch" in fault("label", "t", "--dry-run", "--write-batch", "b")
-
-
-@pytest.mark.slow
-def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
-    model = made(seconds=0.02)
-    rng = np.random.default_rng(0)
-    with serving(model) as url:
-        command = ["label", "t", "--model", "judge", "--server", url, "--until", "0.01"]
-        for _ in range(3):
-            before = len(model.prompts)
-            with Path(os.devnull).open("r+") as null:
-                run = Forked(command, [null.fileno()] * 3, dict(os.environ))
-            while len(model.prompts) <= before and run.poll() is None:
-                time.sleep(0.005)
-            time.sleep(0.2 * rng.random())
-            run.send_signal(signal.SIGKILL)
-            run.wait()
-            with open_store("s.db") as store:
-                stored = len(store.collection("t").judgements())
-            assert len(model.prompts) - stored <= 3  # those under way at each kill
-
-
 def test_an_interrupt_keeps_the_answers_under_way():
-    model = made(seconds=1.0)
-    with serving(model) as url:
+    server = model(seconds=1.0)
+    with serving(server) as url:
         typed = ["label", "t", "--model", "judge", "--server", url, "--workers", 4]
         run = ForkedScript("from cli.main import main; main()", *typed)
-        while len(model.prompts) < 4 and run.poll() is None:
+        while len(server.prompts) < 4 and run.poll() is None:
             time.sleep(0.005)
         run.send_signal(signal.SIGINT)
         said, _ = run.communicate()
     assert "4 answered" in said
-    assert len(judgements()) == len(model.prompts) == 4
+    assert len(judgements()) == len(server.prompts) == 4
+
+
+def test_a_key_is_in_no_file_and_no_words_whatever_the_server_says(monkeypatch):
+    server = keyed(monkeypatch, logprobs=False, said=lambda letter: f"Answer: {letter}, by {KEY}")
+    with serving(server) as url:
+        printed = invoke("label", "t", "--number", 4, *judge_file(server=url, request={"seed": 1}))
+    assert printed.exit_code == 0 and KEY not in printed.output + printed.stderr
+    assert all("***" in judgement.comment for judgement in judgements())
+    assert KEY not in repr(sortnet.LanguageModel("judge", url, key=lambda: KEY))
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert files and not any(KEY.encode() in file.read_bytes() for file in files)
+    said = fault("label", "t", *judge_file(request={"user": KEY}))
+    assert "it has the server's key" in said and KEY not in said
+    unset = ("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
+    assert "the variable NO_SUCH, which is to have the key, is not set" in fault(*unset)
+
+
+# Several models.
+
+
+class Several(Model):
+    """A server of several models, of which some fail; `asked` are their names in order."""
+
+    def __init__(self, *names: str, fails: tuple[str, ...] = (), **facts) -> None:
+        super().__init__(number_in, **facts)
+        self.names, self.fails = names, fails
+        self.asked: list[str] = []
+
+    def reply(self, body, headers):
+        if body["model"] in self.fails:
+            return JSONResponse({"error": {"message": "no such model here"}}, 404)
+        assert body["model"] in self.names
+        self.asked.append(body["model"])
+        return super().reply(body | {"model": "judge"}, headers)
+
+
+def command(url: str, *names: str) -> tuple[object, ...]:
+    return ("label", "t", "--server", url, *(part for name in names for part in ("--model", name)))
+
+
+def test_models_answer_in_turn_each_under_its_own_name():
+    server = Several("a", "b")
+    with serving(server) as url:
+        rows = value_of(done(*command(url, "a", "b"), "--number", 24, "--json"), "labelled")
+    assert [(row["annotator"], row["answered"], row["calls"]) for row in rows] == [
+        ("a", 12, 12), ("b", 12, 12),
+    ]  # fmt: skip
+    assert server.asked == ["a"] * 12 + ["b"] * 12
+    assert Counter(judgement.annotator for judgement in judgements()) == {"a": 12, "b": 12}
+    marked = value_of(done("annotators", "list", "t", "--json"))
+    assert [(row["name"], row["model"]) for row in marked] == [("a", True), ("b", True)]
+
+
+def test_a_model_that_fails_leaves_nobody_and_the_others_go_on():
+    with serving(Several("a", "c", fails=("b",))) as url:
+        result = invoke(*command(url, "a", "b", "c"), "--number", 12, "--json")
+    assert result.exit_code == 2
+    rows = {row["annotator"]: row for row in value_of(result.stdout)}
+    assert rows["a"]["answered"] + rows["c"]["answered"] == 12 and rows["b"]["answered"] == 0
+    assert rows["b"]["end"] == "fault" and "no such model" in rows["b"]["fault"]
+    assert "sortnet: --model: no such model or address (404)" in result.stderr
+    names = [row["name"] for row in value_of(done("annotators", "list", "t", "--json"))]
+    assert names == ["a", "c"] == sorted({judgement.annotator for judgement in judgements()})
+
+
+def test_the_goal_ends_all_and_a_budget_one():
+    with open_store("s.db") as store:
+        store.collection("t").setting("holdout", 0.9)  # so that a few answers measure the order
+    with serving(Several("a", "b")) as url:
+        rows = value_of(done(*command(url, "a", "b"), "--max-calls", 3, "--json"))
+        assert [(row["calls"], row["end"]) for row in rows] == [(3, "budget"), (3, "budget")]
+        rows = value_of(done(*command(url, "a", "b"), "--until", 0.4, "--json"))
+    assert rows[-1]["enough"] is True and rows[-1]["end"] == "goal"
+    assert "(--until sets another)" in rows[-1]["why"]
+
+
+def test_each_model_may_have_its_own_server_and_key(monkeypatch):
+    monkeypatch.setenv("KEY_A", "key-of-a-server")
+    monkeypatch.setenv("KEY_B", "key-of-b-server")
+    first, second = Several("a", key="key-of-a-server"), Several("b", key="key-of-b-server")
+    with serving(first) as one, serving(second) as other:
+        done(
+            *("label", "t", "--model", "a", "--server", one, "--key", "KEY_A"),
+            *("--model", "b", "--server", other, "--key", "KEY_B", "--number", 4),
+        )
+    assert (first.asked, second.asked) == (["a", "a"], ["b", "b"])
+
+
+# Options, dry runs, and answers of several models under one name.
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--model m", "--model needs --server"),
+        ("--max-calls 3", "--max-calls is for --judge and --model"),
+        ("--dry-run", "--dry-run is for --judge and --model"),
+        ("--model m --judge x", "--model is for a language"),
+        ("--model a --model a --server http://localhost:1", "names, which must differ"),
+        ("--judge cat --judge cat", "names, which must differ"),
+        ("--model a --model b --as x", "--as is for one judge"),
+        ("--model a --server http://x --server http://y", "give one --server for all judges"),
+        ("--judge cat --judge tac --both-orders", "--both-orders is for a language"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(options, why):
+    assert why in fault("label", "t", *options.split())
+
+
+def test_nothing_is_sent_in_a_dry_run():
+    of_model = judge_file(server="http://127.0.0.1:9", price_in=1)
+    common = ("label", "t", *of_model, "--judge", program(""), "--dry-run")
+    run, other = value_of(done(*common, "--number", 70, "--json"), "dry_run")
+    assert judgements() == []
+    assert "<A>\ntext number 0\n</A>" in run["question"]
+    assert [run[name]["calls"] for name in ("once", "hundred", "planned")] == [N // 2, 100, 70]
+    planned = run["planned"]
+    assert planned["tokens_in"] == 70 * (len(run["question"]) // 4)
+    assert planned["cost"] == pytest.approx(planned["tokens_in"] / 1e6)
+    assert json.loads(other["question"])["left"]["text"] == "text number 0"
+    text = done(*common)
+    assert run["question"] in text and text.endswith("nothing was sent\n")
+    assert f"every item once: about {N // 2} calls" in text
+    batch = judge_file(command="cat", batch=8)
+    (run,) = value_of(done("label", "t", *batch, "--dry-run", "--json"))
+    assert run["hundred"]["calls"] == 13 and isinstance(json.loads(run["question"]), list)
+
+
+def test_answers_to_another_prompt_or_request_under_one_name_are_told():
+    Path("p.txt").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>")
+    told = []
+    with serving(model()) as url:
+        for options in (
+            judge_file("a.toml"),
+            judge_file("b.toml", request={"seed": 5}),
+            judge_file("c.toml", request={"temperature": 0.5}),
+            judge_file("d.toml", prompt="p.txt"),
+        ):
+            told.append(label("--server", url, "--number", 1, *options)[1])
+    assert not any("--as NAME" in text for text in told[:2])
+    assert "earlier answers are to another request: --as NAME keeps them apart" in told[2]
+    assert "judge: earlier answers are of another model or prompt" in told[3]
+
+
+def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
+    requests = [{}, {"seed": 1, "user": "a", "max_tokens": 9}, {"temperature": 0.5}, {"top_p": 0.5}]
+    judges = [sortnet.LanguageModel("m", "http://localhost", request=one) for one in requests]
+    variants = [judge.variant for judge in judges]
+    assert variants[:2] == ["", ""] and len({*variants}) == 3
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        ({"X-Api-Key": "x"}, "'X-Api-Key' looks like a secret"),
+        ({"extra_headers": {"Authorization": "x"}}, "'Authorization' looks like a secret"),
+        ({"user": "sk-abcdef123456"}, "a text in it looks like a secret"),
+        ({"a": {"b": ["Bearer abcdefgh"]}}, "a text in it looks like a secret"),
+        ({"model": "x"}, "model is set by SortNet: the name of the model"),
+        ({"messages": []}, "messages is set by SortNet: the messages are made from the prompt"),
+        ({"logprobs": True}, "logprobs is set by SortNet"),
+        ({"n": 5}, "n is set by SortNet: one answer"),
+        ({"temperature": "warm"}, "a temperature of 'warm' is no number from 0"),
+        ({"stop": "x" * 2000}, "1,000 at most"),
+        ({"stop": float("nan")}, "it is no JSON"),
+        ("warm", "'warm' is no dict of parameters"),
+    ],
+)
+def test_what_a_request_cannot_have_is_refused_in_one_line(request_, why):
+    with pytest.raises(SortNetError, match=r"^request: ") as raised:
+        sortnet.LanguageModel("judge", "http://localhost:1", request=request_)
+    assert why in str(raised.value) and "abcdef" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -381,20 +465,13 @@ def test_an_interrupt_keeps_the_answers_under_way():
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
         ("{{ 9 ** (9 ** 9) }}", "no powers"),
         ("{{ 'x' * 100000000000 }}", "* is for numbers"),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "5 sec"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "1 sec"),
     ],
 )
 def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
     monkeypatch.setattr("sortnet.judges.prompts._SECONDS", 1)
     Path("p.txt").write_text(text)
-    said = "more than 1 sec" if said == "5 sec" else said
     assert said in fault("label", "t", *judge_file(prompt="p.txt"), "--dry-run")
-
-
-def test_a_template_may_say_it_in_other_words():
-    Path("p.txt").write_text("{{ left.text }}|{{ right.id }}|{{ question }}")
-    command = ("label", "t", *judge_file(), "--prompt", "p.txt", "--dry-run", "--json")
-    assert value_of(done(*command))[0]["question"] == "text number 0|t1|Which is better?"
 
 
 @pytest.mark.parametrize(
@@ -403,32 +480,21 @@ def test_a_template_may_say_it_in_other_words():
         ("http://example.com", "needs https"),
         ("http://8.8.8.8:80", "needs https"),
         ("http://0x08080808", "needs https"),
-        ("http://134744072", "needs https"),
         ("http://[::ffff:8.8.8.8]", "needs https"),
         ("http://gpu.local.example.com", "needs https"),
         ("ftp://localhost", "no http or https URL"),
         ("http://user:pw@localhost", "give no password"),
         ("nonsense", "no http or https URL"),
+        *((f"http://{host}:8000", "") for host in ("localhost", "[::1]", "10.0.0.7", "gpu.local")),
     ],
 )
-def test_a_url_that_cannot_be_is_refused(url, said):
-    assert said in fault("label", "t", "--model", "m", "--server", url)
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["localhost", "127.0.0.9", "[::1]", "10.0.0.7", "192.168.1.2", "gpu", "gpu.local", "[fd00::1]"],
-)
-def test_a_server_of_the_own_network_needs_no_https(host):
-    LanguageModel("m", f"http://{host}:8000").connect()
-
-
-def test_options_that_do_not_go_together_are_refused():
-    assert "--model needs --server" in fault("label", "t", "--model", "m")
-    assert "--max-calls is for --judge and --model" in fault("label", "t", "--max-calls", 3)
-    assert "--model is for a language" in fault("label", "t", "--model", "m", "--judge", "x")
-    said = fault("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
-    assert "the variable NO_SUCH, which is to have the key, is not set" in said
+def test_texts_and_keys_go_to_the_own_network_or_by_https(url, said):
+    connect = sortnet.LanguageModel("m", url).connect
+    if not said:
+        connect()
+        return
+    with pytest.raises(SortNetError, match=said):
+        connect()
 
 
 def test_images_go_with_the_prompt(tmp_path):
@@ -446,21 +512,9 @@ def test_images_go_with_the_prompt(tmp_path):
         Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
 
 
-def test_an_answer_is_read_or_a_fault():
+def test_a_body_is_an_answer_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
     assert parse_reply(json.dumps(good).encode()).choice == good["choices"][0]
-    for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
-                b'{"choices": [{"message": 3}]}'):  # fmt: skip
+    for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices": [{"message": 3}]}'):
         with pytest.raises(Fault):
             parse_reply(raw)
-
-
-def test_spending_is_counted_told_and_ends():
-    spent = Budget(max_calls=2, price_in=2.0)
-    spent.call()
-    spent.add(500_000, 7)
-    assert spent.cost == spent.cost_of(500_000, 7) == 1.0
-    spent.call()
-    with pytest.raises(Fault, match="limit of 2 calls is reached"):
-        spent.call()
-    assert spent.text() == "2 calls, 500,007 tokens, 1 spent"

@@ -10,7 +10,7 @@ from docs_helpers import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from question_costs import Curve, break_even, prompt_tokens, tokens_factor
+from question_costs import Curve, break_even
 
 QUESTIONS = np.array([10.0, 20.0, 40.0])
 PAIRS = Curve(QUESTIONS, np.zeros((2, 3)), np.array([[0.2, 0.4, 0.6], [0.4, 0.6, 0.8]]))
@@ -27,13 +27,3 @@ def test_questions_of_which_half_are_about_four_cost_twice_as_much_if_a_four_cos
 def test_a_four_may_cost_so_much_that_as_good_fours_cost_what_the_pairs_do():
     # 20 pairs have a mean of .5, as 15 questions do, half of them about four: 7.5 + 7.5 f = 20
     assert break_even(PAIRS, FOURS, 20) == pytest.approx(12.5 / 7.5)
-
-
-def test_there_is_no_break_even_where_fours_never_reach_the_pairs():
-    worse = Curve(QUESTIONS, FOURS.fours, FOURS.quality / 2)
-    assert np.isnan(break_even(PAIRS, worse, 40))
-
-
-def test_a_prompt_about_four_long_passages_is_twice_as_long_as_one_about_two():
-    assert prompt_tokens(4, 56) - prompt_tokens(4, 46) == pytest.approx(4 * 10 * 1.3)
-    assert 1.5 < tokens_factor(8) < tokens_factor(56) < tokens_factor(1000) < 2

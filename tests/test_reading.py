@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import click
 import pytest
 from cli_helpers import done, fault, invoke
-from reading_commands import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, add_collection
+from reading_commands import ELSE, OF_MODEL, OF_STORE, REPORT, add_collection
 
-from cli.main import main
 from store import open_store
 
 READING = (*OF_STORE, REPORT, *OF_MODEL, *ELSE)
@@ -42,15 +40,6 @@ def hashes(folder: Path) -> dict[str, str]:
     out = folder / "out"
     files = (p for p in folder.rglob("*") if p.is_file() and out not in p.parents)
     return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-
-
-def test_every_command_is_known_to_read_or_to_write() -> None:
-    reading = {args[0] for args in READING}
-    assert set(main.commands) == reading | WRITING | set(WRITING_OF)
-    for name, writing in WRITING_OF.items():
-        group = main.commands[name]
-        assert isinstance(group, click.Group)
-        assert set(group.commands) == writing | {a[1] for a in READING if a[0] == name}
 
 
 @pytest.mark.parametrize("args", READING, ids=" ".join)

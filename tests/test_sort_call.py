@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import json
-import signal
-import sqlite3
-import sys
 import threading
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import done
-from forked_processes import ForkedScript, exit_code_of
 
 import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
 from store import open_store
-from store.asking.machine import EndReason
 
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 
@@ -89,9 +80,9 @@ def sides(items, **named) -> list[object]:
 
 def test_a_function_gets_the_items_as_they_were_passed(tmp_path):
     rows = [{"text": "a", "n": 1}, {"text": "b"}, {"text": "c", "n": 2.5}]
-    assert all(any(side is row for row in rows) for side in sides(rows))
     numbers = [(1, 2), (3, 4)]
-    assert all(any(side is row for row in numbers) for side in sides(numbers))
+    for items in (rows, numbers):
+        assert all(any(side is item for item in items) for side in sides(items))
     paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for path in paths:
         path.write_text(path.name)
@@ -101,50 +92,6 @@ def test_a_function_gets_the_items_as_they_were_passed(tmp_path):
     assert all((side == array).all(axis=1).any() for side in sides(array))
     frame = pd.DataFrame({"text": ["p", "q"], "price": [0.5, 2.0]})
     assert sorted(sides(frame), key=lambda row: row["text"]) == frame.to_dict("records")
-
-
-@pytest.mark.parametrize(
-    ("answer", "stored"),
-    [
-        ("left", ("left", None)),
-        ("right", ("right", None)),
-        ("tie", ("tie", None)),
-        ("skip", ("skip", None)),
-        (None, ("skip", None)),
-        (float("nan"), ("skip", None)),
-        (np.float32("nan"), ("skip", None)),
-        (0.25, ("right", 0.25)),
-        (np.float64(0.75), ("left", 0.75)),
-        (1.0, ("left", 1.0)),
-        (np.array(0.75), ("left", 0.75)),
-        (np.array("tie"), ("tie", None)),
-        (0.5, ("tie", 0.5)),
-    ],
-)
-def test_what_a_function_may_return(answer, stored):
-    sort(["a", "b"], lambda left, right: answer, store="s.db", name="c")
-    with open_store("s.db") as store:
-        judgements = store.collection("c").judgements()
-    assert {(judgement.word, judgement.p) for judgement in judgements} == {stored}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *(True, False, np.False_, np.array(True), 1, 0, np.int64(1), np.array(0)),
-        *("up", "undo", "", 1.01, -0.1, float("inf"), 1j, b"left", [], (0, 1)),
-    ],
-)
-def test_what_a_function_may_not_return_is_one_error_and_nothing_is_lost(answer):
-    answers = iter(["left", "right", answer])
-    with pytest.raises(
-        SortNetError, match=r"odd: the judge returned .*: return float\(p\); 2 answers are kept"
-    ):
-        sort(TEXTS, sortnet.Function(lambda a, b: next(answers), name="odd"), store="s.db")
-    with open_store("s.db") as store:
-        (name,) = store.collections_frame()["name"]
-        assert [j.word for j in store.collection(name).judgements()] == ["left", "right"]
-        assert store.collection(name).leases() == []
 
 
 def test_a_function_is_called_in_the_callers_thread_one_at_a_time_unless_there_are_workers():
@@ -192,13 +139,6 @@ def test_a_coroutine_is_refused_with_a_hint_before_anything_is_asked():
     assert len(given) == 1 and inspect.getcoroutinestate(given[0]) == inspect.CORO_CLOSED
 
 
-def test_sort_works_inside_a_running_event_loop():
-    async def main():
-        return sort(TEXTS, Longer(), max_calls=5)
-
-    assert asyncio.run(main()).answered == 5
-
-
 def test_an_exception_three_times_in_a_row_is_raised_as_it_is_and_the_next_call_goes_on():
     error = ZeroDivisionError("of the judge")
     judge = Longer(fails_after=4, error=error)
@@ -212,84 +152,10 @@ def test_an_exception_three_times_in_a_row_is_raised_as_it_is_and_the_next_call_
     assert max(judge.pairs.values()) == 1
 
 
-def test_an_exception_now_and_then_costs_only_its_pair(caplog):
-    turns = iter(range(1000))
-
-    def judge(left, right):
-        if next(turns) % 3 == 0:
-            raise ValueError("now and then")
-        return "left" if len(left) > len(right) else "right"
-
-    found = sort(TEXTS, judge, max_calls=12)
-    assert found.answered == 8  # of twelve calls, four of which raised
-    assert [one.skipped for one in found.by.values()] == [{"error": 4}]
-    assert "now and then" in caplog.text
-
-
 def test_a_judge_that_fails_at_the_only_pair_is_an_error_not_an_empty_result():
     judge = Longer(fails_after=0, error=KeyError("nothing"))
     with pytest.raises(KeyError, match="nothing"):
         sort(["a", "bb"], judge)
-
-
-def test_nonsense_after_an_exception_is_told_as_nonsense():
-    turns = iter(range(1000))
-
-    def judge(left, right):
-        if next(turns) == 0:
-            raise ValueError("first")
-        return "nonsense"
-
-    with pytest.raises(SortNetError, match="returned 'nonsense'"):
-        sort(TEXTS, judge)
-
-
-def test_an_interrupt_within_the_function_keeps_the_answers_and_asks_nothing_twice():
-    judge = Longer(fails_after=5, error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        sort(TEXTS, judge, store="s.db")
-    judge.fails_after = None
-    found = sort(TEXTS, judge, store="s.db")
-    assert found.answered_in_all == len(judge.calls) == found.answered + 5
-    assert max(judge.pairs.values()) == 1
-
-
-KILLED = """
-import os, signal, sys
-import sortnet
-def judge(left, right):
-    with open("asked.txt", "a") as file:
-        print(left, right, sep=",", file=file)
-    if sum(1 for _ in open("asked.txt")) == int(sys.argv[1]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    with open("answered.txt", "a") as file:
-        print(left, right, sep=",", file=file)
-    return "left" if len(left) > len(right) else "right"
-texts = ["x" * k for k in range(1, 9)]
-found = sortnet.sort(texts, judge=judge, store="s.db", wrong=.05)
-print(found.answered_in_all, *found.items)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_loses_nothing_and_nothing_answered_is_asked_again():
-    for killed_at in (4, 9):
-        assert exit_code_of(KILLED, killed_at) == -signal.SIGKILL
-    ended = ForkedScript(KILLED, 0)
-    output, errors = ended.communicate()
-    assert ended.returncode == 0, errors
-    n_answers, *items = output.split()
-    answered = [frozenset(line.split(",")) for line in Path("answered.txt").read_text().split()]
-    assert len(answered) == len(set(answered)) == int(n_answers)
-    assert items == ["x" * k for k in range(8, 0, -1)]
-
-
-def test_max_calls_counts_the_calls_of_all_calls_of_sort():
-    judge = Longer()
-    assert sort(TEXTS, judge, store="s.db", max_calls=3).reason == EndReason.BUDGET
-    assert sort(TEXTS, judge, store="s.db", max_calls=3).answered == 0
-    assert sort(TEXTS, judge, store="s.db", max_calls=5).answered == 2
-    assert len(judge.calls) == 5
 
 
 def test_the_name_of_a_collection_is_a_hash_of_what_is_asked_about_what():
@@ -327,17 +193,19 @@ def test_more_items_under_one_name_are_added_and_missing_or_changed_ones_refused
     sort(TEXTS[:4], judge, store="s.db", name="mine")
     found = sort(TEXTS, judge, store="s.db", name="mine")
     assert len(found.frame) == 8 and max(judge.pairs.values()) == 1
-    n_calls = len(judge.calls)
-    with pytest.raises(StoreError, match="has 2 items that were not passed, such as 'text'"):
-        sort([*TEXTS[2:], "new"], judge, store="s.db", name="mine")
-    with pytest.raises(StoreError, match="has answers to the question 'Which is better"):
-        sort(TEXTS, judge, store="s.db", name="mine", question="Which is nicer?")
-    assert len(judge.calls) == n_calls
-    frame = pd.DataFrame({"id": ["p", "q"], "text": ["one", "two"]})
-    sort(frame, lambda a, b: "left", store="s.db", name="table")
-    frame.loc[1, "text"] = "changed"
-    with pytest.raises(StoreError, match="another text of item 'q'"):
-        sort(frame, lambda a, b: "left", store="s.db", name="table")
+    rows = [{"id": f"i{k}", "text": text} for k, text in enumerate(TEXTS)]
+    sort(rows, Rows(), store="s.db", name="rows")
+    for items, named, fault in (
+        (
+            [*rows[2:], {"id": "n", "text": ""}],
+            {},
+            "2 items that were not passed, such as 'i0'",
+        ),
+        ([*rows[:-1], rows[-1] | {"text": "changed"}], {}, "another text of item 'i7'"),
+        (rows, {"question": "Nicer?"}, "has answers to the question 'Which is better"),
+    ):
+        with pytest.raises(StoreError, match=fault):
+            sort(items, Rows(), store="s.db", name="rows", **named)
 
 
 def test_equal_items_are_one_item_with_two_rows():
@@ -347,135 +215,35 @@ def test_equal_items_are_one_item_with_two_rows():
     assert found.items == ["aa", "aa", "b"] and found.frame["rank"].tolist() == [1, 1, 2]
 
 
-def some_judge(left, right):
-    return "left"
-
-
-def test_the_annotator_is_the_functions_name_or_the_given_one():
-    judges = [some_judge, sortnet.Function(some_judge, name="ana"), lambda a, b: "right"]
-    for judge in judges:
-        sort(["a", "b"], judge, store="s.db", name="c")
-    with open_store("s.db") as store:
-        names = [one.name for one in store.collection("c").annotators()]
-    assert names[:2] == ["some_judge", "ana"]
-    assert names[2].startswith("test_the_annotator_is")
-
-
-def test_several_judges_by_name_answer_in_turn():
-    ana, bea = Longer(), Longer()
-    found = sort(TEXTS, {"ana": ana, "bea": bea}, store="s.db", name="c", max_calls=25)
-    assert len(ana.calls) <= 25 and len(bea.calls) <= 25 and ana.calls and bea.calls
-    with open_store("s.db") as store:
-        by = Counter(j.annotator for j in store.collection("c").judgements())
-    assert by == {"ana": len(ana.calls), "bea": len(bea.calls)}
-    assert found.answered == by.total()
-
-
-def test_there_are_at_most_fifteen_keyword_arguments():
-    for function in (sortnet.sort, sortnet.estimate):
-        assert len(inspect.signature(function).parameters) - 1 <= 15
-
-
-def test_inconsistent_answers_are_no_error_and_the_intervals_are_wide():
-    rng = np.random.default_rng(0)
-
-    def coin(left, right):
-        return "left" if rng.random() < 0.5 else "right"
-
-    random = sort(TEXTS, coin, max_calls=28, name="coin")
-    sure = sort(TEXTS, Longer(), max_calls=28, name="sure")
-
-    def width(found) -> float:
-        return float((found.frame["high"] - found.frame["low"]).mean())
-
-    assert width(random) > 1.5 * width(sure)
-
-
 @pytest.mark.parametrize(
     ("items", "named", "fault"),
     [
         ([], {}, "there are 0; sorting needs 2"),
-        (["a"], {}, "there are 1; sorting needs 2"),
         (["a", "a"], {}, "all 2 are equal"),
-        (["a", 1], {}, "of the kinds int, str"),
         (["1", 2], {}, "of the kinds int, str"),
-        ([None, 1.0], {}, "of the kinds NoneType, float"),
-        ([{"a": 1}, "b"], {}, "of the kinds dict, str"),
         ([Path("a.txt"), "b"], {}, "of the kinds PosixPath, str"),
         ({"a": 1, "b": 2}, {}, "is no list, data frame, array or file"),
-        (3, {}, "is no list, data frame, array or file"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
         ([Path("no.txt"), Path("more.txt")], {}, "no.txt: No such file"),
         (["a", "b"], {"top": 2}, "top: 2 of 2 items"),
         (["a", "b"], {"top": True}, "top: True is no whole number"),
         (["a", "b"], {"max_calls": 0}, "max_calls: 0 is no whole number from 1"),
-        (["a", "b"], {"wrong": 1.5}, "wrong: 1.5 is no share"),
         (["a", "b"], {"wrong": "x"}, "wrong: 'x' is no share"),
         (["a", "b"], {"question": 3}, "question: 3 is no text"),
         (["a", "b"], {"text": "t"}, "name columns, and a list has none"),
         ([{"a": "b c"}, {"a": "d"}], {"text": "t"}, "there is no column 't'"),
         (["a\0", "b"], {}, "holds a NUL byte"),
-        (["a\ud800", "b"], {}, "is not Unicode"),
         ([{"t": "a\ud800"}, {"t": "b"}], {}, "is not Unicode"),
-        (["a", "b"], {"name": ""}, "a name has 1 to 200"),
         (["a", "b"], {"name": "a:b"}, "a name has no colon"),
         (["a", "b"], {"store": "."}, "is a folder"),
+        (["a", "b"], {"judge": {}}, "judge: there is none"),
+        (["a", "b"], {"judge": "a model"}, "the judge is 'a model'"),
     ],
 )
 def test_bad_input_is_one_sentence(items, named, fault):
     with pytest.raises(SortNetError, match=fault) as raised:
-        sort(items, some_judge, **named)
+        sort(items, **{"judge": Longer(), **named})
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("judge", [None, "a model", 3, {}])
-def test_what_is_no_judge_is_refused(judge):
-    with pytest.raises(SortNetError, match="judge"):
-        sort(["a", "b"], judge)
-
-
-def test_the_store_of_another_program_is_refused_and_unchanged():
-    with closing(sqlite3.connect("other.db")) as other:
-        other.execute("CREATE TABLE things (a)")
-    before = Path("other.db").read_bytes()
-    with pytest.raises(StoreError, match=r"other\.db has a table 'things' that is not SortNet's"):
-        sort(["a", "b"], some_judge, store="other.db")
-    assert Path("other.db").read_bytes() == before
-
-
-def test_blank_and_very_long_texts_are_items():
-    judge = Longer()
-    texts = ["a", "  ", "b" * 300_000, "\n\n\n"]
-    found = sort(texts, judge, max_calls=6)
-    assert sorted(found.items) == sorted(texts)
-    assert {text for pair in judge.calls for text in pair} == set(texts)
-
-
-def test_the_command_line_and_sort_open_one_collection_in_turn():
-    found = sort(TEXTS, Longer(), store="s.db", max_calls=4)
-    name = found.name
-    ranking = json.loads(done("ranking", name, "--store", "s.db", "--json"))["ranking"]
-    assert [row["id"] for row in ranking] == found.items
-    shown = done("items", "show", name, "--store", "s.db")
-    assert TEXTS[3] in shown
-    Path("judge.py").write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    q = json.loads(line)\n"
-        "    longer = len(q['left']['text']) > len(q['right']['text'])\n"
-        "    print(json.dumps({'answer': 'left' if longer else 'right'}), flush=True)\n"
-    )
-    command = f"{sys.executable} judge.py"
-    done("label", name, "--as", "robot", "--judge", command, "--number", "3", "--store", "s.db")
-    again = sort(TEXTS, Longer(), store="s.db", max_calls=6)
-    assert (again.name, again.answered, again.answered_in_all) == (name, 2, 9)
-
-
-def test_nothing_is_stored_or_asked_by_an_estimate():
-    judge = Longer()
-    expected = sortnet.estimate(TEXTS, judge=judge, max_calls=3)
-    assert not judge.calls and expected.questions == 3
-    assert expected.prompt is None and not list(Path().iterdir())
 
 
 @pytest.mark.slow
@@ -499,11 +267,18 @@ def test_a_ranker_ranks_new_texts_without_a_call():
         found.ranker.rank([])
 
 
-def test_the_same_rows_in_other_groups_are_another_collection():
-    rows = [{"id": f"i{k}", "text": "x" * (k + 1), "topic": k % 2} for k in range(6)]
-    by_topic = sort(rows, lambda left, right: "tie", group="topic", max_calls=1)
-    regrouped = [{**row, "topic": int(row["id"][1:]) // 3} for row in rows]
-    assert (
-        sort(regrouped, lambda left, right: "tie", group="topic", max_calls=1).name != by_topic.name
-    )
-    assert sort(rows, lambda left, right: "tie", group="topic", max_calls=1).name == by_topic.name
+def test_nonsense_is_one_error_and_nothing_is_lost():
+    answers = iter(["left", "right", "up"])
+    odd = sortnet.Function(lambda a, b: next(answers), name="odd")
+    with pytest.raises(SortNetError, match=r"odd: the judge returned 'up'.*; 2 answers are kept"):
+        sort(TEXTS, odd, store="s.db", name="c")
+    with open_store("s.db") as store:
+        assert [j.word for j in store.collection("c").judgements()] == ["left", "right"]
+        assert store.collection("c").leases() == []
+
+
+class Rows(Longer):
+    """A judge that prefers rows with longer texts."""
+
+    def __call__(self, left, right):
+        return "left" if len(left["text"]) > len(right["text"]) else "right"

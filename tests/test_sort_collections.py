@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import os
 import subprocess
 import sys
@@ -14,18 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from forked_processes import ForkedScript
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.budget import amount
 from sortnet.judges.identity import identity_of
 from store import open_store
 from store.asking.sort_collection import name_by_content
 from store.asking.sort_turns import turn_to_sort
-from store.progress import shown_progress
 
 TEXTS = ["a", "bb", "ccc", "dddd"]
 
@@ -95,23 +90,6 @@ def test_with_a_name_the_ranking_rests_on_all_answers_and_says_whose():
     assert summary in repr(second) and summary in second._repr_html_()
 
 
-def place_of_longest(*items: str) -> int:
-    return max(range(len(items)), key=lambda place: len(items[place]))
-
-
-def test_other_sizes_and_other_content_are_other_collections():
-    names = {
-        sort(place_of_longest, store="s.db", max_calls=1).name,
-        sort(place_of_longest, store="s.db", set_size=4, max_calls=1).name,
-    }
-    rows = [{"id": "p", "text": "one", "note": 1}, {"id": "q", "text": "two", "note": 2}]
-    for note in (1, 5):
-        frame = pd.DataFrame([{**rows[0], "note": note}, rows[1]])
-        names.add(sort(longer, frame, store="s.db", ignore=["note"]).name)
-    assert len(names) == 4
-    assert sort(longer, frame, store="s.db", ignore=["note"]).answered == 0
-
-
 def name_of(judge) -> str:
     from sortnet.items.given_items import items_from
     from store.asking.sort import judges_by_name
@@ -139,10 +117,6 @@ def test_the_name_depends_on_what_decides_a_models_or_programs_answers():
     same = model(server="http://localhost:1/", workers=4, timeout=9.0, request={"seed": 1})
     assert name_of(same) == name_of(judges[0])
     assert name_of({"b": shorter, "a": longer}) == name_of({"a": longer, "b": shorter})
-
-
-WEIGHT = "x"
-N_CALLS = 0
 
 
 def made(code: str, name: str = "judge") -> Callable[..., object]:
@@ -250,26 +224,6 @@ def test_a_function_is_the_same_judge_in_a_later_process():
     assert len(outputs) == 1
 
 
-AT_ONCE = """
-import sys, time, sortnet
-def judge(left, right):
-    with open("asked.txt", "a") as file:
-        print(left, right, file=file)
-    return "left" if len(left) > len(right) else "right"
-found = sortnet.sort(["a", "bb", "ccc", "dddd"], judge=judge, store="s.db", progress=False)
-print(found.answered_in_all, *found.items)
-"""
-
-
-def test_processes_that_sort_the_same_at_once_on_a_new_store_wait_for_each_other():
-    processes = [ForkedScript(AT_ONCE) for _ in range(4)]
-    ends = [process.communicate() for process in processes]
-    n_asked = len(Path("asked.txt").read_text().splitlines())
-    assert [end[0].split() for end in ends] == [[str(n_asked), *TEXTS[::-1]]] * 4, ends
-    assert n_asked <= 6
-    assert not list(Path().glob("s.db-sort*"))
-
-
 def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_not(url):
     results: list[sortnet.SortedItems] = []
     is_asked = threading.Event()
@@ -332,34 +286,6 @@ def test_an_interrupt_says_what_is_kept(store, kept):
     assert texts[-1] == kept
 
 
-def test_where_there_is_no_terminal_lines_are_logged(caplog):
-    caplog.set_level(logging.INFO, "sortnet")
-    found = sortnet.sort(TEXTS, judge=longer)
-    assert caplog.messages[0] == "sorting 4 items"
-    assert caplog.messages[-1] == found.summary
-    caplog.clear()
-    sort(longer)
-    assert not caplog.messages
-
-
-def test_lines_of_the_log_come_at_intervals(caplog, monkeypatch):
-    caplog.set_level(logging.INFO, "sortnet")
-    seconds = iter([0, 0, 4, 9.5, 10, 10, 12, 13])
-    monkeypatch.setattr("store.progress.time.monotonic", lambda: next(seconds))
-    with shown_progress() as show:
-        for text in "abcdef":
-            show(text)
-    assert caplog.messages == ["a", "d", "f"]
-
-
-def test_a_script_without_handlers_of_logs_gets_the_lines_on_stderr():
-    process = ForkedScript(AT_ONCE.replace(", progress=False", ""))
-    output, errors = process.communicate()
-    assert output.split()[1:] == TEXTS[::-1]
-    assert errors.splitlines()[0] == "sortnet: sorting 4 items"
-    assert errors.splitlines()[-1].startswith("sortnet: 4 items; judge: ")
-
-
 def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_store():
     parameters = inspect.signature(sortnet.sort).parameters
     assert inspect.signature(sortnet.estimate).parameters.keys() == parameters.keys()
@@ -376,21 +302,3 @@ def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_s
         sortnet.estimate(texts[2:], **arguments)
     sortnet.sort(texts, **arguments)
     assert sortnet.estimate(texts, **arguments).questions == 0
-
-
-@pytest.mark.parametrize(
-    ("cost", "text"),
-    [
-        (0.0, "0"),
-        (1e-9, "0.000000001"),
-        (7.305e-05, "0.000073"),
-        (0.0001, "0.0001"),
-        (0.0123456, "0.01235"),
-        (2.0, "2"),
-        (150.25, "150.2"),
-        (9999.99, "9,999.99"),
-        (1234567.0, "1,234,567.00"),
-    ],
-)
-def test_money_is_written_without_an_exponent(cost, text):
-    assert amount(cost) == text

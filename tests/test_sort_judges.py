@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import shlex
-import signal
-import sys
-import threading
 from pathlib import Path
 
 import pytest
-from forked_processes import ForkedScript
 from language_model_server import Model, serving
 
 import sortnet
@@ -19,7 +14,6 @@ from sortnet.errors import SortNetError
 from store.asking.machine import EndReason
 
 TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
-KEY = "sk-very-secret-0815"
 
 
 @pytest.fixture(autouse=True)
@@ -33,35 +27,6 @@ def model(**named) -> Model:
     return Model(lambda text: 2.0 * text.count("good"), **named)
 
 
-@pytest.mark.slow
-def test_the_three_lines_run_as_written_and_again_without_a_call():
-    judged = model()
-    with serving(judged) as url:
-        found = sortnet.sort(
-            TEXTS,
-            judge=sortnet.LanguageModel("judge", server=url),
-            question="Which is more useful?",
-            top=3, max_calls=60, store="useful.db",
-        )  # fmt: skip
-        assert found.items[:3] == TEXTS[:-4:-1]
-        assert {"rank", "item", "low", "high", "score", "in_top"} <= {*found.frame}
-        n_calls = len(judged.prompts)
-        assert found.answered == n_calls <= 60
-        assert all(prompt.startswith("Which is more useful?") for prompt in judged.prompts)
-        new = ["bad bad bad words", "good good good good and words"]
-        ranked = found.ranker.rank(new)
-        assert sorted(ranked["item"]) == sorted(new) and ranked["rank"].tolist() == [1, 2]
-        again = sortnet.sort(
-            TEXTS,
-            judge=sortnet.LanguageModel("judge", server=url),
-            question="Which is more useful?",
-            top=3, max_calls=60, store="useful.db",
-        )  # fmt: skip
-        assert again.answered == 0 and len(judged.prompts) == n_calls
-        assert again.items == found.items
-        assert max(judged.pairs.values()) == 1
-
-
 @pytest.mark.parametrize("both_orders", [False, True])
 def test_no_more_calls_are_made_than_max_calls_over_all_calls_of_sort(both_orders):
     judged = model()
@@ -73,30 +38,6 @@ def test_no_more_calls_are_made_than_max_calls_over_all_calls_of_sort(both_order
             assert len(judged.prompts) == most
 
 
-def test_above_max_cost_nothing_is_sent():
-    judged = model()
-    with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6, max_cost=150.0)
-        found = sortnet.sort(TEXTS, judge=judge, progress=False)
-        n_calls = len(judged.prompts)
-        (spent,) = [one.spent for one in found.by.values()]
-        assert found.reason == EndReason.BUDGET and spent["calls"] == n_calls
-        costs = [len(prompt) // 4 for prompt in judged.prompts]
-        assert sum(costs[:-1]) < 150.0 <= sum(costs)
-
-
-def test_the_cost_of_the_collection_is_told_beside_that_of_the_call():
-    with serving(model()) as url:
-        judge = sortnet.LanguageModel("judge", server=url, price_in=1e6)
-        spent = []
-        for most in (3, 7):
-            found = sortnet.sort(TEXTS, judge=judge, max_calls=most, store="s.db", progress=False)
-            spent += [one.spent["cost"] for one in found.by.values()]
-    assert found.cost_in_all == pytest.approx(sum(spent))
-    assert spent[1] < sum(spent)
-    assert f"all answers cost {sum(spent):,.0f}" in found.summary.replace(".00", "")
-
-
 def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
     judged = model()
     with serving(judged) as url:
@@ -106,45 +47,6 @@ def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
     assert expected.prompt.startswith("Which is nicer?") and TEXTS[0] in expected.prompt
     (calls,) = expected.calls.values()
     assert calls.pairs == expected.questions == 4 and calls.cost > 0
-
-
-def test_a_prompt_of_ones_own_is_another_judge():
-    judged = model()
-    Path("own.jinja").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>\nA or B?")
-    with serving(judged) as url:
-        for prompt in (None, "own.jinja"):
-            judge = sortnet.LanguageModel("judge", server=url, prompt=prompt)
-            found = sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", progress=False)
-            assert found.answered == 4
-    assert len(found.by) == 1 and [*found.by] != ["judge"]
-    assert judged.prompts[-1].endswith("A or B?")
-
-
-def test_a_key_reaches_the_server_and_nothing_else(monkeypatch):
-    judged = model(key=KEY)
-    with serving(judged) as url:
-        judges = [sortnet.LanguageModel("judge", server=url, key=lambda: KEY)]
-        monkeypatch.setenv("OWN_KEY", KEY)
-        judges.append(sortnet.LanguageModel("judge", server=url, key="OWN_KEY"))
-        for number, judge in enumerate(judges):
-            found = sortnet.sort(
-                TEXTS, judge=judge, max_calls=3 + number, store="s.db", progress=False
-            )
-            assert found.answered
-            assert KEY not in repr(judge) + repr(found) + found._repr_html_()
-        monkeypatch.setenv("OWN_KEY", "sk-wrong-4711")
-        with pytest.raises(SortNetError, match=r"takes no such key \(401\)") as raised:
-            sortnet.sort(TEXTS, judge=judges[1], max_calls=9, store="s.db", progress=False)
-        assert "4711" not in str(raised.value) and "***" in str(raised.value)
-    assert all(KEY.encode() not in file.read_bytes() for file in Path().iterdir())
-    for text in (KEY, "hf_0123456789abcdef", "aB3dE5f7", "AKIA0123456789ABCDEF", ""):
-        with pytest.raises(SortNetError, match="or a function that returns the key") as raised:
-            sortnet.LanguageModel("judge", server=url, key=text)
-        assert not text or text not in str(raised.value)
-    assert KEY not in str(raised.value)
-    monkeypatch.delenv("OWN_KEY")
-    with pytest.raises(SortNetError, match="the variable OWN_KEY, which is to have the key"):
-        sortnet.sort(TEXTS, judge=judges[1], progress=False)
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
@@ -191,120 +93,19 @@ def test_no_server_is_one_error_and_the_next_call_goes_on():
     assert max(judged.pairs.values()) == 1
 
 
-def test_a_server_that_hangs_is_given_up_after_its_timeout():
-    given_up = threading.Event()
-
-    def hang(body):
-        given_up.wait(30)
-        return judged.reply(body, {})
-
-    judged = model(faults=[hang] * 100)
-    with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url, timeout=0.2)
-        with pytest.raises(SortNetError, match=r"no answer after 0\.2 seconds; 0 answers are kept"):
-            sortnet.sort(TEXTS, judge=judge, progress=False)
-        given_up.set()  # the server ends once its calls have ended
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"workers": 0}, {"workers": 65}, {"workers": True}, {"timeout": 0}, {"timeout": "a"},
-        {"patience": -1}, {"max_calls": 0}, {"max_cost": 0}, {"price_in": float("nan")},
-        {"price_out": "a"}, {"image_size": 1}, {"structured": 1}, {"logprobs": "no"},
-    ],
-)  # fmt: skip
-def test_a_number_that_a_model_cannot_have_is_refused_at_once(named):
-    with pytest.raises(SortNetError, match=next(iter(named))):
-        sortnet.LanguageModel("judge", server="http://localhost:1", **named)
-
-
-def test_a_limit_of_the_cost_without_a_price_is_refused_at_once():
-    with pytest.raises(SortNetError, match="max_cost needs price_in or price_out"):
-        sortnet.LanguageModel("judge", server="http://localhost:1", max_cost=1.0)
-
-
-@pytest.mark.parametrize(
-    "named", [{"workers": 0}, {"batch": 0}, {"timeout": -1}, {"patience": "x"}]
-)
-def test_a_number_that_a_program_cannot_have_is_refused_at_once(named):
-    with pytest.raises(SortNetError, match=next(iter(named))):
-        sortnet.Program("cat", **named)
-
-
-PROGRAM = """
-import json, sys
-for line in sys.stdin:
-    pair = json.loads(line)
-    better = pair["left"]["text"].count("good") > pair["right"]["text"].count("good")
-    print(json.dumps({"answer": "left" if better else "right"}), flush=True)
-"""
-
-
-def program(code: str = PROGRAM) -> str:
-    Path("judge.py").write_text(code)
-    return f"{shlex.quote(sys.executable)} -S -E judge.py"
-
-
-def test_a_program_sorts_and_is_asked_nothing_when_called_again():
-    judge = sortnet.Program(program())
-    found = sortnet.sort(TEXTS, judge=judge, max_calls=40, store="s.db", progress=False)
-    assert found.items == TEXTS[::-1]
-    Path("judge.py").write_text("raise SystemExit(3)")
-    again = sortnet.sort(TEXTS, judge=judge, max_calls=40, store="s.db", progress=False)
-    assert again.answered == 0 and again.items == found.items
-
-
-@pytest.mark.parametrize(
-    ("code", "fault"),
-    [
-        ("import time\ntime.sleep(60)", r"no answer after 0\.3 seconds"),
-        ("raise SystemExit(3)", "it ended with code 3"),
-        ("print('left', flush=True)\ninput()", "it sent output without|not a line of JSON"),
-        (
-            PROGRAM.replace('"right"}', '"up"}').replace('"left" if better else ', ""),
-            "its answer is",
-        ),
-    ],
-)
-def test_a_program_that_fails_is_one_error(code, fault):
-    judge = sortnet.Program(program(code), timeout=0.3 if "sleep" in code else 60.0)
-    with pytest.raises(SortNetError, match=fault) as raised:
-        sortnet.sort(TEXTS, judge=judge, progress=False)
-    assert "\n" not in str(raised.value) and "0 answers are kept" in str(raised.value)
-
-
-def test_a_program_that_is_not_there_is_named():
-    with pytest.raises(SortNetError, match="cannot start 'no-such-program'"):
-        sortnet.sort(TEXTS, judge=sortnet.Program("no-such-program"), progress=False)
-
-
-SORT = """
-import sys
-import sortnet
-texts = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
-judge = sortnet.LanguageModel("judge", server=sys.argv[1], workers=2)
-found = sortnet.sort(texts, judge=judge, store="s.db", max_calls=30, progress=False)
-print(found.answered_in_all)
-"""
-
-
 @pytest.mark.slow
-def test_a_killed_process_that_asked_a_model_is_gone_on_with():
+def test_the_lines_of_the_docs_run_as_written_and_again_without_a_call():
     judged = model()
-    processes: list[ForkedScript] = []
-
-    def kill(body):
-        processes[-1].send_signal(signal.SIGKILL)
-        processes[-1].wait()
-        return None
-
+    named = {"question": "Which is more useful?", "top": 3, "max_calls": 60, "store": "useful.db"}
     with serving(judged) as url:
-        for killed_at in (8, 6, None):
-            if killed_at is not None:
-                judged.faults = [None] * killed_at + [kill]
-            processes.append(ForkedScript(SORT, url))
-            answered, _ = processes[-1].communicate()
-    assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    # Two workers: at a kill at most two calls were under way, whose answers nobody had.
-    assert int(answered) <= 30 and len(judged.prompts) <= int(answered) + 2 * 2
+        judge = sortnet.LanguageModel("judge", server=url)
+        found = sortnet.sort(TEXTS, judge=judge, **named)
+        assert found.items[:3] == TEXTS[:-4:-1]
+        n_calls = len(judged.prompts)
+        assert found.answered == n_calls <= 60
+        assert all(prompt.startswith("Which is more useful?") for prompt in judged.prompts)
+        new = ["bad bad bad words", "good good good good and words"]
+        assert found.ranker.rank(new)["rank"].tolist() == [1, 2]
+        again = sortnet.sort(TEXTS, judge=judge, **named)
+        assert again.answered == 0 and len(judged.prompts) == n_calls
+        assert again.items == found.items

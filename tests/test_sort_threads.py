@@ -82,49 +82,6 @@ def test_each_part_is_worked_on_and_an_error_is_raised(threads):
             side_by_side(work, range(6, 9))
 
 
-FIRST_SORT = """
-import numba.core.event as event, numpy as np, torch
-compiled = []
-class Listener(event.Listener):
-    def on_start(self, e): compiled.append(e.data["dispatcher"])
-    def on_end(self, e): pass
-listener = Listener()
-event.register("numba:compile", listener)
-from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.learning.judges import judged_by_data
-from sortnet.sorting import sort
-from sortnet.sorting.diagnostics import Tally
-from sortnet.core import Queries
-X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
-for net in (CmpNN(3), DirectRanker(3)):
-    made = sort(net, queries)
-    judged = judged_by_data(queries, made.compared)
-    judged.where(judged.wrong).in_order()
-    tally = Tally(queries)
-    tally.see(slice(0, 60), made.order, judged)
-    tally.facts(net)
-event.unregister("numba:compile", listener)
-print(len(compiled), torch.get_num_threads())
-"""
-
-
-@pytest.mark.slow
-def test_the_first_sort_of_a_later_process_compiles_nothing():
-    root = str(Path(__file__).parent.parent)
-    one = {"OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    exec(FIRST_SORT, {})
-    ran = subprocess.run(
-        [sys.executable, "-c", FIRST_SORT],
-        env={**os.environ, **one},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    assert ran.stdout.split() == ["0", "1"]
-
-
 def test_there_are_no_more_threads_than_cores():
     before = torch.get_num_threads()
     try:

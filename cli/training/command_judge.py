@@ -10,7 +10,6 @@ import click
 from cli.judges.judge_options import (
     DETAILS,
     FIELDS,
-    is_judge_file,
     judges_by_annotator,
     judges_from_options,
     option_of,
@@ -42,21 +41,17 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
     names_judge = bool(values["judge"] or values["model"])
     is_resumed = values["resume"] and not values["dry_run"]
     judges = judges_from_options(values) if names_judge or not is_resumed else []
+    changes: dict[str, Any] = {}
     if judges:
         for judge in judges:
-            if not is_resumed:
-                refuse_without_server(judge)
+            refuse_without_server(judge)
         if values["ranker"] != "sortnet":
             raise click.UsageError("only --ranker sortnet asks a judge")
-    elif question is not None and not is_resumed:
+    elif is_resumed:
+        (of_judge,) = values_of_judges(values)
+        changes = {name: of_judge[name] for name in FIELDS if of_judge.get(name)}
+    elif question is not None:
         raise click.UsageError("--question is for --judge and --model")
-    changes: list[dict[str, Any]] | None = None
-    if is_resumed and not any(map(is_judge_file, values["judge"])):
-        # The stored judges of the run are changed; a file describes another judge as a whole.
-        changes = [
-            {name: of_judge[name] for name in ("judge", *FIELDS) if of_judge.get(name)}
-            for of_judge in values_of_judges(values)
-        ]
     by_annotator = judges_by_annotator(judges)
     return AskedJudge(judges=by_annotator, question=question, changes=changes, names=_OPTIONS)
 

@@ -14,7 +14,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -31,12 +31,21 @@ from sortnet.judges.request import part_of_judge
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")  # differs between processes
 # {kind of object: function that returns the parts that decide what it does}
-_PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
+_PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
+    **dict.fromkeys((tuple, list, set, frozenset), lambda container: container),
+    Mapping: lambda mapping: mapping.items(),
+    # without the numbers of its lines
+    CodeType: lambda code: (code.co_code, code.co_names, code.co_freevars, code.co_consts),
+    ModuleType: lambda module: (module.__name__,),
     functools.partial: lambda call: (call.func, call.args, call.keywords),
     MethodType: lambda method: (method.__func__, method.__self__),
     BuiltinFunctionType: lambda function: (function.__qualname__, function.__self__),
     property: lambda member: (member.fget,),
-    np.ndarray: lambda array: (array.dtype.str, array.shape, _content(array)),
+    np.ndarray: lambda array: (
+        array.dtype.str,
+        array.shape,
+        array.tolist() if array.dtype == object else array.tobytes(),
+    ),
 }
 # A function may count its calls or collect answers. So a function's identity is computed when it is
 # first asked for, and stays while the function exists.
@@ -83,22 +92,21 @@ def _function_identity(function: Any) -> str:
     if isinstance(function, functools.partial):
         values = value_hash([function.args, function.keywords])
         return _hash([_function_identity(function.func), values])
+    with suppress(TypeError):  # of an object that has no hash or no weak references
+        if function not in _KNOWN:
+            _KNOWN[function] = _hash(_described_judge(function))
+        return _KNOWN[function]
+    return _hash(_described_judge(function))
+
+
+def _described_judge(judge: Any) -> Any:
+    """Describe a function, or an object that can be called."""
+    function = inspect.unwrap(judge)  # of a wrapper such as a cache
+    named = function if isinstance(function, FunctionType) else type(judge)
     try:
-        known = _KNOWN.get(function)
-    except TypeError:  # the object has no hash or no weak references
-        return _hash(_Description.of_judge(function))
-    if known is None:
-        known = _hash(_Description.of_judge(function))
-        with suppress(TypeError):
-            _KNOWN[function] = known
-    return known
-
-
-def _content(array: np.ndarray[Any, Any]) -> Any:
-    """Hash the values of an array; return the values themselves if they are objects."""
-    if array.dtype == object:
-        return array.tolist()
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        return _Description(named.__module__).of(judge)
+    except RecursionError:  # the judge holds a long chain of objects
+        return [named.__module__, named.__qualname__]
 
 
 class _Description:
@@ -116,95 +124,69 @@ class _Description:
         # The objects are kept, so that no later object gets the same id.
         self._seen: dict[int, tuple[int, object]] = {}
 
-    @classmethod
-    def of_judge(cls, judge: Any) -> Any:
-        """Describe a function, or an object that can be called."""
-        function = inspect.unwrap(judge)  # of a wrapper such as a cache
-        named = function if isinstance(function, FunctionType) else type(judge)
-        try:
-            return cls(named.__module__).of(judge)
-        except RecursionError:  # the judge holds a long chain of objects
-            return [named.__module__, named.__qualname__]
-
     def of(self, value: Any) -> Any:
-        """Describe a value; an object that was described before is described by its number."""
+        """Describe a value by its type and its parts.
+
+        An object that was described before is described by its number.
+        """
+        kind = type(value).__name__
         if value is None or isinstance(value, str | bytes | int | float | complex):
-            return [type(value).__name__, repr(value)]
+            return [kind, repr(value)]
         # Equal constants are one object or several, as the compiler likes.
-        if isinstance(value, CodeType):  # without the numbers of its lines
-            constants = self.of(value.co_consts)
-            return [value.co_code.hex(), value.co_names, value.co_freevars, constants]
-        if isinstance(value, tuple | frozenset):
-            return self._container(value)
-        if id(value) in self._seen:
-            return ["seen", self._seen[id(value)][0]]
-        self._seen[id(value)] = (len(self._seen), value)
-        if isinstance(value, list | set):
-            return self._container(value)
-        if isinstance(value, Mapping):
-            pairs = [[self.of(key), self.of(item)] for key, item in value.items()]
-            return [type(value).__name__, *sorted(pairs, key=repr)]
-        return self._object(value)
+        if not isinstance(value, tuple | frozenset | CodeType):
+            if id(value) in self._seen:
+                return ["seen", self._seen[id(value)][0]]
+            self._seen[id(value)] = (len(self._seen), value)
+        parts = [self.of(part) for part in self._parts(value)]
+        if isinstance(value, set | frozenset | Mapping):
+            parts.sort(key=repr)
+        return [kind, *parts]
 
-    def _container(self, value: Any) -> list[Any]:
-        """Describe a tuple, a list, a set or a frozen set by its kind and its elements."""
-        kind = next(kind for kind in (tuple, list, set, frozenset) if isinstance(value, kind))
-        elements = [*map(self.of, value)]
-        if kind in (set, frozenset):
-            elements = sorted(map(repr, elements))
-        return [kind.__name__, *elements]
-
-    def _object(self, value: Any) -> Any:
-        """Describe a function, a class, an array or another object."""
-        if isinstance(value, FunctionType):
-            return self._function(value)
-        if isinstance(value, ModuleType):
-            return ["module", value.__name__]
+    def _parts(self, value: Any) -> Iterable[Any]:
+        """Return the parts that decide what a value is or does."""
         for kind, parts_of in _PARTS.items():
             if isinstance(value, kind):
-                return [kind.__name__, *map(self.of, parts_of(value))]
+                return parts_of(value)
+        if isinstance(value, FunctionType):
+            return self._parts_of_function(value)
         if isinstance(value, type):
-            own = vars(value) if value.__module__ == self._module else {}
-            members = {
-                name: member
-                for name, member in own.items()
-                if callable(member) or not (name.startswith("__") and name.endswith("__"))
-            }
-            parts = [value.__bases__, members] if own else []
-            return ["class", value.__module__, value.__qualname__, [*map(self.of, parts)]]
+            return (value.__module__, value.__qualname__, *self._parts_of_class(value))
         if hasattr(value, "__wrapped__"):  # such as a function with a cache
-            return ["wrapper", type(value).__qualname__, self.of(value.__wrapped__)]
+            return (value.__wrapped__,)
         if type(value).__module__ == self._module:
-            return ["object", self.of(type(value)), self.of(object.__getstate__(value) or {})]
+            return (type(value), object.__getstate__(value) or {})
         with suppress(Exception):  # of a `repr`
-            return [type(value).__qualname__, _ADDRESS.sub("", repr(value))]
-        return [type(value).__qualname__, ""]
+            return (_ADDRESS.sub("", repr(value)),)
+        return ()
 
-    def _function(self, function: FunctionType) -> Any:
-        """Describe the code of a function, and the values that a function of the module uses."""
-        description = [function.__module__, function.__qualname__, self.of(function.__code__)]
+    def _parts_of_class(self, kind: type) -> Sequence[Any]:
+        """Return the base classes and the members of a class of the judge's module."""
+        if kind.__module__ != self._module:
+            return ()
+        members = {
+            name: member
+            for name, member in vars(kind).items()
+            if callable(member) or not (name.startswith("__") and name.endswith("__"))
+        }
+        return (kind.__bases__, members)
+
+    def _parts_of_function(self, function: FunctionType) -> Sequence[Any]:
+        """Return the code of a function, and the values that a function of the module uses."""
+        parts = (function.__module__, function.__qualname__, function.__code__)
         if function.__module__ != self._module:
-            return description
-        description += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+            return parts
         codes = [*_all_code(function.__code__)]
         names = {name for code in codes for name in code.co_names}
-        held = dict(_closure(function))
-        used = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        values = {name: function.__globals__[name] for name in names & {*function.__globals__}}
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            with suppress(ValueError):  # of a name that has no value yet
+                values[name] = cell.cell_contents
         for instruction in chain.from_iterable(map(dis.get_instructions, codes)):
             # A function gives new values to a counter of its calls, for example.
             if instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-                held.pop(instruction.argval, None)
-                used.pop(instruction.argval, None)
-        return [*description, self.of(held), self.of(used)]
-
-
-def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values in a function's closure, without names that have no value yet."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:
-            continue
+                values.pop(instruction.argval, None)
+        return (*parts, function.__defaults__, function.__kwdefaults__, values)
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

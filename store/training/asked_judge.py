@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,9 +48,8 @@ class AskedJudge:
             a resumed run asks the stored judges.
         question: the question about each pair. If None, a resumed run asks its stored question, and
             a new run `Which is better?`.
-        changes: {name: new value} in the record of each judge of a resumed run, see
-            `judge_record`; changes that name no judge are for all. The stored judges are changed,
-            and `judges` are not used. If None, `judges` replace the stored judges.
+        changes: {name: new value} in the record of each stored judge of a resumed run that has the
+            name, see `judge_record`.
         names: {argument: its name in messages}, where the two differ.
 
     Raises:
@@ -59,23 +58,16 @@ class AskedJudge:
 
     judges: Mapping[str, MachineJudge] = field(default_factory=dict)
     question: str | None = None
-    changes: Sequence[Mapping[str, Any]] | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise a SortNetError if the question is no text or too long."""
-        if self.question is None:
-            return
         name = self._name("question")
-        if not isinstance(self.question, str):
+        if not isinstance(self.question, str | None):
             raise SortNetError(f"{name}: {shown(self.question)} is no text")
-        if len(self.question) > LONGEST["question"]:
+        if len(self.question or "") > LONGEST["question"]:
             raise SortNetError(f"{name}: at most {LONGEST['question']} characters")
-
-    @property
-    def is_judge_passed(self) -> bool:
-        """Whether `judges` replace the judges of a resumed run."""
-        return bool(self.judges) and self.changes is None
 
     def _name(self, argument: str) -> str:
         """Return the name of an argument in messages: its option on the command line, if known."""
@@ -111,14 +103,10 @@ class AskedJudge:
             # A function is not stored, and the rest of the run must ask it.
             raise _must_be_passed_again("a function", folder.path)
 
-    def _changed_arguments(self) -> list[str]:
-        """List the arguments of judges that are changed."""
-        return [argument for changes in self.changes or () for argument in changes]
-
     def _passed_names(self) -> list[str]:
         """List the arguments that were passed, as messages name them."""
-        arguments = self._changed_arguments()
-        if self.is_judge_passed:
+        arguments = [*self.changes]
+        if self.judges:
             arguments.append("judge")
         if self.question is not None:
             arguments.append("question")
@@ -224,58 +212,80 @@ class AskedJudge:
     def _judges_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[Mapping[str, MachineJudge], str]:
-        """Return the stored judges and question of a run, after the changes that the caller passed.
+        """Return the judges and the question of a run: those passed, or those stored and changed.
 
-        If the store has no judge of the run, return the judges that the caller passed.
+        A finished run asks nothing, so that nothing is checked if nothing is passed.
+
+        Raises:
+            SortNetError: if the answers of two judges would be mixed, or a judge must be passed.
         """
-        stored = training.run.judge
-        if stored is None:
+        if training.run.judge is None:
             if not self.judges:
                 raise SortNetError(
                     f"the store does not say who judges the run: pass {self._name('judge')}"
                 )
             return self.judges, self.question or QUESTION
-        stored_records = records_by_name(stored)
-        question = self.question or next(iter(stored_records.values()))["question"]
-        changes_by_name = self._changes_by_name(stored_records)
-        judges = self._resumed_judges(stored_records, changes_by_name)
+        stored = records_by_name(training.run.judge)
+        question = self.question or next(iter(stored.values()))["question"]
+        judges = self._judges_of(stored)
         is_changed = bool(self._passed_names())
         if training.finished and not is_changed:
-            return judges, question  # a finished run asks nothing, so that nothing is checked
+            return judges, question
         records = _records_of(judges, question)
         for name, record in records.items():
-            argument = other_argument(record, stored_records[name])
+            argument = other_argument(record, stored[name])
             if argument is not None:
                 # "another judge" is a phrase, in which `judge` is not the name of an argument.
-                raise _other_than_before("judge" if argument == "judge" else self._name(argument))
-            if not training.finished and not self.is_judge_passed:
-                self._check_stored_judge(
-                    judges[name],
-                    stored_records[name],
-                    training.folder,
-                    changes_by_name[name],
-                    is_own_store=is_own_store,
+                other = "judge" if argument == "judge" else self._name(argument)
+                raise SortNetError(
+                    f"cannot resume the run, it was started with another {other}: answers of two "
+                    "judges would be mixed"
                 )
+            if not training.finished and not self.judges:
+                self._check_stored(stored[name], training.folder, is_own_store=is_own_store)
         if is_changed and not training.finished:
             training.run.set_judge(records)
         return judges, question
 
-    def _check_stored_judge(
-        self,
-        judge: MachineJudge,
-        record: Mapping[str, Any],
-        folder: Folder,
-        changes: Mapping[str, Any],
-        *,
-        is_own_store: bool,
+    def _judges_of(self, stored: Mapping[str, Mapping[str, Any]]) -> Mapping[str, MachineJudge]:
+        """Return {name: judge} of a resumed run, in the order that decides who is asked.
+
+        Args:
+            stored: {name: record} of the stored judges.
+
+        Raises:
+            SortNetError: if judges with other names are passed, or no stored judge has an argument
+                that is changed.
+        """
+        if len(self.judges) == len(stored) == 1:
+            return dict(zip(stored, self.judges.values(), strict=True))  # a program may have moved
+        if self.judges and self.judges.keys() != stored.keys():
+            raise SortNetError(
+                f"cannot resume the run, it was started with other judges: {' and '.join(stored)}"
+            )
+        if self.judges:
+            return {name: self.judges[name] for name in stored}
+        for argument in self.changes:
+            if not any(argument in record for record in stored.values()):
+                raise SortNetError(
+                    "cannot resume the run, it was started with another judge, which has no "
+                    f"{self._name(argument)}"
+                )
+        return {
+            name: recorded_judge(
+                {argument: self.changes.get(argument, value) for argument, value in record.items()}
+            )
+            for name, record in stored.items()
+        }
+
+    def _check_stored(
+        self, record: Mapping[str, Any], folder: Folder, *, is_own_store: bool
     ) -> None:
         """Raise a SortNetError if a judge that was read from the store must not be asked.
 
         Args:
-            judge: the judge to ask, read from the store and changed by `changes`.
             record: the record of the judge in the store.
             folder: the folder of the run, which names the store.
-            changes: the changes of the record.
             is_own_store: whether the user chose the store. Another store may be another user's, and
                 name a harmful program or a server that collects keys.
         """
@@ -283,95 +293,17 @@ class AskedJudge:
         # key of a model may come from a function, too.
         if not is_stored_whole(record):
             raise _must_be_passed_again("a judge whose key comes from a function", folder.path)
-        argument = "judge" if isinstance(judge, Program) else "server"
-        if not is_own_store and argument not in changes:
+        argument = "server" if "server" in record else "judge"
+        if not is_own_store and argument not in self.changes:
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
                 f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
             )
 
-    def _changes_by_name(
-        self, stored: Mapping[str, Mapping[str, Any]]
-    ) -> Mapping[str, Mapping[str, Any]]:
-        """Return {name of a judge: the changes of its record} for the judges of a resumed run.
-
-        Args:
-            stored: {name: record} of the stored judges.
-
-        Raises:
-            SortNetError: on a change of an argument that the stored judges do not have, or of other
-                judges.
-        """
-        for argument in self._changed_arguments():
-            if not any(argument in record for record in stored.values()):
-                raise SortNetError(
-                    "cannot resume the run, it was started with another judge, which has no "
-                    f"{self._name(argument)}"
-                )
-        changes = self.changes or [{}]
-        if len(changes) == len(stored) == 1:
-            return dict(zip(stored, changes, strict=True))
-        if changes[0].keys().isdisjoint(("judge", "model")):
-            # The changes are for all judges, but some of them may not have all arguments.
-            return {
-                name: {
-                    argument: value for argument, value in changes[0].items() if argument in record
-                }
-                for name, record in stored.items()
-            }
-        by_name = {of_judge.get("judge", of_judge.get("model")): of_judge for of_judge in changes}
-        if by_name.keys() != stored.keys():
-            raise _others_than_before(stored)
-        return {name: by_name[name] for name in stored}
-
-    def _resumed_judges(
-        self,
-        stored: Mapping[str, Mapping[str, Any]],
-        changes_by_name: Mapping[str, Mapping[str, Any]],
-    ) -> Mapping[str, MachineJudge]:
-        """Return {name: judge} of a resumed run, in place of the stored judges or as changed.
-
-        Args:
-            stored: {name: record} of the stored judges.
-            changes_by_name: {name: the changes of the judge's record}.
-
-        Raises:
-            SortNetError: if judges with other names are passed.
-        """
-        if not self.is_judge_passed:
-            return {
-                name: recorded_judge({**record, **changes_by_name[name]})
-                for name, record in stored.items()
-            }
-        if len(self.judges) == len(stored) == 1:
-            return dict(zip(stored, self.judges.values(), strict=True))  # a program may have moved
-        if self.judges.keys() != stored.keys():
-            raise _others_than_before(stored)
-        return {name: self.judges[name] for name in stored}  # the order decides who is asked
-
 
 def _records_of(judges: Mapping[str, MachineJudge], question: str) -> dict[str, Any]:
     """Make {name: record} of judges that are asked a question."""
     return {name: record_of(judge, question) for name, judge in judges.items()}
-
-
-def _others_than_before(names: Iterable[str]) -> SortNetError:
-    """Make the error for resuming a run with other judges than those with these names."""
-    return SortNetError(
-        f"cannot resume the run, it was started with other judges: {' and '.join(names)}"
-    )
-
-
-def _other_than_before(name: str) -> SortNetError:
-    """Make the error for resuming a run with another judge, or another argument of its judge.
-
-    Args:
-        name: the name of the judge or the argument in the message.
-    """
-    return SortNetError(
-        f"cannot resume the run, it was started with another {name}: answers of two judges would "
-        "be mixed"
-    )
 
 
 def _must_be_passed_again(judge: str, folder: Path) -> SortNetError:
