@@ -45,6 +45,9 @@ from sortnet.threads import limit_threads
 # Share of the epochs of the fit that tells RankQuality before all queries are learned from. A third
 # takes a third of the time, and tells nearly the RankQuality of all epochs, rather a lower one.
 _SHARE_OF_EPOCHS = 1 / 3
+_ENTRY = "settings__"  # prefix by which scikit-learn names an entry of `settings`
+
+_noted = set[tuple[str, tuple[str, ...]]]()  # columns that were noted, with all columns beside them
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -76,6 +79,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             that makes a custom comparator, such as a DirectRanker with any torch module as feature
             part. The scaling decides the number of columns.
         ranker: the kind of ranker; a kind other than `sortnet` uses only the settings that it has.
+        settings: {name: value} for settings of the kind of ranker, such as
+            `settings={"C": 1.0}` for `ranksvm`; `sortnet settings` lists them. A search can vary
+            them one by one, as `settings__C`.
         validation_fraction: share of the queries that are held out if `fit` has no `eval_set`: a
             shorter fit without them tells RankQuality, `best_score_`, and then all queries are
             learned from, and the last iteration is kept. Where an epoch or settings are chosen
@@ -96,8 +102,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             stderr; 0: write nothing.
         n_jobs: threads of fitting and predicting, for the whole process; -1: all cores; None: the
             number stays as it is, by default all cores.
-        settings: every other setting of `sortnet.config.Config` and of its training, by its name
-            and with its default; `help(SortNetRanker)` lists them.
+        quality, relevant_from, ...: every setting of `sortnet.config.Config` and of its training,
+            by its name and with its default; `help(SortNetRanker)` lists them.
 
     Attributes:
         model_: the fitted `Ranker`, a `Model` if the ranker is SortNet.
@@ -174,6 +180,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         precision: str = "float32",
         dropout: float | None = None,
         ranker: str = "sortnet",
+        settings: Mapping[str, Any] | None = None,
         validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         query: str | None = None,
@@ -219,6 +226,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.precision = precision
         self.dropout = dropout
         self.ranker = ranker
+        self.settings = settings
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.query = query
@@ -243,6 +251,28 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             names |= parameters.DEFAULT_PARAMETERS.keys()
         return sorted(names)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep` also the entries of `settings`."""
+        values: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            settings = values.get("settings") or {}
+            values |= {f"{_ENTRY}{name}": value for name, value in settings.items()}
+        return values
+
+    def set_params(self, **values: Any) -> Self:
+        """Set parameters by name; `settings__NAME` sets an entry of `settings`."""
+        entries = {
+            name.removeprefix(_ENTRY): value
+            for name, value in values.items()
+            if name.startswith(_ENTRY)
+        }
+        others = {name: value for name, value in values.items() if not name.startswith(_ENTRY)}
+        if entries:
+            settings = others.get("settings", self.settings) or {}
+            others["settings"] = {**settings, **entries}
+        super().set_params(**others)
+        return self
 
     def fit(
         self,
@@ -558,6 +588,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _note_near_features(self, vali: Queries, model: Ranker) -> None:
         """Log a note of each column of a frame that alone orders nearly as well as the model.
 
+        A column is noted once in a process: a search fits tables with the same columns many times.
+
         Args:
             vali: the queries that chose epoch and iteration.
             model: the fitted ranker.
@@ -572,6 +604,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             for feature, alone in features_near_model(vali, quality, config.quality_of).items()
         }
         for column, alone in quality_of_column.items():
+            table = (column, self.features_.columns)
+            if table in _noted:
+                continue
+            _noted.add(table)
             note(
                 vali.source,
                 f"the column {shown(column)} alone orders documents nearly as well as the model "
