@@ -215,18 +215,6 @@ def test_what_is_not_there_is_said_in_one_line():
     assert "essays.csv: there is no feature 'stars', as the others have" in said
 
 
-def test_a_new_name_has_no_colon_and_an_old_one_with_it_is_taken(monkeypatch):
-    said = fault("items", "add", "essays:2", "none.csv")
-    assert "collection 'essays:2': a name has no colon, which is for criteria" in said
-    with monkeypatch.context() as before:
-        before.setattr("store.store.checked_new", str)
-        before.setattr("store.collections.collection_rows.checked_new", str)
-        done("items", "add", "essays:2", "essays.csv")
-    Path("more.csv").write_text("id,essay,stars,teacher\ne9,More.,2,Cy\n")
-    done("items", "add", "essays:2", "more.csv")
-    assert len(value_of(done("items", "show", "essays:2", "--json"))) == 4
-
-
 ANSWERS = "id,prompt,answer\na,Why?,one\nb,Why?,two\nc,How?,three\nd,How?,four\n"
 
 
@@ -296,48 +284,6 @@ def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     assert "there is no column 'cost'" in fault(*add, "essays.csv", "--show", "cost")
 
 
-def test_categorical_columns_become_features_beside_the_computed_ones():
-    rows = "".join(f"i{k},Text of number {k}.,{'abc'[k % 3]},{k}.png\n" for k in range(9))
-    Path("kinds.csv").write_text(f"id,text,kind,photo\n{rows}i9,More.,b,none\n")
-    result = invoke("items", "add", "kinds", "kinds.csv")
-    names = stored("kinds").feature_names
-    assert names[:3] == ("kind=a", "kind=b", "kind=c") and len(names) > 3
-    assert (
-        "  categories  kind (3 values)\n"
-        f"  texts       text ({len(names) - 3} features)\n" in result.stdout
-    )
-    assert "kinds.csv, line 11: column 'photo' looks like images, but 'none'" in result.stderr
-    Path("more.csv").write_text("id,text,kind\nj,Even more.,d\n")
-    assert "1 item added, 11 in all" in done("items", "add", "kinds", "more.csv")
-    assert stored("kinds").features[-1, :3].tolist() == [0, 0, 0]
-    done("items", "add", "bare", "kinds.csv", "--ignore", "kind", "--no-describe")
-    done("items", "add", "bare", "kinds.csv", "--update", "--no-describe")
-    assert stored("bare").feature_names == (), "a collection from before stays as it is"
-
-
-def test_adding_names_every_feature_in_its_group_and_a_terminal_wraps_the_names(monkeypatch):
-    names = [f"number_{letter}" for letter in "abcdefghijklmn"]
-    rows = [
-        [f"p{k}", f"2026-01-0{k + 1}", "new" if k % 2 else "used", *([str(k)] * 18)]
-        for k in range(8)
-    ]
-    header = ["id", "sold", "gold", *names, "x1", "x2", "x3", "x4"]
-    Path("wide.csv").write_text("\n".join(map(",".join, [header, *rows])) + "\n")
-    said = done("items", "add", "wide", "wide.csv")
-    assert said.splitlines()[1:] == [
-        "id            id",
-        "features      21",
-        f"  numbers     {', '.join(names)}, x1 to x4",
-        "  dates       sold",
-        "  categories  gold (2 values)",
-    ]
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = done("items", "add", "wide", "wide.csv", "--update").splitlines()
-    assert max(map(len, lines)) <= 60
-    assert " ".join(" ".join(lines).split()) == " ".join(said.replace(
-        "8 items added, 8", "0 items added, 8 replaced, 8").split())  # fmt: skip
-
-
 def test_an_item_shows_its_dates_as_dates_and_its_text_features_by_their_column():
     Path("bikes.csv").write_text(
         "id,note,sold,price\na,red and fast,2026-11-23,3\nb,slow,2026-11-24,\nc,fast,,5\n"
@@ -349,18 +295,3 @@ def test_an_item_shows_its_dates_as_dates_and_its_text_features_by_their_column(
     assert not [name for name in features if name.startswith("text: ")]
     assert "\nsold " in done("items", "show", "bikes", "b")
     assert "2026-11-24\n" in done("items", "show", "bikes", "b")
-
-
-def test_an_id_is_whole_in_every_table_where_the_terminal_is_wide_enough(monkeypatch):
-    ids = [f"the-archive-of-essays/year-2026/essay-{k}" for k in range(3)]
-    Path("long.csv").write_text("id,text\n" + "".join(f"{id},Some words of {id}.\n" for id in ids))
-    done("items", "add", "long", "long.csv")
-    with open_store("s.db") as store:
-        store.collection("long").append([Judgement.of("ana", (0, 1), "left")])
-    for command in (("ranking", "long"), ("judgements", "list", "long")):
-        monkeypatch.setenv("COLUMNS", "200")
-        table = done(*command)
-        assert ids[0] in table and ids[1] in table
-        monkeypatch.setenv("COLUMNS", "80")
-        narrow = done(*command)
-        assert ids[0] not in narrow and ids[0][:12] in narrow

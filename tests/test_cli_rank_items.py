@@ -16,7 +16,7 @@ from result_helpers import value_of
 from scipy.stats import spearmanr
 
 from sortnet.data import read_queries
-from sortnet.items import Items, read_items
+from sortnet.items import Items
 from sortnet.rankers.load_ranker import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
@@ -123,13 +123,6 @@ def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_featu
     assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
 
 
-def test_show_names_the_features_of_a_text_by_its_column():
-    names = load_ranker("texts").describer.readable_names()
-    assert names[0].startswith("essay: ")
-    (line,) = (row for row in done("show", "texts").splitlines() if row.startswith("features "))
-    assert names[0] in line and "text: " not in line
-
-
 def test_evaluate_takes_grades_from_the_column_label():
     write(Path("graded.csv"), essays(30, seed=4), label=True)
     said = value_of(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
@@ -178,23 +171,3 @@ def test_a_collection_in_place_of_a_model_says_how_to_get_one(tmp_path, monkeypa
     assert fault("explain", "essays", "new.csv", "a", "b") == said
     (tmp_path / "s.db").write_text("no database")
     assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")
-
-
-def test_categories_are_ranked_by_their_column_and_new_ones_like_none(tmp_path):
-    rows = "".join(f"i{k},{('red', 'blue')[k % 2]}\n" for k in range(24))
-    (tmp_path / "old.csv").write_text("id,colour\n" + rows)
-    items = read_items(tmp_path / "old.csv")
-    ranker_of(items, np.arange(24) % 2, id="id").save(tmp_path / "colours")
-    (tmp_path / "new.csv").write_text("colour,id\nred,a\nblue,b\ngreen,c\n,d\n")
-    scores = {
-        row["docid"]: row["score"] for row in ranks(tmp_path / "colours", tmp_path / "new.csv")
-    }
-    assert float(scores["b"]) > float(scores["a"])
-    model = load_ranker(tmp_path / "colours")
-    queries = read_queries(tmp_path / "new.csv", labelled=False, like=model)
-    assert queries.feature_names == ("colour=blue", "colour=red")
-    assert queries.features.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
-    (tmp_path / "none.csv").write_text("id,size\na,1\n")
-    assert "there is no column 'colour'" in fault(
-        "rank", tmp_path / "colours", tmp_path / "none.csv"
-    )

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
 from collection_helpers import made_items
@@ -22,7 +21,6 @@ from store.csv_file import (
     ESCAPED_COLUMN,
     _escaped_unless_number,
     _line,
-    rows_of_frame,
     without_escapes,
     write_csv,
 )
@@ -78,16 +76,6 @@ def test_numbers_and_texts_of_numbers_are_left_and_what_is_missing_is_blank():
     row = [-0.5, np.float64(-2.5), -3, "-0.078", "+1e5", None, float("nan"), True, "-0.1-0.2"]
     assert written(row) == "a\n-0.5,-2.5,-3,-0.078,+1e5,,,True,'-0.1-0.2\n"
     assert written([""], ["a\rb"], ['say "hi"']) == 'a\n""\n"a\rb"\n"say ""hi"""\n'
-
-
-def test_frames_are_written_as_their_cells_read():
-    columns = {"id": ["=1", None], "n": pd.array([1, None], "Int64"), "x": [0.5, np.nan]}
-    frame = pd.DataFrame(columns)
-    assert written(*rows_of_frame(frame), names=("id", "n", "x")) == "id,n,x\n'=1,1,0.5\n,,\n"
-
-
-def test_names_of_columns_are_escaped_too():
-    assert written(["x"], names=("=A1",)) == "'=A1\nx\n"
 
 
 @pytest.fixture(scope="module")

@@ -156,15 +156,6 @@ def test_a_file_that_is_called_like_a_pattern_is_that_file(tmp_path):
     assert read_queries(tmp_path / "x[1].txt").n_docs == 1
 
 
-def test_the_names_of_queries_agree_whatever_their_types(tmp_path):
-    rows = frame(20)
-    write(tmp_path / "0.parquet", rows.iloc[:10])
-    write(tmp_path / "1.parquet", rows.iloc[10:].astype({"qid": str}))
-    write(tmp_path / "whole.parquet", rows)
-    whole = read_queries(tmp_path / "whole.parquet")
-    assert_same(read_queries(f"{tmp_path}/[01].parquet"), whole)
-
-
 NO_END = "the last line has no line end: if the file was cut, data are missing"
 CSV = "qid,label,x,docid\n1,0,0.125,a\n1,2,0.25,b\n2,1,0.5,cc\n"
 
@@ -194,26 +185,6 @@ def test_a_csv_file_without_a_last_line_end_is_noted_if_its_last_row_is_the_shor
         length = len("2,1,0.5,cc") + 1 - cut
         expected = [f"{path}, line 4: {NO_END}"] if length < shortest else []
         assert notes_of(caplog) == expected
-
-
-def test_a_csv_file_with_all_its_line_ends_is_not_noted_and_neither_is_a_single_row(
-    tmp_path, caplog
-):
-    path = tmp_path / "t.csv"
-    for text in (CSV, CSV + "2,1,0,c\n", CSV + "2,1,0,c\n\n", "qid,label,x\n1,0,2"):
-        path.write_text(text)
-        read_queries(path)
-        assert notes_of(caplog) == []
-
-
-def test_the_length_of_a_row_of_several_lines_is_that_of_all_its_lines(tmp_path, caplog):
-    path = tmp_path / "t.csv"
-    path.write_text('qid,label,x,docid\n1,0,0.5,long\n1,1,0.25,"a\nb"')
-    assert read_queries(path).n_docs == 2
-    assert notes_of(caplog) == []
-    path.write_text('qid,label,x,docid\n1,0,0.5,"long\nlong"\n1,1,0.25,"a\nb"')
-    read_queries(path)
-    assert notes_of(caplog) == [f"{path}, line 4: {NO_END}"]
 
 
 def test_json_lines_without_a_last_line_end_are_noted(tmp_path, caplog):

@@ -57,11 +57,6 @@ def test_joined_parts_keep_documents_grades_names_and_weights():
     assert both.take([2]).docids.tolist() == b.docids.tolist()
 
 
-def test_names_that_two_parts_share_become_numbers():
-    q = made([2, 2])
-    assert joined([q, q.take([1])]).qids.tolist() == ["0", "1", "2"]
-
-
 def test_parts_without_weights_count_1_beside_others():
     q = made([2])
     weighted = replace(q, weights=np.array([0.5, 2], np.float32))

@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 from cli_helpers import done
 from item_helpers import photo
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold
 from test_tables import goods
 
 from sortnet import SortNetRanker
@@ -88,22 +86,6 @@ def test_models_go_from_the_command_line_to_the_estimator_and_back(folder, fitte
         np.testing.assert_array_equal(again.predict(new, kind="score"), scores)
 
 
-def test_a_model_of_categories_reads_the_columns_of_a_frame(tmp_path):
-    table = goods(144).drop(columns="text")
-    table.to_csv(tmp_path / "all.csv", index=False)
-    done("train", tmp_path / "all.csv", "--out", tmp_path / "m", *OPTIONS)
-    new = goods(36, seed=5).drop(columns=["text", "label"])
-    new.to_csv(tmp_path / "new.csv", index=False)
-    expected = ranks(tmp_path / "m", tmp_path / "new.csv")
-    loaded = SortNetRanker.load(tmp_path / "m")
-    frame = new.drop(columns="docid")
-    assert loaded.rank(frame[["colour", "qid", "new", "size", "made"]]).tolist() == expected
-    loaded.save(tmp_path / "again")
-    assert SortNetRanker.load(tmp_path / "again").rank(frame).tolist() == expected
-    # A model of the command line takes the columns that it needs, as `sortnet rank` does.
-    assert loaded.rank(new).tolist() == expected
-
-
 def test_names_of_columns_are_remembered_by_models_of_texts(tmp_path):
     names = {"qid": "search", "label": "stars", "docid": "product"}
     table = goods(144).rename(columns=names)
@@ -167,20 +149,6 @@ def test_columns_that_fit_did_not_have_are_refused(folder, fitted):
         loaded.predict(np.zeros((2, 6)), qid=[1, 1])
 
 
-def test_a_search_makes_the_features_of_each_fold_anew():
-    frame = goods(96)
-    X, y = xy(frame)
-    search = GridSearchCV(
-        small(), {"epochs": [1, 2]}, cv=GroupKFold(2), error_score="raise", refit=True
-    )
-    search.fit(X, y, groups=frame["qid"])
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert any(name.startswith("text: ") for name in search.best_estimator_.model_.feature_names)
-    again = clone(search.best_estimator_).fit(X, y)
-    expected = search.best_estimator_.predict(X, kind="score")
-    np.testing.assert_array_equal(again.predict(X, kind="score"), expected)
-
-
 def test_a_model_of_texts_is_trained_further(folder, fitted):
     X, y = xy(goods(60, seed=9))
     for first in (folder / "model", fitted):
@@ -188,15 +156,6 @@ def test_a_model_of_texts_is_trained_further(folder, fitted):
         assert ranker.model_.feature_names == fitted.model_.feature_names
         assert ranker.model_.describer is not None
         assert ranker.predict(X).shape == (60,)
-
-
-def test_queries_beside_the_frame_are_those_of_the_column_qid():
-    frame = goods(72)
-    X, y = xy(frame)
-    by_column = small().fit(X, y)
-    beside = small().fit(X.drop(columns="qid"), y, qid=X["qid"])
-    assert beside.model_.weights_sha256() == by_column.model_.weights_sha256()
-    assert beside.model_.describer.columns == by_column.model_.describer.columns
 
 
 def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
@@ -209,15 +168,6 @@ def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
     assert ranker.feature_importances_.tolist() == pytest.approx([1.0])
     with pytest.raises(DataError, match=r"missing\.png"):
         ranker.predict(frame.assign(picture=["missing.png", *names[1:]]))
-
-
-def test_of_two_columns_of_texts_one_is_described_and_the_other_named():
-    X, y = xy(goods(72))
-    X["note"] = [f"another long note number {k} about nothing" for k in range(len(X))]
-    with pytest.warns(UserWarning, match="no features are made of 'note'"):
-        ranker = small(epochs=1, max_iter=1).fit(X, y)
-    assert ranker.features_.unused == ("note",)
-    assert ranker.features_.describer.columns["text"] == "text"
 
 
 def test_a_category_by_its_type_is_none_of_the_texts():

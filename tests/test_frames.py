@@ -93,18 +93,6 @@ def test_a_query_that_no_part_has_is_refused(store: Store) -> None:
         run.pairs_frame(qid="zz")
 
 
-def test_columns_have_the_types_that_they_are_said_to_have(store: Store) -> None:
-    run = start(store)
-    fill(run)
-    kinds = {name: str(kind) for name, kind in run.pairs_frame().dtypes.items()}
-    numbers = ["winner_place", "loser_place", "times"]
-    may_be_missing = ["first_iteration", "first_wrong", "last_wrong"]
-    expected = {"split": "category", "qid": "category", "winner": "int64", "loser": "int64"}
-    expected |= dict.fromkeys(numbers, "int32")
-    expected |= dict.fromkeys(may_be_missing, "Int32")
-    assert kinds == expected
-
-
 OBSERVED = {
     "margins": {"right": list(range(20)), "wrong": [0] * 19 + [7]},
     "ranks": {
@@ -138,32 +126,6 @@ def test_what_was_observed_comes_out_long(store: Store) -> None:
         assert (row.compared, row.wrong) == (10 * upper + lower, int(upper == lower))
     assert cycles["share"].tolist() == [0.125] * 3
     assert cycles["sampled"].tolist() == [8] * 3
-
-
-def test_a_run_without_iterations_gives_empty_frames_of_the_same_types(store: Store) -> None:
-    run = start(store)
-    empty = [run.margins_frame(), run.mistakes_frame(), run.cycles_frame()]
-    run.record({"iteration": 0, "observed": {"train": OBSERVED}})
-    full = [run.margins_frame(), run.mistakes_frame(), run.cycles_frame()]
-    for none, some in zip(empty, full, strict=True):
-        assert none.empty
-        assert none.dtypes.equals(some.dtypes)
-        assert none.attrs["kept"] is None
-
-
-def test_a_frame_of_iterations_says_what_its_measures_mean(store: Store) -> None:
-    run = start(store, **Config(relevant_from=2, empty="skip").to_json())
-    run.record({"iteration": 0, "measures": {"vali": {"map": 0.5, "p@5": 0.1}}})
-    assert run.iterations_frame().attrs["conventions"] == (
-        "P@5 divides by 5; relevant from grade 2; queries without a relevant document left out"
-    )
-    assert start(store).iterations_frame().attrs["conventions"] is None
-
-
-def test_a_frame_of_iterations_says_which_pairs_are_kept(store: Store) -> None:
-    settings = Config(pairs="random").to_json()
-    assert start(store, **settings).iterations_frame().attrs["pairs"] == "random"
-    assert start(store).iterations_frame().attrs["pairs"] == "wrong"
 
 
 def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:

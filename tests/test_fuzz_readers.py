@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -251,35 +250,6 @@ def test_a_damaged_letor_file_is_the_same_with_every_kind_of_line_end(tmp_path, 
         assert message == other_message, seed
         if plain is not None:
             assert_same(plain, converted)
-
-
-@pytest.mark.parametrize("end", [b"\r", b"\r\n"])
-def test_damaged_json_lines_are_the_same_with_every_kind_of_line_end(tmp_path, end):
-    place = re.compile(", line [0-9]+")
-    for seed in rounds(100):
-        rng = random.Random(seed)
-        data = mixed(JSONL, JSON_PARTS, rng).replace(b"\r", b"\n")
-        plain, message = read_as(tmp_path / "t.jsonl", data, read_items)
-        converted, other_message = read_as(tmp_path / "t.jsonl", with_ends(data, end), read_items)
-        assert place.findall(message)[:1] == place.findall(other_message)[:1], seed
-        assert (plain is None) == (converted is None), seed
-        if plain is not None:
-            assert (plain.ids, plain.texts) == (converted.ids, converted.texts), seed
-
-
-def test_a_letor_file_cut_in_its_last_line_is_refused_or_noted(tmp_path, caplog):
-    path = tmp_path / "t.txt"
-    for seed in rounds(100):
-        rng = random.Random(seed)
-        data = letor(2, seed % 1000, n_docs=2).encode()
-        last = data.rstrip().rfind(b"\n") + 1
-        data = with_ends(data[: rng.randrange(last + 1, len(data))], rng.choice((b"\n", b"\r")))
-        caplog.clear()
-        _, message = read_as(path, data, read_queries)
-        place = f"{path}, line 4: "
-        notes = [f"{place}{message}"] if message.startswith(", line 4: ") else caplog.messages
-        assert len(notes) == 1 and notes[0].startswith(place), (seed, notes)
-        assert not message or "the file ends in the middle of this line" in message, seed
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from sortnet.errors import DataError, JudgementError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
 from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
 from sortnet.preference import Judgement
-from sortnet.preference.groups import Apart, Groups, count_apart
+from sortnet.preference.groups import Groups
 from sortnet.preference.session import STRATEGIES, Session
 from store.service.sentences import details, sets_apart
 
@@ -143,14 +142,6 @@ def test_pairs_drawn_are_all_those_within_groups(names, seed):
     assert drawn <= {*expected}
 
 
-def test_each_pair_within_groups_is_drawn_equally_often():
-    groups = Groups("aaabbcaaab", 10)  # 15 pairs of a, 3 of b
-    i, j = groups.draw(np.random.default_rng(0), 18_000)
-    low, high = np.minimum(i, j), np.maximum(i, j)
-    _, times = np.unique(low * 10 + high, return_counts=True)
-    assert len(times) == 18 and times.min() > 850 and times.max() < 1150
-
-
 @settings(max_examples=25)
 @given(st.data())
 def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
@@ -193,14 +184,6 @@ def test_every_allowed_pair_is_asked_in_the_end():
         Session(None, 7, groups="aaabbb")
 
 
-def test_many_pairs_are_sampled_within_groups():
-    # 300 items of 2 groups: 22,350 pairs, more than are tried one by one.
-    session = Session(np.arange(300.0)[:, None], groups=np.arange(300) % 2)
-    questions = session.ask("ana", 8)
-    assert len(questions) == 8
-    assert all(q.left % 2 == q.right % 2 for q in questions)
-
-
 def test_ranks_and_intervals_are_those_within_the_group():
     session = Session(None, 8, seed=0, groups="abababab", repeats=0)
     while questions := session.ask("ana"):
@@ -227,41 +210,6 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     assert Session(None, 4).remaining().groups == ()
 
 
-def apart_in_words(session):
-    return sets_apart(session.remaining())
-
-
-def test_many_parts_are_said_with_separators_of_thousands():
-    pairs = np.arange(4_000) // 2
-    apart = count_apart(pairs, np.ones(4_000, bool), Groups(None, 4_000))
-    assert apart == Apart(4_000, 1, 2_000)
-    remaining = replace(Session(None, 4).remaining(), apart=apart, features=True)
-    sentence = sets_apart(remaining)
-    assert sentence.startswith("4,000 items fall into 2,000 sets without any answer")
-    assert "at least 1,999 answers must link the sets" in sentence
-
-
-def test_parts_that_nobody_compared_are_said():
-    session = Session(None, 6, seed=0)
-    session.tell(Judgement.of("ana", (0, 1), "left"))
-    assert "sets" not in apart_in_words(session)
-    session.tell(Judgement.of("ana", (2, 3), "left", strategy="random"))
-    said = "4 items fall into 2 sets without any answer between the sets, so"
-    unknown = f"{said} their order across sets is unknown: keep answering, at least 1 answer"
-    assert f"{unknown} must link the sets, and such pairs are asked early" in sets_apart(
-        session.remaining()
-    )
-    session.tell(Judgement.of("ana", (1, 2), "left", strategy="random"))  # the hold-out joins, too
-    assert "sets" not in apart_in_words(session)
-    session.undo("ana")
-    assert unknown in apart_in_words(session)
-    features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
-    for pair in ((0, 1), (2, 3)):
-        features.tell(Judgement.of("ana", pair, "left"))
-    apart = apart_in_words(features)
-    assert f"{said} features alone decide their order across sets: keep" in apart
-
-
 def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
     session = Session(None, 6, seed=0, holdout=0, repeats=0)
     for pair in ((0, 1), (2, 3), (4, 5)):
@@ -272,7 +220,7 @@ def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
         )
         (asked,) = session.ask("ana")
         session.tell(asked.answered("ana", "left"))
-    assert "sets" not in apart_in_words(session)
+    assert "sets" not in sets_apart(session.remaining())
 
 
 def test_groups_are_no_parts_of_each_other():
@@ -283,4 +231,4 @@ def test_groups_are_no_parts_of_each_other():
         session.remaining()
     )
     session.tell(Judgement.of("ana", (4, 6), "left"))
-    assert "sets" not in apart_in_words(session)
+    assert "sets" not in sets_apart(session.remaining())

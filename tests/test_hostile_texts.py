@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from pathlib import Path
 
@@ -13,12 +12,7 @@ from cli_helpers import FAST, done
 from collection_helpers import made_items
 from terminal_helpers import Terminal
 
-from sortnet.core import Queries
-from sortnet.core.named_columns import NamedColumns
-from sortnet.data.find_documents import find_both
-from sortnet.data.read import read_fold
-from sortnet.errors import DataError, SortNetError
-from sortnet.files import refuse_folder, shown
+from sortnet.files import shown
 from sortnet.messages import note, printable
 from sortnet.preference import Judgement
 from store import open_store
@@ -104,26 +98,3 @@ NUMPY = [
 @pytest.mark.parametrize(("value", "text"), NUMPY)
 def test_a_message_shows_numpy_s_values_as_python_s(value, text):
     assert shown(value) == text
-
-
-def test_messages_about_names_and_choices_from_arrays_have_no_numpy_in_them():
-    with pytest.raises(DataError) as raised:
-        NamedColumns(edges=(np.float64(3), np.float64(1)), bins=3, grade="x")
-    assert "np." not in str(raised.value)
-    names = np.array(["a", "b"])
-    queries = Queries.from_arrays(
-        np.eye(2, dtype=np.float32), [0, 1], docids=("x", "y"), feature_names=tuple(names)
-    )
-    with pytest.raises(DataError, match="no document 'z'"):
-        find_both(queries, np.str_("x"), np.str_("z"), None)
-
-
-def test_a_pipe_is_called_a_pipe_where_a_folder_is_wanted(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SortNetError, match="that is a pipe, not a folder"):
-        refuse_folder(str(tmp_path / "pipe"))
-    with pytest.raises(SortNetError, match="is a pipe, not a folder"):
-        read_fold(tmp_path / "pipe")
-    (tmp_path / "file").touch()
-    with pytest.raises(SortNetError, match="is a file, not a folder"):
-        read_fold(tmp_path / "file")

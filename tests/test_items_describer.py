@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from item_helpers import essays, items_of, photo, ranker_of
 
 from sortnet.core import Queries
-from sortnet.errors import DataError, ModelError
+from sortnet.errors import ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
@@ -87,16 +87,6 @@ def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     assert np.isfinite(new.features[4]).all()
 
 
-def test_given_features_are_found_by_name_and_others_are_left_out():
-    fitted = fit(items_of(features=[[1, 2], [3, 4]]))
-    turned = items_of(features=[[5, 6, 7]])
-    turned = replace(turned, feature_names=("f1", "more", "f0"))
-    new = fitted.apply(turned)
-    assert new.feature_names == ("f0", "f1") and new.features.tolist() == [[7, 5]]
-    with pytest.raises(DataError, match="there is no feature 'f1'"):
-        fitted.apply(replace(turned, feature_names=("f0", "x", "y")))
-
-
 def test_features_are_made_where_the_items_had_made_ones_or_none():
     texts = ["one two", "two", "three one two"]
     given = items_of(texts, features=[[1], [2], [3]])
@@ -127,14 +117,6 @@ def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model)
     assert fit(made).feature_names == made.feature_names  # asked for by their names
 
 
-def test_embeddings_of_another_language_model_are_refused(language_model):
-    fitted = fit(items_of(["aa", "bbb", "abab"]), embed=True)
-    arrays = arrays_of(fitted)
-    arrays |= {name: arrays[name][:2] for name in ("meanings.axes", "meanings.mean")}
-    with pytest.raises(DataError, match="another version of the language model is installed"):
-        load_describer(to_json(fitted), arrays).apply(items_of(["a"]))
-
-
 N_WORDS = len(Words.fit(essays(20).texts).terms)
 MANY_WORDS = np.frombuffer("\n".join(f"w{k}" for k in range(301)).encode(), "u1")
 SPOILT = {
@@ -159,13 +141,6 @@ SPOILT = {
         "by topics, as versions up to 0.4 did: train it again",
     ),
 }
-
-
-def test_the_estimator_keeps_what_describes_items(tmp_path):
-    ranker_of(essays(20)).save(tmp_path / "m")
-    SortNetRanker.load(tmp_path / "m").save(tmp_path / "again")
-    kept = [load_ranker(tmp_path / name).describer for name in ("m", "again")]
-    same(*(describer.apply(essays(5, seed=1)) for describer in kept))
 
 
 def test_a_frame_has_the_texts_of_a_folder_in_the_column_text(tmp_path):

@@ -15,7 +15,7 @@ from PIL import Image
 
 from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
-from sortnet.items import Items, describe, given_only, read_items
+from sortnet.items import Items, describe, given_only
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
 from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
@@ -72,11 +72,6 @@ def test_words_are_rare_as_the_other_texts_say():
     assert rare[:3] == pytest.approx([(the + cat) / 2, (the + cat) / 2, the])
 
 
-def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():
-    found = surface_features([None, ""])
-    assert np.isnan(found[0]).all() and (found[1] == 0).all()
-
-
 WORDS = [f"word{k}" for k in range(40)]
 
 
@@ -121,19 +116,6 @@ def test_words_are_chosen_by_their_correlation_with_the_grades_within_queries(mo
     best = sorted(correlation, key=lambda term: -correlation[term])[:10]
     assert Words.fit(texts, deviations).terms == tuple(sorted(best))
     assert best[0] == "word7"
-
-
-def test_words_without_grades_are_neither_in_nearly_all_texts_nor_in_one():
-    texts = ["the tea is hot", "the tea is cold", "the milk is hot", "the milk is red", "the end"]
-    assert set(Words.fit(texts).terms) == {
-        *("tea", "hot", "milk", "tea is", "milk is", "is hot", "the tea", "the milk")
-    }
-
-
-def test_of_many_texts_evenly_spaced_ones_choose_the_words(monkeypatch):
-    texts = texts_of(150, np.random.default_rng(2))
-    monkeypatch.setattr("sortnet.items.texts._MOST_FITTED", 100)
-    assert Words.fit(texts).terms == Words.fit(texts[::2]).terms != Words.fit(texts[1::2]).terms
 
 
 def test_characters_of_scripts_without_spaces_are_words():
@@ -209,14 +191,6 @@ def test_one_picture_in_many_formats_is_described_alike(tmp_path, photo):
         other = described(tmp_path, saved(tmp_path, name, image, **options))
         for feature in close:
             assert other[feature] == pytest.approx(plain[feature], abs=0.03), (name, feature)
-
-
-def test_sixteen_bits_and_eight_are_the_same_grey(tmp_path):
-    grey = np.arange(96 * 96).reshape(96, 96) % 256
-    eight = saved(tmp_path, "8.png", Image.fromarray(grey.astype(np.uint8)))
-    sixteen = saved(tmp_path, "16.png", Image.fromarray((grey * 257).astype(np.uint16)))
-    found = image_features([eight, sixteen], tmp_path)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
 
 
 def test_what_is_transparent_is_white(tmp_path):
@@ -303,27 +277,3 @@ def test_the_language_model_itself_puts_what_means_the_same_together():
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
     found = embeddings(texts)
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
-
-
-@pytest.mark.slow
-def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
-    from sklearn.linear_model import LogisticRegression
-
-    data = Path(__file__).parent.parent.parent / "shared" / "data" / "ukpconvarg1"
-    if not data.exists():
-        pytest.skip("no ../shared/data here")
-    items = read_items(data / "items.tsv", features=())
-    X = surface_features(items.texts)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    number = {name: k for k, name in enumerate(items.ids)}
-    rows = [line.split("\t") for line in (data / "strict_pairs.tsv").read_text().splitlines()[1:]]
-    left, right = (np.array([number[row[k]] for row in rows]) for k in (1, 2))
-    better = np.array([row[3] == "a1" for row in rows])
-    held_out = np.isin([row[0] for row in rows], sorted({row[0] for row in rows})[::4])
-    difference = X[left] - X[right]
-    model = LogisticRegression(fit_intercept=False, max_iter=300)
-    model.fit(difference[~held_out], better[~held_out])
-    length = difference[:, 0] > 0
-    by_length = (length == better)[held_out].mean()
-    right_ones = (model.predict(difference) == better)[held_out].mean()
-    assert right_ones > by_length

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from sortnet import read_letor, write_letor
-from sortnet.core import Queries, memory
+from sortnet.core import Queries
 from sortnet.errors import DataError, SortNetError
 from sortnet.tables import letor
 from sortnet.tables.letor import MAX_FEATURES
 
-MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
@@ -93,11 +92,6 @@ def test_a_file_whose_lines_end_in_cr_or_crlf_is_read_as_with_lf(
     assert_same(read_letor(written(tmp_path, text, "other.txt")), plain)
 
 
-def test_a_fault_in_a_file_with_cr_line_ends_names_its_line(tmp_path):
-    assert fault(tmp_path, "1 qid:1 1:1\r0 qid:1 1:x\r").startswith(", line 2: feature 1: 'x'")
-    assert fault(tmp_path, "1 qid:1 1:1\r0 qid:1 1:\0\r").startswith(", line 2: has a zero byte")
-
-
 NO_END = "the last line has no line end: if the file was cut, data are missing"
 
 
@@ -134,11 +128,6 @@ def test_the_lines_of_a_query_may_stand_anywhere_and_its_name_be_any_text(tmp_pa
     assert q.features.ravel().tolist() == [1, 3, 2, 4, 5]
 
 
-def test_document_ids_may_be_any_utf8(tmp_path):
-    q = read_letor(written(tmp_path, "1 qid:1 1:1 #docid = naïve\n0 qid:1 1:1 #docid = 文書\n"))
-    assert q.docids.tolist() == ["naïve", "文書"]
-
-
 def test_grades_may_be_written_as_whole_decimals(tmp_path):
     q = read_letor(written(tmp_path, "2.0 qid:1 1:1\n1e1 qid:1 1:1\n+3 qid:1 1:1\n-0 qid:1 1:1\n"))
     assert q.grades.tolist() == [2, 10, 3, 0]
@@ -159,18 +148,6 @@ def test_fewer_features_than_expected_are_zeros_in_a_sparse_file(tmp_path):
 # ----------------------------------------------------------------------------- what it is read as
 
 
-@pytest.mark.parametrize("part", ["Fold1/vali.txt", "Fold4/train.txt"])
-def test_mq2008_is_read_as_scikit_learn_reads_it(part):
-    path = MQ2008 / part
-    if not path.exists():
-        pytest.skip("MQ2008 is not here")
-    q = read_letor(path)
-    X, y, qid = load_svmlight_file(str(path), query_id=True, zero_based=False, n_features=46)
-    np.testing.assert_array_equal(q.features, X.toarray().astype(np.float32)[q.rows])
-    np.testing.assert_array_equal(q.grades, y[q.rows])
-    np.testing.assert_array_equal(q.qids[q.query_of_docs()], qid[q.rows].astype(str))
-
-
 def test_a_made_file_is_read_as_scikit_learn_reads_it_whatever_the_blocks(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     lines = []
@@ -188,18 +165,6 @@ def test_a_made_file_is_read_as_scikit_learn_reads_it_whatever_the_blocks(tmp_pa
     for size in (16, 1000, 20_000):
         monkeypatch.setattr(letor, "BLOCK_BYTES", size)
         assert_same(read_letor(path), whole)
-
-
-def test_a_file_that_grows_wider_block_by_block_keeps_what_it_had(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "BLOCK_BYTES", 64)
-    lines = [f"1 qid:{k} {k // 3 + 1}:{k}\n" for k in range(200)]
-    for name, pack in (("wide.txt", bytes), ("wide.txt.gz", gzip.compress)):
-        q = read_letor(written(tmp_path, pack("".join(lines).encode()), name))
-        assert q.features.shape == (200, 67)
-        for k in range(200):
-            row = np.zeros(67, np.float32)
-            row[k // 3] = k
-            np.testing.assert_array_equal(q.features[k], row)
 
 
 def tie_between_float32s(bits: int, nudge: int, digits: int) -> str:
@@ -240,18 +205,6 @@ def test_every_value_is_the_float32_of_pythons_float(tmp_path, tokens):
     pairs = " ".join(f"{k}:{token}" for k, token in enumerate(tokens, start=1))
     q = read_letor(written(tmp_path, f"0 qid:1 {pairs}\n"))
     assert q.features[0].view(np.uint32).tolist() == expected.view(np.uint32).tolist()
-
-
-def test_many_values_that_only_python_converts_are_all_read(tmp_path):
-    tokens = [f"{k}e-42" for k in range(300)]  # float32 subnormals, near-ties among them
-    long = [f"0.{k:03d}{'3' * 60}e-70" for k in range(300)]  # Python's to read, every one
-    lines = [
-        "0 qid:1 " + " ".join(f"{k}:{t}" for k, t in enumerate(row, 1)) + "\n"
-        for row in (tokens, long) * 60
-    ]
-    q = read_letor(written(tmp_path, "".join(lines)))
-    for row, expected in zip(q.features, (tokens, long) * 60, strict=True):
-        np.testing.assert_array_equal(row, np.array([float(t) for t in expected], np.float32))
 
 
 # ------------------------------------------------------------------------------- what is refused
@@ -300,13 +253,6 @@ def test_a_bad_line_is_refused_with_its_number_and_text(tmp_path, monkeypatch, l
     assert message.startswith(", line 201: ") and offending in message
 
 
-def test_the_first_of_many_faults_is_reported(tmp_path):
-    lines = [GOOD] * 5000
-    for bad in range(700, 5000, 100):
-        lines[bad] = "1 qid:1 1:x\n" if bad % 200 else "1 qid:1 0:1\n"
-    assert fault(tmp_path, "".join(lines)).startswith(", line 701: feature 1: 'x'")
-
-
 def test_an_offending_text_is_shown_in_one_line_of_bounded_length(tmp_path):
     assert len(fault(tmp_path, b"0 qid:1 1:" + b"\xff\x1b[2J\xe2\x80\xa8" * 3000 + b"\n")) < 600
 
@@ -342,12 +288,6 @@ def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
     assert message.startswith(", line 3: ") and message.endswith(CUT)
 
 
-def test_a_dense_file_cut_anywhere_before_its_last_value_is_refused(tmp_path):
-    whole = "1 qid:7 1:0.5 2:0.25 3:0.125 #docid = a\n" * 3 + "0 qid:7 1:0.5 2:0.25 3:0.125"
-    for end in range(whole.rindex("\n") + 2, whole.rindex(":") + 1):
-        assert fault(tmp_path, whole[:end]).endswith(CUT)
-
-
 def test_a_short_last_line_is_good_in_a_sparse_file(tmp_path):
     q = read_letor(written(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1 1:1 2:2 3:3\n0 qid:1 2:2"))
     assert q.features[2].tolist() == [0, 2, 0]
@@ -367,19 +307,6 @@ def test_a_gz_that_is_cut_damaged_or_none_is_refused(tmp_path):
     damaged[len(damaged) // 2] ^= 0xFF
     for content in (GOOD, bytes(damaged), *(packed[:keep] for keep in (3, 12, 40, -8, -1))):
         assert "cut or damaged" in refusal(written(tmp_path, content, "data.txt.gz"))
-
-
-def test_what_is_no_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"nothing\.txt: no such file"):
-        read_letor(tmp_path / "nothing.txt")
-    with pytest.raises(DataError, match="is a folder"):
-        read_letor(tmp_path)
-
-
-def test_a_table_beyond_memory_is_refused_not_allocated(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
-    lines = "".join(f"1 qid:1 {k}:1\n" for k in range(1, 60))
-    assert "59 rows of 59 features need 0.0 GB of memory" in fault(tmp_path, lines)
 
 
 # ------------------------------------------------------------------------------ what is written

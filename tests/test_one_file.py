@@ -17,7 +17,7 @@ import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
 from result_helpers import value_of
 
-from sortnet import SortNetRanker, from_frame, load_ranker
+from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.grades import in_which_bin, quantile_edges
@@ -32,7 +32,6 @@ from store.report.sources import find_sources, read_part
 PARTS = ("train", "vali", "test")
 NAMES = NamedColumns(query="search", grade="stars", id="product")
 TYPED = ("--query", "search", "--grade", "stars", "--id", "product")
-CANDY = Path(__file__).parent.parent.parent / "shared/data/candy/candy-data.csv"
 
 
 def shop(n_queries: int = 25, n_products: int = 5) -> pd.DataFrame:
@@ -94,12 +93,6 @@ def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query():
         expected = {part: {n for n in names if part_by_hand(n, seed) == part} for part in PARTS}
         assert members(fold) == expected
     assert members(read_divided("all.csv", ByHash(0), columns=NAMES)) != expected
-
-
-def test_a_fifth_of_many_queries_chooses_and_a_fifth_tests():
-    parts = ByHash(3).parts_of([f"query {k}" for k in range(20_000)])
-    shares = [parts.count(part) / len(parts) for part in PARTS]
-    np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.015)
 
 
 def test_another_order_and_more_rows_divide_alike():
@@ -248,14 +241,6 @@ def test_a_query_column_that_differs_in_every_row_is_refused():
 # ------------------------------------------------------------------------------- all rows one query
 
 
-def test_without_a_query_column_a_sentence_says_what_to_do():
-    shop().drop(columns="search").to_csv("rows.csv", index=False)
-    line = fault("train", "rows.csv", "--grade", "stars")
-    assert "there is no column 'qid' in product, price, age, colour, stars" in line
-    assert "--query NAME names the column of the queries" in line
-    assert "with --query none all rows are one" in line
-
-
 def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
     columns = NamedColumns(query="none", grade="stars", id="product")
     frame = shop().drop(columns="search").sample(frac=1, random_state=1)
@@ -285,15 +270,6 @@ def test_with_query_none_and_no_id_the_content_of_a_row_decides():
 
 
 # ------------------------------------------------------------------------------------------- bins
-
-
-def test_grades_that_are_no_whole_numbers_are_refused_and_bins_are_named():
-    frame = shop()
-    frame["stars"] += 0.5
-    frame.to_csv("half.csv", index=False)
-    line = fault("train", "half.csv", *TYPED)
-    assert "half.csv, line 2: grade '" in line and "is not a whole number from 0" in line
-    assert "sortnet train --bins N makes N grades of the numbers of column 'stars'" in line
 
 
 def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
@@ -328,18 +304,6 @@ def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
     assert len(quantile_edges(numbers, 2)) == 1
 
 
-def test_fewer_bins_than_asked_for_are_said_with_the_reason():
-    shop().to_csv("all.csv", index=False)
-    few = invoke("train", "all.csv", *TYPED, "--bins", "7", "--out", "few", *FAST)
-    assert "grade       stars in 4 bins, divided at 1, 2, 3\n" in few.stdout
-    assert few.stderr.splitlines()[0] == (
-        "note: --bins 7 makes 4 grades: the numbers of column stars repeat, and equal numbers "
-        "have the same grade"
-    )
-    all_of_them = invoke("train", "all.csv", *TYPED, "--bins", "4", "--out", "all", *FAST)
-    assert all_of_them.exit_code == 0 and "note" not in all_of_them.stderr
-
-
 def test_bins_are_said_stored_and_used_by_evaluate():
     frame = shop()
     frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
@@ -357,16 +321,6 @@ def test_bins_are_said_stored_and_used_by_evaluate():
 
 
 # ----------------------------------------------------------------------------- names of columns
-
-
-def test_the_same_names_hold_for_files_and_frames():
-    of_file = read_queries("all.csv", columns=NAMES)
-    of_frame = from_frame(shop(), query="search", grade="stars", id="product")
-    for name in ("features", "grades", "offsets", "qids", "docids"):
-        np.testing.assert_array_equal(getattr(of_file, name), getattr(of_frame, name))
-    renamed = shop().rename(columns={"search": "qid", "stars": "label", "product": "docid"})
-    renamed.to_csv("renamed.csv", index=False)
-    np.testing.assert_array_equal(read_queries("renamed.csv").features, of_file.features)
 
 
 def test_a_named_column_that_is_not_there_or_twice_named_is_refused():
@@ -398,13 +352,6 @@ def test_names_come_back_from_json_and_damage_is_refused():
             NamedColumns.from_json(damage, "model.json")
 
 
-def test_damaged_names_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
-    folder = shutil.copytree(shop_model / "m", tmp_path / "m")
-    about = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**about, "columns": {"query": 3}}))
-    assert "model.json: " in fault("rank", folder, "all.csv")
-
-
 def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
     for damage in ({"queries": [1, 2]}, {"queries": ["nothing"]}, {"fingerprint": 7}):
         folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
@@ -414,39 +361,7 @@ def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp
         assert "test part" in fault("evaluate", folder, "all.csv", "--part", "test")
 
 
-def test_ignored_columns_are_no_features():
-    columns = replace(NAMES, ignore=("age", "colour"))
-    assert read_queries("all.csv", columns=columns).feature_names == ("price",)
-
-
 # --------------------------------------------------------------------------- the command and after
-
-
-def test_train_says_what_it_makes_of_every_column(shop_model):
-    lines = (shop_model / "said.txt").read_text().splitlines()
-    fold = read_divided("all.csv", columns=NAMES)
-    sizes = [len(getattr(fold, part)) for part in PARTS]
-    assert lines[0] == (
-        f"all.csv is divided by query, seed 0: {sizes[0]} to train on, {sizes[1]} to choose by, "
-        f"{sizes[2]} to test with"
-    )
-    assert lines[1:7] == [
-        f"query       search, {sizes[0]} queries",
-        "id          product",
-        "grade       stars, 4 grades from 0 to 3",
-        "numbers     price, age",
-        "categories  colour (2 values)",
-        "",
-    ]
-    assert lines[-1] == "next: sortnet evaluate m all.csv --part test"
-
-
-def test_all_columns_are_named_however_many():
-    frame = shop().assign(**{f"number_{k}": np.arange(125) % (k + 2) for k in range(30)})
-    frame.to_csv("wide.csv", index=False)
-    said = done("train", "wide.csv", *TYPED, "--ignore", "price", "--ranker", "err", "--out", "w")
-    numbers = said[said.index("numbers") : said.index("\n\n")].splitlines()[0]
-    assert numbers.split(None, 1)[1].split(", ")[-1] == "number_0 to number_29"
 
 
 def test_a_column_that_is_nearly_the_grade_is_warned_of():
@@ -619,26 +534,6 @@ def test_names_are_refused_for_a_collection_and_for_letor_text():
     assert "sortnet items add names the columns of a collection" in line
 
 
-def test_both_helps_say_that_a_query_is_a_group():
-    query = " ".join(done("train", "--help").split())
-    group = " ".join(done("items", "add", "--help").split())
-    assert "(items add calls it --group)" in query
-    assert "(train calls it --query)" in group
-
-
-def test_a_table_of_sweets_without_queries_is_trained_on_and_ranked():
-    if not CANDY.exists():
-        pytest.skip("the sweets are not here")
-    typed = ("--query", "none", "--grade", "winpercent", "--id", "competitorname")
-    said = done("train", CANDY, *typed, "--bins", "5", "--out", "m", *FAST)
-    frame = pd.read_csv(CANDY)
-    n = [sum(part_by_hand(name) == part for name in frame["competitorname"]) for part in PARTS]
-    assert f"by row, seed 0: {n[0]} to train on, {n[1]} to choose by, {n[2]} to test with" in said
-    assert f"{n[2]}" in done("evaluate", "m", CANDY, "--part", "test", "--per-query", "-")
-    frame.drop(columns="winpercent").to_csv("new.csv", index=False)
-    assert len(done("rank", "m", "new.csv").splitlines()) == 1 + len(frame)
-
-
 # ------------------------------------------------------------------- experiments and the estimator
 
 
@@ -712,14 +607,6 @@ def test_names_go_from_the_estimator_to_the_command_and_back():
     queries = read_queries("all.csv", like=loaded.model_)
     expected = queries.in_row_order(loaded.model_.scores(queries))
     np.testing.assert_array_equal(loaded.predict(frame.drop(columns="colour")), expected)
-
-
-def test_all_rows_are_one_query_for_an_estimator_that_is_told_so():
-    frame = shop()[["price", "age", "stars"]]
-    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
-    with pytest.warns(UserWarning, match="none is held out"):
-        ranker = SortNetRanker(**small, query="none", grade="stars").fit(frame)
-    assert sorted(ranker.predict(frame)) == [*range(len(frame))]
 
 
 def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():

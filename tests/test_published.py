@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sortnet.errors import MetricError
 from sortnet.lab.published import DATA, data_of, published, published_for
 from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
@@ -88,17 +87,3 @@ def test_the_journals_table_is_that_of_its_text():
 
 def _last_digits(error: float) -> str:
     return "" if math.isnan(error) else str(round(error * 1000))
-
-
-def test_published_figures_come_in_the_order_of_the_measures():
-    found = published_for("mq2007", ["map", "ndcg@10"])
-    assert found["measure"].unique().tolist() == ["map", "ndcg@10"]
-    assert found.attrs == {} and len(found) == 2 * (20 + 4)
-    assert published_for("mine", "map").empty
-    assert published_for("mq2008", "mrr").empty
-    assert list(published_for("mine", "map")) == list(published())
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(MetricError, match="unknown metric 'mapp'"):
-        published_for("mq2008", "mapp")

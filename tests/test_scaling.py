@@ -137,13 +137,6 @@ def test_chunks_do_not_change_the_result(monkeypatch):
             np.testing.assert_array_equal(scaler(queries).features, expected)
 
 
-def test_no_documents_are_scaled_to_none():
-    scaler = fit_scaler(ALL, made([9], 0, missing=0.3))
-    for group in ([], [0, 0]):
-        nothing = Queries.from_arrays(np.empty((0, 3)), group=np.array(group, int))
-        assert scaler(nothing).features.shape == (0, scaler.n_columns)
-
-
 @pytest.mark.parametrize(
     ("spec", "depends"),
     [("query", True), ("none+zscore", True), ("quantile+rank", True), ("log+standard", False),
@@ -157,11 +150,6 @@ def test_what_depends_on_the_query_changes_with_the_others_in_it(spec, depends):
     first = Queries.from_arrays(first.features)
     same = np.array_equal(scaler(first).features, scaler(queries).features[:2])
     assert same != depends
-
-
-def test_columns_have_their_features_names():
-    named = Queries.from_arrays([[1.0, 2], [2, 5]], feature_names=["a", "b"])
-    assert fit_scaler("query+rank", named)(named).feature_names == ("a", "b", "a", "b")
 
 
 @pytest.mark.parametrize(("part", "divisor"), [("quantile", 3), ("normal", 1)])
