@@ -60,22 +60,6 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
     np.testing.assert_array_equal(items.features, made.features)
 
 
-def test_given_features_are_kept_alone_unless_more_are_asked_for():
-    result = invoke("items", "add", "essays", "essays.csv")
-    assert (
-        "features   1\n  numbers  stars\n" in result.stdout
-        and "--describe adds features" in result.stderr
-    )
-    assert stored("essays").features.tolist() == [[3], [5], [1]]
-    said = done("items", "add", "both", "essays.csv", "--describe")
-    names = stored("both").feature_names
-    assert names[0] == "stars" and f"features   {len(names)}\n  numbers  stars\n" in said
-    assert f"  texts    text ({len(names) - 1} features)\n" in said
-    said = done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
-    assert "features  none: answers are learned item by item" in said
-    assert stored("ids").features.shape == (3, 0)
-
-
 def test_columns_may_be_named_and_json_tells_all():
     args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
     summary = value_of(done(*args), "added")
@@ -141,37 +125,6 @@ def test_a_folder_of_images_is_added_and_shown():
     Path("things/cut.png").write_bytes(Path("things/red.png").read_bytes()[:60])
     assert "things, item 'cut.png': cut.png: " in fault("items", "add", "other", "things")
     assert [row["name"] for row in value_of(done("items", "list", "--json"))] == ["things"]
-
-
-def test_collections_are_listed_with_what_is_in_them():
-    done("items", "add", "essays", "essays.csv")
-    done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
-    with open_store("s.db") as store:
-        store.collection("ids").append(
-            [Judgement.of("ana", (0, 1), "tie"), Judgement.of("bo", (0, 1), "left")]
-        )
-    header, *lines = done("items", "list").splitlines()
-    assert header.split()[:5] == ["collection", "items", "features", "annotators", "judgements"]
-    assert [line.split()[:5] for line in lines] == [
-        ["essays", "3", "1", "0", "0"],
-        ["ids", "3", "0", "2", "2"],
-    ]
-    summary = value_of(done("items", "list", "--json"))
-    assert [(row["name"], row["judgements"]) for row in summary] == [("essays", 0), ("ids", 2)]
-
-
-def test_items_are_shown_in_one_line_each_and_one_of_them_whole():
-    done("items", "add", "essays", "essays.csv")
-    result = invoke("items", "show", "essays", "--limit", "2")
-    assert result.stdout.splitlines() == [
-        "id",
-        "e1  Cats purr at night.",
-        "e2  The cats purr because they like it!",
-    ]
-    assert result.stderr == "and 1 more (--limit)\n"
-    text = done("items", "show", "essays", "e2")
-    assert "The cats purr because they like it!\n" in text and "stars        5\n" in text
-    assert value_of(done("items", "show", "essays", "--json"))[2]["id"] == "e3"
 
 
 def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut(monkeypatch):
@@ -244,31 +197,6 @@ def test_groups_contexts_and_pairs_are_taken_and_said():
     assert stored("answers").groups == ("Why?", "Why?", "How?", "How?", "When?", "When?")
 
 
-def test_a_letor_file_is_added_with_its_queries_as_groups():
-    Path("t.txt").write_text("2 qid:7 1:0.5\n0 qid:7 1:2\n1 qid:8 1:3\n0 qid:8 1:1\n")
-    said = done("items", "add", "docs", "t.txt")
-    assert "group      qid, 2 groups\n" in said and "ignored    grade\n" in said
-    assert stored("docs").ids == ("7:0", "7:1", "8:2", "8:3")
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--group", "tpic"), "answers.csv: there is no column 'tpic' in id, prompt, answer"),
-        (("--context", "prompt"), "a context belongs to a group: --group names its column"),
-        (("--group", "id"), "each group has one item, such as 'a'; sorting needs two"),
-        (("--group", "prompt", "--pairs", "p.csv"), "p.csv, line 2: there is no item 'x'"),
-        (("--group", "prompt", "--pairs", "q.csv"), "q.csv, line 2: item 'a' is of group 'Why?'"),
-    ],
-)
-def test_what_is_no_group_or_pair_is_one_line_and_makes_no_collection(args, message):
-    Path("answers.csv").write_text(ANSWERS)
-    Path("p.csv").write_text("left,right\na,x\n")
-    Path("q.csv").write_text("left,right\na,c\n")
-    assert message in fault("items", "add", "answers", "answers.csv", *args)
-    assert value_of(done("items", "list", "--json")) == []
-
-
 def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     add = ("items", "add", "essays")
     assert "shown      teacher\n" in done(*add, "essays.csv", "--show", "teacher")
@@ -282,16 +210,3 @@ def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     assert items.shown == ({"teacher": "Eve"}, {"teacher": "Bob"}, {"teacher": "Ann"}, None)
     assert items.texts[1] == "Rewritten."
     assert "there is no column 'cost'" in fault(*add, "essays.csv", "--show", "cost")
-
-
-def test_an_item_shows_its_dates_as_dates_and_its_text_features_by_their_column():
-    Path("bikes.csv").write_text(
-        "id,note,sold,price\na,red and fast,2026-11-23,3\nb,slow,2026-11-24,\nc,fast,,5\n"
-    )
-    done("items", "add", "bikes", "bikes.csv", "--text", "note", "--describe")
-    features = value_of(done("items", "show", "bikes", "a", "--json"))["features"]
-    assert (features["sold"], features["price"]) == ("2026-11-23", 3.0)
-    assert features["note: log words"] == pytest.approx(np.log(4))
-    assert not [name for name in features if name.startswith("text: ")]
-    assert "\nsold " in done("items", "show", "bikes", "b")
-    assert "2026-11-24\n" in done("items", "show", "bikes", "b")

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +10,8 @@ import pytest
 from cli_helpers import invoke
 from file_helpers import assert_same
 
-from sortnet import read_letor, write_letor
-from sortnet.core import Queries
-from sortnet.data import fingerprint, read_fold, read_queries
+from sortnet import read_letor
+from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError
 from sortnet.tables.read_rows import read_rows
 
@@ -86,21 +83,6 @@ def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
     assert read_queries(folder, cache=tmp_path / "cache").n_docs == 43
 
 
-def test_the_parts_of_a_fold_may_be_folders(tmp_path):
-    rows = frame()
-    for part in ("train", "valid"):
-        (tmp_path / part).mkdir()
-        write(tmp_path / part / "0.txt", rows.iloc[:30])
-        write(tmp_path / part / "1.txt", rows.iloc[30:])
-    write(tmp_path / "test.txt", rows)
-    fold = read_fold(tmp_path)
-    assert_same(fold.train, fold.test)
-    assert_same(fold.vali, fold.test)
-    write(tmp_path / "train.txt", rows)
-    with pytest.raises(DataError, match=r"which one is it, train\.txt or train\?"):
-        read_fold(tmp_path)
-
-
 def test_lines_and_rows_are_named_with_their_file(tmp_path):
     rows = frame()
     for ending in (".csv", ".txt"):
@@ -148,12 +130,6 @@ def test_what_is_no_data_set_is_refused(tmp_path):
     (tmp_path / "0").mkdir()
     with pytest.raises(DataError, match="is a folder with 0 in it"):
         fingerprint(tmp_path)
-
-
-def test_a_file_that_is_called_like_a_pattern_is_that_file(tmp_path):
-    write_letor(Queries.from_arrays([[1.0]], [1]), tmp_path / "x[1].txt")
-    (tmp_path / "x1.txt").write_text("nonsense\n")
-    assert read_queries(tmp_path / "x[1].txt").n_docs == 1
 
 
 NO_END = "the last line has no line end: if the file was cut, data are missing"
@@ -208,18 +184,6 @@ def test_a_command_prints_a_note_once_as_a_line_on_stderr(tmp_path):
     assert result.exit_code == 0 and NO_END not in result.stdout
     assert result.stderr.splitlines().count(f"{path}, line 2: {NO_END}") == 1
     assert result.stderr.count(NO_END) == 1
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_python_program_without_logging_gets_the_note_on_stderr_and_no_warning(tmp_path):
-    path = tmp_path / "t.txt"
-    path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.2")
-    code = f"from sortnet import read_letor; print(read_letor({str(path)!r}).n_docs)"
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300
-    )
-    assert (ran.returncode, ran.stdout) == (0, "2\n")
-    assert ran.stderr == f"{path}, line 2: {NO_END}\n"
 
 
 DECIMALS = "qid;label;count;x;y\n1;0;3;0,5;n/a\n1;1;4;1,5;-1.234,5\n2;0;5;2;1,5\n"

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import sortnet.estimator.ranker
-from sortnet import DirectRanker, SortNetError, SortNetRanker, load_ranker
+from sortnet import DirectRanker, SortNetError, SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.evaluation import hold_out
@@ -130,15 +130,6 @@ def test_a_score_is_the_number_of_documents_of_the_query_that_it_beats(scaling):
     np.testing.assert_array_equal(ranker.predict(X, qid=qid), beaten)
 
 
-def test_ranks_count_from_one_for_the_best_of_each_query(fitted):
-    X, _, qid = made(seed=1)
-    scores, ranks = fitted.predict(X, qid), fitted.rank(X, qid)
-    for query in np.unique(qid):
-        mine = qid == query
-        assert sorted(ranks[mine]) == list(range(1, 10))
-        np.testing.assert_array_equal(np.argsort(ranks[mine]), np.argsort(-scores[mine]))
-
-
 def test_the_order_of_rows_and_queries_changes_no_score(fitted):
     X, _, qid = made(seed=2)
     shuffled = np.random.default_rng(0).permutation(len(X))
@@ -153,16 +144,6 @@ def test_score_is_the_mean_quality_over_the_queries():
         ndcg_score([y[qid == q]], [scores[qid == q]], k=4, ignore_ties=True) for q in set(qid)
     ]
     assert ranker.score(X, y, qid=qid) == pytest.approx(np.mean(expected))
-
-
-def test_groups_are_sizes_of_consecutive_queries():
-    X, y, qid = made()
-    order = np.argsort(qid, kind="stable")
-    X, y, qid = X[order], y[order], qid[order]
-    by_group = small().fit(X, y, group=np.bincount(qid)[np.bincount(qid) > 0])
-    np.testing.assert_array_equal(
-        by_group.predict(X, qid), small().fit(X, y, qid=qid).predict(X, qid)
-    )
 
 
 def test_a_column_qid_names_the_queries_and_is_no_feature(fitted):
@@ -211,13 +192,6 @@ def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
             assert sum(len(set(of_query)) > 1 for of_query in grades) == 1
 
 
-def test_a_single_query_is_both_for_learning_and_for_choosing_and_that_is_said(parts):
-    with pytest.warns(UserWarning, match="1 of 1 queries .* best_score_ is a training figure"):
-        ranker = small(single_query=True).fit(X, y)
-    assert parts[0] is parts[1]
-    assert ranker.best_score_ == pytest.approx(ranker.score(X, y))
-
-
 def test_an_evaluation_set_chooses_the_iteration(parts):
     others = made(seed=5)
     ranker = small().fit(X, y, qid=qid, eval_set=others[:2], eval_qid=others[2])
@@ -226,15 +200,6 @@ def test_an_evaluation_set_chooses_the_iteration(parts):
     assert ranker.best_score_ == max(record.quality for record in ranker.history_)
     as_lists = small().fit(X, y, qid=qid, eval_set=[others[:2]], eval_qid=[others[2]])
     np.testing.assert_array_equal(as_lists.predict(X, qid), ranker.predict(X, qid))
-
-
-def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
-    frame, y = framed()
-    small().fit(frame, y, eval_set=(frame, y))
-    assert len(parts[1]) == 12
-    X = frame.drop(columns="qid")
-    small().fit(X, y, group=[60, 48], eval_set=[(X, y)], eval_group=[[100, 8]])
-    assert parts[1].sizes.tolist() == [100, 8]
 
 
 @pytest.mark.parametrize(
@@ -290,14 +255,6 @@ def test_sparse_columns_are_taken_as_dense_ones():
     expected = small(max_iter=1).fit(dense, y).predict(dense)
     for sparse in (some, everything):
         np.testing.assert_array_equal(small(max_iter=1).fit(sparse, y).predict(sparse), expected)
-
-
-def test_settings_of_numpy_are_taken_and_saved(tmp_path):
-    params = {"hidden": np.array([3, 2]), "epochs": np.int64(2), "lr": np.float32(0.5)}
-    ranker = small(**params, random_state=np.uint8(3), max_iter=np.int32(1)).fit(X, y, qid=qid)
-    ranker.model_.save(tmp_path)
-    config = load_ranker(tmp_path).config
-    assert config.hidden == (3, 2) and config.flat() == ranker.model_.config.flat()
 
 
 def test_one_document_and_no_document_are_ranked(fitted):
@@ -379,20 +336,6 @@ def test_tuning_takes_the_settings_that_are_best_on_the_validation_part():
     assert ranker.get_params()["hidden"] == (6,)
 
 
-def test_a_comparator_of_ones_own_cannot_be_tuned():
-    with pytest.raises(DataError, match="not your own"):
-        small(comparator=with_own_features, tune=True).fit(X, y, qid=qid)
-
-
-def test_callbacks_see_every_iteration(fitted):
-    seen = []
-    ranker = small(max_iter=5).fit(
-        X, y, qid=qid, callbacks=[lambda record, state: seen.append(record.iteration)]
-    )
-    assert seen == [record.iteration for record in ranker.history_] == list(range(len(seen)))
-    assert ranker.best_iteration_ == seen[-1]
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -450,14 +393,6 @@ def test_query_ids_can_be_routed_through_a_grid_search():
     )
 
 
-def test_a_pipeline_passes_query_ids_to_its_last_step():
-    pipeline = make_pipeline(StandardScaler(), small()).fit(X, y, sortnetranker__qid=qid)
-    alone = small().fit(StandardScaler().fit_transform(X), y, qid=qid)
-    np.testing.assert_array_equal(
-        pipeline.predict(X, qid=qid), alone.predict(StandardScaler().fit_transform(X), qid)
-    )
-
-
 def test_a_pipeline_of_frames_keeps_the_column_qid():
     frame, y = framed()
     columns = make_column_transformer(
@@ -489,15 +424,6 @@ def test_rows_that_lost_their_queries_are_refused_where_fit_had_some(fitted, ask
     with pytest.raises(DataError, match=LOST):
         ask(fitted, X, y)
     ask(clone(fitted).set_params(single_query=True).fit(X, y, qid=made()[2]), X, y)
-
-
-@pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
-def test_one_query_is_said_to_be_one_unless_it_is_meant():
-    with pytest.warns(UserWarning, match="X has no qid: all 108 rows are taken as one query"):
-        ranker = small().fit(X, y)
-    meant = small(single_query=True).fit(X, y)
-    np.testing.assert_array_equal(ranker.predict(X), meant.predict(X))
-    assert ranker.one_query_ and not small().fit(X, y, qid=qid).one_query_
 
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
@@ -541,20 +467,12 @@ def test_a_feature_that_is_the_qid_is_named():
         pipeline.fit(frame, labels)
 
 
-@pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
-def test_a_feature_is_not_taken_for_the_qid_where_there_is_one_query():
-    small(max_iter=1).fit(np.column_stack([X, np.ones(len(X))]), y, qid=np.ones(len(X)))
-
-
 @pytest.mark.parametrize(
     "missing",
     [
         lambda qid: qid.where(qid != 7).astype(float),
         lambda qid: qid.where(qid != 7).astype("Int64"),
-        lambda qid: qid.astype(object).where(qid != 7, None),
-        lambda qid: qid.astype(str).where(qid != 7),
         lambda qid: pd.to_datetime(qid).where(qid != 7),
-        lambda qid: qid.astype(str).where(qid != 7).tolist(),
     ],
 )
 def test_a_row_whose_query_is_missing_is_named(fitted, missing):
@@ -628,14 +546,3 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     assert loaded.feature_names_in_.tolist() == ranker.feature_names_in_.tolist()
     assert loaded.best_score_ == ranker.best_score_
     assert repr(loaded.history_) == repr(ranker.history_)  # as text, NaN equals NaN
-
-
-def test_a_weight_decay_that_fit_chose_is_what_a_loaded_estimator_has(tmp_path):
-    ranker = small(weight_decay=None).fit(X, y, qid=qid)
-    ranker.save(tmp_path)
-    loaded = SortNetRanker.load(tmp_path)
-    chosen = ranker.model_.config.training.weight_decay
-    assert chosen > 0
-    assert loaded.get_params() == settled(ranker) | {"weight_decay": chosen}
-    refitted = clone(loaded).fit(X, y, qid=qid)
-    np.testing.assert_array_equal(refitted.predict(X, qid), ranker.predict(X, qid))

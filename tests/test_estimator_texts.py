@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done
-from item_helpers import photo
 from test_tables import goods
 
 from sortnet import SortNetRanker
@@ -86,34 +85,6 @@ def test_models_go_from_the_command_line_to_the_estimator_and_back(folder, fitte
         np.testing.assert_array_equal(again.predict(new, kind="score"), scores)
 
 
-def test_names_of_columns_are_remembered_by_models_of_texts(tmp_path):
-    names = {"qid": "search", "label": "stars", "docid": "product"}
-    table = goods(144).rename(columns=names)
-    table.to_csv(tmp_path / "all.csv", index=False)
-    named = ("--query", "search", "--grade", "stars", "--id", "product")
-    done("train", tmp_path / "all.csv", *named, "--out", tmp_path / "m", *OPTIONS)
-    loaded = SortNetRanker.load(tmp_path / "m")
-    expected = ranks(tmp_path / "m", tmp_path / "all.csv")
-    assert loaded.rank(table).tolist() == expected
-    ranker = small(query="search", grade="stars", id="product").fit(table)
-    assert ranker.feature_names_in_.tolist() == ["size", "made", "new", "colour", "text"]
-    assert ranker.model_.feature_names[:5] == loaded.model_.feature_names[:5]
-    ranker.save(tmp_path / "again")
-    assert ranks(tmp_path / "again", tmp_path / "all.csv") == ranker.rank(table).tolist()
-
-
-def test_all_rows_are_one_query_of_a_model_of_texts_without_queries(tmp_path):
-    table = goods(72).drop(columns="qid")
-    ranker = small(query="none", grade="label")
-    with pytest.warns(UserWarning, match="none is held out"):
-        ranker.fit(table)
-    ranker.save(tmp_path / "m")
-    table.to_csv(tmp_path / "all.csv", index=False)
-    expected = ranker.rank(table).tolist()
-    assert ranks(tmp_path / "m", tmp_path / "all.csv") == expected
-    assert SortNetRanker.load(tmp_path / "m").rank(table).tolist() == expected
-
-
 def test_columns_are_counted_named_and_their_features_added_up(fitted, tmp_path):
     columns = ["docid", "size", "made", "new", "colour", "text"]
     assert fitted.feature_names_in_.tolist() == columns and fitted.n_features_in_ == 6
@@ -156,18 +127,6 @@ def test_a_model_of_texts_is_trained_further(folder, fitted):
         assert ranker.model_.feature_names == fitted.model_.feature_names
         assert ranker.model_.describer is not None
         assert ranker.predict(X).shape == (60,)
-
-
-def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = [photo(tmp_path, f"{k}.png", seed=k, light=k / 24) for k in range(24)]
-    frame = pd.DataFrame({"qid": np.arange(24) // 8, "picture": names})
-    ranker = small().fit(frame, np.arange(24) // 6 % 3)
-    assert all(name.startswith("image: ") for name in ranker.model_.feature_names)
-    assert ranker.feature_names_in_.tolist() == ["picture"]
-    assert ranker.feature_importances_.tolist() == pytest.approx([1.0])
-    with pytest.raises(DataError, match=r"missing\.png"):
-        ranker.predict(frame.assign(picture=["missing.png", *names[1:]]))
 
 
 def test_a_category_by_its_type_is_none_of_the_texts():

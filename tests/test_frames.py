@@ -16,7 +16,6 @@ from sortnet.config import Config
 from sortnet.core import SPLITS, Queries
 from sortnet.errors import StoreError
 from sortnet.rankers.sortnet import fit
-from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from store import Run, Store, open_store
 
 SIZES = {"train": (6, 0, 5), "vali": (4, 7)}
@@ -91,41 +90,6 @@ def test_a_query_that_no_part_has_is_refused(store: Store) -> None:
     run = start(store)
     with pytest.raises(StoreError, match=f"run {run.id} has no query 'zz'"):
         run.pairs_frame(qid="zz")
-
-
-OBSERVED = {
-    "margins": {"right": list(range(20)), "wrong": [0] * 19 + [7]},
-    "ranks": {
-        "compared": (np.triu(np.arange(100).reshape(10, 10))).tolist(),
-        "wrong": np.eye(10, dtype=int).tolist(),
-    },
-    "cycles": {"share": 0.125, "sampled": 8},
-}
-
-
-def test_what_was_observed_comes_out_long(store: Store) -> None:
-    run = start(store)
-    run.record({"iteration": 0, "best": True})
-    run.record({"iteration": 1, "best": True, "observed": {"vali": OBSERVED}})
-    run.record({"iteration": 2, "best": False, "observed": {"train": OBSERVED, "vali": OBSERVED}})
-    margins, mistakes, cycles = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
-    order = [(1, "vali"), (2, "train"), (2, "vali")]
-    for frame in (margins, mistakes, cycles):
-        pairs = frame[["iteration", "split"]].drop_duplicates()
-        assert list(pairs.itertuples(index=False, name=None)) == order
-        assert frame.attrs == {"run": run.id, "kept": 1, "iterations": 3}
-    one = margins[(margins["iteration"] == 2) & (margins["split"] == "train")]
-    assert one[one["outcome"] == "right"]["pairs"].tolist() == list(range(20))
-    assert one[one["pairs"] == 7]["low"].tolist() == [MARGIN_EDGES[6], MARGIN_EDGES[-1]]
-    assert one["low"].tolist() == [0.0, *MARGIN_EDGES] * 2
-    assert one["high"].tolist() == [*MARGIN_EDGES, np.inf] * 2
-    one = mistakes[mistakes["iteration"] == 1]
-    assert len(one) == 55
-    for row in one.itertuples():
-        upper, lower = RANK_BINS.index(row.upper), RANK_BINS.index(row.lower)
-        assert (row.compared, row.wrong) == (10 * upper + lower, int(upper == lower))
-    assert cycles["share"].tolist() == [0.125] * 3
-    assert cycles["sampled"].tolist() == [8] * 3
 
 
 def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:

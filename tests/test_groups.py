@@ -5,16 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.errors import DataError, JudgementError
+from sortnet.errors import DataError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
+from sortnet.items.item_groups import read_pairs
 from sortnet.preference import Judgement
-from sortnet.preference.groups import Groups
 from sortnet.preference.session import STRATEGIES, Session
 from store.service.sentences import details, sets_apart
 
@@ -38,13 +36,6 @@ def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_pa
     assert items.groups == ("x", "x", "y", "y")
     assert items.contexts == ("Why?", "Why?", "How?", "How?")
     assert (roles.group, roles.context, roles.text) == ("topic", "prompt", "text")
-
-
-def test_a_group_is_never_guessed_and_is_no_feature(tmp_path):
-    path = written(tmp_path, "id,qid,topic,n\na,1,5,1\nb,1,5,2\nc,2,6,3\nd,2,6,4\n")
-    assert read_items(path).groups is None
-    items = read_items(path, Columns(group="topic"))
-    assert (items.groups, items.feature_names) == (("5", "5", "6", "6"), ("n",))
 
 
 @pytest.mark.parametrize(
@@ -75,16 +66,6 @@ def test_items_of_one_group_cannot_have_two_contexts(tmp_path):
         merge(items, read_items(written(tmp_path, "id,text\ne,x\nf,y\n", "bare.csv")))
     all_of_it = merge(items, grouped(written(tmp_path, TABLE.replace("Why", "Who"))), update=True)
     assert all_of_it.contexts == ("Who?", "Who?", "How?", "How?")
-
-
-def test_groups_of_one_item_are_named_and_nothing_but_such_is_refused(tmp_path):
-    items = grouped(written(tmp_path, TABLE + "e,z,When?,five\n"))
-    assert note_on_lone_groups(lone_groups(items)).startswith(
-        "1 group has one item, which is compared"
-    )
-    alone = read_items(written(tmp_path, TABLE), Columns(group="id", id="text"))
-    with pytest.raises(DataError, match="each group has one item, such as 'a'"):
-        lone_groups(alone)
 
 
 def test_a_letor_file_is_a_collection_of_its_queries(tmp_path):
@@ -127,21 +108,6 @@ def test_pairs_that_cannot_be_asked_are_refused_with_their_line(tmp_path, text, 
     assert message in str(error.value)
 
 
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=12), st.integers(0, 99))
-def test_pairs_drawn_are_all_those_within_groups(names, seed):
-    expected = [p for p in combinations(range(len(names)), 2) if names[p[0]] == names[p[1]]]
-    if not expected:
-        with pytest.raises(JudgementError, match="no pair to ask"):
-            Groups(names, len(names))
-        return
-    groups = Groups(names, len(names))
-    assert groups.n_pairs == len(expected)
-    assert sorted(zip(*map(np.ndarray.tolist, groups.every), strict=True)) == sorted(expected)
-    i, j = groups.draw(np.random.default_rng(seed), 50)
-    drawn = {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
-    assert drawn <= {*expected}
-
-
 @settings(max_examples=25)
 @given(st.data())
 def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
@@ -169,19 +135,6 @@ def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
             answer = data.draw(st.sampled_from(ANSWERS))
             session.tell(questions[0].answered(who, answer))
         leased = {q.pair for q in questions[1:2]} if data.draw(st.booleans()) else set()
-
-
-def test_every_allowed_pair_is_asked_in_the_end():
-    session = Session(None, 7, seed=0, groups="aaabbbc")
-    asked = set()
-    while questions := session.ask("ana"):
-        asked.add(questions[0].pair)
-        session.tell(questions[0].answered("ana", "tie"))
-    assert asked == {(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)}
-    with pytest.raises(JudgementError, match=r"\(2, 3\) is a pair across groups"):
-        Session(None, 7, groups="aaabbbc", among=[(0, 1), (3, 2)])
-    with pytest.raises(JudgementError, match="7 items but groups of 6"):
-        Session(None, 7, groups="aaabbb")
 
 
 def test_ranks_and_intervals_are_those_within_the_group():

@@ -10,7 +10,6 @@ from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import sort
 
@@ -56,19 +55,6 @@ def test_features_of_large_data_alone_are_halved(large, monkeypatch):
     for room, large in ((4 * scaler.n_columns * 1200, False), (4 * scaler.n_columns * 1199, True)):
         monkeypatch.setattr(large_arrays, "IN_MEMORY", room)
         assert scaler.is_large(queries) == large
-
-
-def test_a_training_on_halved_features_ranks_as_well(monkeypatch):
-    train, vali, test = (made([30] * n, seed) for seed, n in enumerate((200, 60, 200)))
-    config = QUICK.changed(epochs=9)
-    exact = fit(train, vali, config)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
-    model = fit(train, vali, config)
-    assert model.weights_sha256() != exact.weights_sha256()
-    of_exact, of_halved = (
-        evaluate(test, each.order(test), "ndcg@10")["ndcg@10"] for each in (exact, model)
-    )
-    assert of_halved > of_exact - 0.01 and of_exact > 0.85
 
 
 def test_a_resumed_training_on_halved_features_has_the_same_weights(large):

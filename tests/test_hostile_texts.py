@@ -6,13 +6,11 @@ import logging
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cli_helpers import FAST, done
 from collection_helpers import made_items
 from terminal_helpers import Terminal
 
-from sortnet.files import shown
 from sortnet.messages import note, printable
 from sortnet.preference import Judgement
 from store import open_store
@@ -86,15 +84,3 @@ def test_a_note_of_the_library_has_no_control_characters(caplog):
     with caplog.at_level(logging.WARNING, "sortnet"):
         note(f"item {BAD} is left out")
     assert not UNSAFE.search(caplog.text)
-
-
-NUMPY = [
-    (np.int64(3), "3"), (np.float64(0.5), "0.5"), (np.str_("x"), "'x'"), ([np.int64(3)], "[3]"),
-    ((np.float32(0.5), "a"), "(0.5, 'a')"), ({"a": np.bool_(True)}, "{'a': True}"),
-    (np.array([1, 2]), "[1, 2]"), (np.datetime64("2020-01-01"), "'2020-01-01'"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("value", "text"), NUMPY)
-def test_a_message_shows_numpy_s_values_as_python_s(value, text):
-    assert shown(value) == text

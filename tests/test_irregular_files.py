@@ -12,7 +12,6 @@ from cli_helpers import fault, weights_of
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError
 from sortnet.items import read_items
-from sortnet.rankers import model_folder
 from sortnet.rankers.load_ranker import load_ranker
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -54,33 +53,6 @@ def test_a_run_that_is_a_pipe_or_a_device_is_not_resumed(home, name, kind):
         (home / "m" / name).touch()
     replaced(home / "m" / name, kind)
     assert f"{name}: is {kind}, not a file" in fault("train", "--resume", "--out", "m")
-
-
-def test_weights_longer_than_their_header_says_are_refused_before_they_are_read(home, monkeypatch):
-    path = weights_of(home / "m")
-    os.truncate(path, 1 << 40)  # without blocks: it takes no place on the disk
-
-    def read(self):
-        assert self.name == "model.json", "the weights are not read"
-        return opened(self)
-
-    opened = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", read)
-    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 50)
-    with pytest.raises(ModelError, match="not a readable safetensors file"):
-        load_ranker(home / "m")
-    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 30)
-    with pytest.raises(ModelError) as raised:
-        load_ranker(home / "m")
-    limit = f"{1 << 29:,}"
-    assert str(raised.value) == f"{path}: has {1 << 40:,} bytes; the limit is {limit}"
-
-
-def test_a_model_json_of_more_than_100_mb_is_refused_before_it_is_read(home):
-    path = home / "m" / "model.json"
-    os.truncate(path, 100_000_001)
-    message = fault("rank", "m", "fold/test.txt")
-    assert message.endswith("model.json: has 100,000,001 bytes; the limit is 100,000,000\n")
 
 
 @pytest.mark.parametrize(

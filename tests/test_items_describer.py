@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -69,14 +68,6 @@ def test_what_describes_items_is_saved_with_the_ranker_bit_for_bit(tmp_path):
         same(loaded.describer.apply(new), model.describer.apply(new))
 
 
-def test_a_new_word_is_as_rare_as_one_of_a_single_text():
-    texts = ["a b", "a c", "a", "b b d"]
-    fitted = fit(items_of(texts))
-    found = fitted.apply(items_of(["a", "b", "c", "zebra"]))
-    rarity = found.features[:, found.feature_names.index("text: rarity of words")]
-    np.testing.assert_allclose(rarity, np.log([4 / 3, 4 / 2, 4 / 1, 4 / 1]), rtol=1e-6)
-
-
 def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     names = [photo(tmp_path, f"{k}.png", seed=k) for k in range(5)]
     fitted, made = Describer.fit_apply(items_of(images=names[:4], root=tmp_path))
@@ -85,16 +76,6 @@ def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     assert new.feature_names == made.feature_names
     np.testing.assert_array_equal(new.features[:4], made.features)
     assert np.isfinite(new.features[4]).all()
-
-
-def test_features_are_made_where_the_items_had_made_ones_or_none():
-    texts = ["one two", "two", "three one two"]
-    given = items_of(texts, features=[[1], [2], [3]])
-    assert fit(given).feature_names == ("f0",)
-    described = describe(given)
-    assert fit(described).feature_names == described.feature_names
-    assert fit(items_of(texts)).made == described.feature_names[1:]
-    assert fit(given, made=True).made == described.feature_names[1:]
 
 
 def test_columns_of_a_folder_are_none():
@@ -164,12 +145,6 @@ def test_what_is_damaged_is_refused_in_one_line(kind):
     with pytest.raises(ModelError, match=said) as error:
         load_describer(document, kept)
     assert "\n" not in str(error.value)
-
-
-def test_a_ranker_of_other_features_is_refused():
-    model = ranker_of(essays(20))
-    with pytest.raises(ModelError, match="other features than the ranker"):
-        replace(model, describer=Describer(("sugar",)))
 
 
 def test_a_folder_whose_description_was_taken_away_is_refused(tmp_path):

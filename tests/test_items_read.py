@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,15 +89,6 @@ def test_columns_are_recognised_by_their_names_and_values(tmp_path, header, rows
         assert items.ids == ("1", "2")
 
 
-def test_columns_that_are_named_go_before_what_is_guessed(tmp_path):
-    path = written(tmp_path, "id,text,a,b,c\n1,x,5,6,7\n2,y,8,9,10\n")
-    named = Columns(id="a", text="id")
-    items, taken = read_with_roles(path, named, ignore=["b"])
-    assert taken == Columns("a", "id", features=("c",), ignored=("text", "b"))
-    assert (items.ids, items.texts) == (("5", "8"), ("1", "2"))
-    assert read_items(path, features=["b"]).features.tolist() == [[6], [9]]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -143,25 +133,11 @@ def test_a_nested_column_that_is_ignored_does_no_harm(tmp_path):
     assert (items.ids, taken.ignored) == (("a", "b"), ("more",))
 
 
-def test_a_text_of_ten_megabytes_is_refused_and_one_of_a_megabyte_taken(tmp_path):
-    path = written(tmp_path, "id,text\na,x\nb," + "y" * 10_000_000 + "\n")
-    said = refused(path)
-    assert said == ", line 3: the text of 'b' has 10,000,000 bytes; the limit is 1,000,000"
-    written(tmp_path, "id,text\na,x\nb," + "y" * 1_000_000 + "\n")
-    assert len(read_items(path).texts[1]) == 1_000_000
-    assert csv.field_size_limit() == 131072  # what others read is as it was
-
-
 def test_a_column_that_is_not_there_or_no_number_is_named(tmp_path):
     path = written(tmp_path, "id,text\na,x\nb,y\n")
     assert refused(path, ignore=["up"]) == ": there is no column 'up' in id, text"
     assert refused(path, features=["text"]).startswith(", line 2: column 'text': 'x' is not a num")
     assert refused(written(tmp_path, "x", "items.docx")).startswith(": is none of .csv, .tsv")
-
-
-def test_quotes_of_a_tsv_file_that_knows_none_are_text(tmp_path):
-    rows = 'id\ttext\na\t"Never," he said\nb\t"open\n'
-    assert read_items(written(tmp_path, rows, "i.tsv")).texts == ('"Never," he said', '"open')
 
 
 def picture(path: Path, size: tuple[int, int] = (8, 6)) -> Path:
@@ -279,13 +255,6 @@ def test_items_of_other_features_or_of_another_folder_are_refused():
         merge(old, items_of("c", {"x": [1]}, Path("/q")))
 
 
-def test_a_column_whose_differences_float32_loses_is_named(tmp_path):
-    text = "id,size,made\n" + "".join(f"i{k},{k},{1_700_000_000 + 7 * k}\n" for k in range(9))
-    message = ": column 'made': float32 loses the differences of values as large as 1.7e+09"
-    assert refused(written(tmp_path, text)).startswith(message)
-    assert read_items(written(tmp_path, text), ignore=["made"]).feature_names == ("size",)
-
-
 def test_columns_are_shown_and_may_be_features_too(tmp_path):
     path = written(tmp_path, "id,text,price,maker\na,x,1.5,Ann\nb,y,,\nc,z,2,Bob\n")
     items, taken = read_with_roles(path, Columns(shown=("price", "maker")), ignore=["id"])
@@ -300,15 +269,6 @@ def test_columns_are_shown_and_may_be_features_too(tmp_path):
     path = written(tmp_path, 'id,text,note\na,x,"' + "y" * 1_000_001 + '"\nb,y,\n')
     said = ", line 2: the column 'note' of 'a' has 1,000,001 bytes; the limit is 1,000,000"
     assert refused(path, named=Columns(shown=("note",))) == said
-
-
-def test_replaced_items_keep_the_shown_columns_that_their_file_lacks():
-    shown = ({"price": "1"}, None)
-    old = replace(items_of("ab", {}), shown=shown)
-    assert merge(old, items_of("ac", {}), update=True).shown == (*shown, None)
-    new = replace(items_of("a", {}), shown=({"price": "2"},))
-    assert merge(old, new, update=True).shown == ({"price": "2"}, None)
-    assert merge(items_of("ab", {}), items_of("c", {})).shown is None
 
 
 CATEGORIES = "id,text,size,colour\n" + "".join(
@@ -371,21 +331,3 @@ def test_a_column_that_looks_like_images_but_is_none_says_so(tmp_path):
     assert notes("a.png ", "", "a.png") == notes("some", "words", "a.png") == notes("", "") == ()
     (said,) = notes("a.wav", "b.wav", "c.doc")
     assert "looks like sounds, but 'c.doc' is none of .wav" in said
-
-
-def test_a_column_that_is_named_like_a_group_and_repeats_is_pointed_out(tmp_path: Path) -> None:
-    path = tmp_path / "replies.csv"
-    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k // 3},text {k}\n" for k in range(6)))
-    (note,) = read_with_roles(path)[1].notes
-    assert "'prompt' repeats its values: with --group prompt" in note
-    assert read_with_roles(path, Columns(group="prompt"))[1].notes == ()
-    assert read_with_roles(path, ignore=["prompt"])[1].notes == ()
-    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k},text {k}\n" for k in range(6)))
-    assert read_with_roles(path)[1].notes == ()
-
-
-def test_texts_with_commas_are_no_numbers(tmp_path: Path) -> None:
-    path = written(tmp_path, 'id,text,place\na,"1,5","1,5 km"\nb,"2,5","Bonn, 2"\nc,"0,5",x\n')
-    items, roles = read_with_roles(path)
-    assert (roles.text, roles.ignored) == ("text", ("place",))
-    assert items.texts == ("1,5", "2,5", "0,5")

@@ -28,25 +28,6 @@ def fault(folder: Path, text: str | bytes, **options: int) -> str:
 # ---------------------------------------------------------------------------------- what is read
 
 
-def test_a_dense_file_with_comments_is_read(tmp_path):
-    text = (
-        "# a comment\n\n"
-        "2 qid:10 1:0.5 2:-1e-3 #docid = GX1 inc = 1\n"
-        "0 qid:10 1:.25 2:4.e0 # docid=GX2\n"
-        "   # another\n"
-        "1 qid:9 1:NULL 2:nan # nothing to say\n"
-    )
-    q = read_letor(written(tmp_path, text))
-    expected = np.array([[0.5, -1e-3], [0.25, 4], [np.nan, np.nan]], np.float32)
-    np.testing.assert_array_equal(q.features, expected)
-    assert q.features.dtype == np.float32 and q.features.flags.c_contiguous
-    assert q.grades.tolist() == [2, 0, 1]
-    assert q.qids.tolist() == ["10", "9"]
-    assert q.offsets.tolist() == [0, 2, 3]
-    assert q.docids.tolist() == ["GX1", "GX2", ""]
-    assert q.feature_names is None
-
-
 @pytest.mark.parametrize(
     ("text", "features"),
     [
@@ -71,25 +52,6 @@ def test_tabs_spaces_crlf_and_a_byte_order_mark_are_white_space(tmp_path):
     plain = read_letor(written(tmp_path, "1 qid:a 1:2 2:3 #docid = x\n0 qid:b 1:4 2:5\n"))
     odd = "\ufeff \t1\tqid:a   1:2\t\t2:3 \t#docid\t=\tx\r\n\r\n  \t\r\n0 qid:b 1:4 2:5\t\r\n"
     assert_same(read_letor(written(tmp_path, odd)), plain)
-
-
-@pytest.mark.parametrize("end", ["\r", "\r\n"])
-@pytest.mark.parametrize("block", [1, 7, 100, 1 << 20])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_file_whose_lines_end_in_cr_or_crlf_is_read_as_with_lf(
-    tmp_path, monkeypatch, end, block, pack
-):
-    rng = np.random.default_rng(0)
-    lines = [
-        f"{k % 3} qid:{k // 5} 1:{rng.random():.3f} 2:{rng.random():.3f} #docid = d{k}"
-        for k in range(60)
-    ]
-    lines[30:30] = ["# a comment", "", "   "]
-    plain = read_letor(written(tmp_path, "\n".join(lines) + "\n"))
-    assert plain.n_docs == 60
-    monkeypatch.setattr(letor, "BLOCK_BYTES", block)
-    text = pack((end.join(lines) + end).encode())
-    assert_same(read_letor(written(tmp_path, text, "other.txt")), plain)
 
 
 NO_END = "the last line has no line end: if the file was cut, data are missing"
@@ -119,30 +81,11 @@ def test_a_last_data_line_without_an_end_is_noted_in_the_log_and_is_no_warning(
     assert notes == ([] if line is None else [f"{path}, line {line}: {NO_END}"])
 
 
-def test_the_lines_of_a_query_may_stand_anywhere_and_its_name_be_any_text(tmp_path):
-    text = "1 qid:straße 1:1\n2 qid:q-2 1:2\n3 qid:straße 1:3\n0 qid:q- 1:4\n0 qid:q-3 1:5\n"
-    q = read_letor(written(tmp_path, text))
-    assert q.qids.tolist() == ["straße", "q-2", "q-", "q-3"]
-    assert q.offsets.tolist() == [0, 2, 3, 4, 5]
-    assert q.rows.tolist() == [0, 2, 1, 3, 4]
-    assert q.features.ravel().tolist() == [1, 3, 2, 4, 5]
-
-
-def test_grades_may_be_written_as_whole_decimals(tmp_path):
-    q = read_letor(written(tmp_path, "2.0 qid:1 1:1\n1e1 qid:1 1:1\n+3 qid:1 1:1\n-0 qid:1 1:1\n"))
-    assert q.grades.tolist() == [2, 10, 3, 0]
-
-
 def test_gzip_is_known_by_name_and_by_content(tmp_path):
     text = b"1 qid:1 1:1 #docid = a\n0 qid:2 1:3\n"
     plain = read_letor(written(tmp_path, text))
     assert_same(read_letor(written(tmp_path, gzip.compress(text), "data.txt.gz")), plain)
     assert_same(read_letor(written(tmp_path, gzip.compress(text), "renamed.txt")), plain)
-
-
-def test_fewer_features_than_expected_are_zeros_in_a_sparse_file(tmp_path):
-    q = read_letor(written(tmp_path, "1 qid:1 1:1\n1 qid:1 3:1\n"), n_features=5)
-    assert q.features.tolist() == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
 
 
 # ----------------------------------------------------------------------------- what it is read as
@@ -253,10 +196,6 @@ def test_a_bad_line_is_refused_with_its_number_and_text(tmp_path, monkeypatch, l
     assert message.startswith(", line 201: ") and offending in message
 
 
-def test_an_offending_text_is_shown_in_one_line_of_bounded_length(tmp_path):
-    assert len(fault(tmp_path, b"0 qid:1 1:" + b"\xff\x1b[2J\xe2\x80\xa8" * 3000 + b"\n")) < 600
-
-
 def test_names_that_are_not_utf8_are_refused(tmp_path):
     assert fault(tmp_path, b"1 qid:a 1:1\n1 qid:\xff 1:1\n").startswith(
         ", line 2: the name b'\\xff'"
@@ -286,12 +225,6 @@ CUT = ": the file ends in the middle of this line"
 def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
     message = fault(tmp_path, GOOD + GOOD + tail)
     assert message.startswith(", line 3: ") and message.endswith(CUT)
-
-
-def test_a_short_last_line_is_good_in_a_sparse_file(tmp_path):
-    q = read_letor(written(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1 1:1 2:2 3:3\n0 qid:1 2:2"))
-    assert q.features[2].tolist() == [0, 2, 0]
-    assert fault(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1") == f", line 2: 0 features{CUT}"
 
 
 def test_features_beyond_or_short_of_what_is_expected_are_refused(tmp_path):

@@ -121,17 +121,6 @@ def test_text_is_read_into_a_file_as_into_memory(monkeypatch, tmp_path, block, s
     assert_same(mapped, in_memory)
 
 
-def test_tables_are_read_into_a_file_as_into_memory(monkeypatch, tmp_path, on_disk):
-    frame = "qid,label,a,b\n" + "".join(f"{k % 40},{k % 3},{k}.5,{-k}\n" for k in range(400))
-    path = tmp_path / "x.csv"
-    path.write_text(frame)
-    mapped = read_queries(path)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 1 << 20)
-    in_memory = read_queries(path)
-    assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
-    np.testing.assert_array_equal(mapped.features, in_memory.features)
-
-
 def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
     queries = made()
     scaler = fit_scaler(EVERY_PART, queries)

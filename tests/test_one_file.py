@@ -20,11 +20,9 @@ from result_helpers import value_of
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
-from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.lab.splits import HoldOut, OfficialFold
 from sortnet.metrics import evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
@@ -104,23 +102,6 @@ def test_another_order_and_more_rows_divide_alike():
         assert before[part] < after[part]
 
 
-def test_the_parts_hold_the_rows_of_the_file_and_their_features():
-    frame = shop()
-    fold = read_divided("all.csv", columns=NAMES)
-    seen = []
-    for part in PARTS:
-        queries = getattr(fold, part)
-        rows = frame.iloc[queries.rows]
-        assert queries.feature_names == ("price", "age", "colour=blue", "colour=red")
-        expected = rows[["price", "age"]].to_numpy(np.float32)
-        np.testing.assert_array_equal(queries.features[:, :2], expected)
-        assert queries.grades.tolist() == rows["stars"].tolist()
-        assert queries.docids.tolist() == rows["product"].tolist()
-        assert queries.qids[queries.query_of_docs()].tolist() == rows["search"].tolist()
-        seen += queries.rows.tolist()
-    assert sorted(seen) == [*range(len(frame))]
-
-
 def test_the_training_part_alone_decides_which_values_are_features():
     frame = shop()
     of_training = frame["search"].map(part_by_hand) == "train"
@@ -143,16 +124,6 @@ def test_every_format_and_several_files_divide_alike():
     frame[61:].to_csv("part-1.csv", index=False)
     for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
         assert members(read_divided(name, columns=NAMES)) == expected, name
-
-
-def test_letor_text_is_divided_by_its_queries():
-    Path("all.txt").write_text(letor(30, 0))
-    fold, whole = read_divided("all.txt"), read_queries("all.txt")
-    names = whole.qids.tolist()
-    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
-    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
-    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
-        read_divided("all.txt", columns=NAMES)
 
 
 def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
@@ -228,29 +199,7 @@ def test_a_misspelt_column_is_refused_with_the_nearest_one(columns, nearest):
         read_queries("all.csv", columns=columns)
 
 
-def test_a_query_column_that_differs_in_every_row_is_refused():
-    advice = "every query has one document, which cannot be sorted: column 'product' differs in"
-    typed = ("--query", "product", "--grade", "stars")
-    line = fault("train", "all.csv", *typed)
-    assert advice in line and "with --query none all rows are one query" in line
-    for part in ("train", "vali"):
-        shop().to_csv(f"{part}.csv", index=False)
-    assert f"train.csv: {advice}" in fault("train", "train.csv", "vali.csv", *typed)
-
-
 # ------------------------------------------------------------------------------- all rows one query
-
-
-def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
-    columns = NamedColumns(query="none", grade="stars", id="product")
-    frame = shop().drop(columns="search").sample(frac=1, random_state=1)
-    frame.to_csv("rows.csv", index=False)
-    fold = read_divided("rows.csv", columns=columns)
-    for part in PARTS:
-        queries = getattr(fold, part)
-        assert queries.qids.tolist() == ["0"]
-        expected = {name for name in frame["product"] if part_by_hand(name) == part}
-        assert {*queries.docids.tolist()} == expected
 
 
 def test_with_query_none_and_no_id_the_content_of_a_row_decides():
@@ -287,21 +236,6 @@ def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
         assert queries.columns.edges == fold.train.columns.edges
     counts = np.bincount(fold.train.grades)
     assert len(counts) == 4 and counts.max() - counts.min() <= 1
-
-
-def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
-    assert quantile_edges([0, 0, 0, 0, 4, 6, 8, 9], 4) == (2.0, 6.5)  # of the quantiles 0, 2, 6.5
-    assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
-    with pytest.raises(DataError, match="there is nothing to divide in bins"):
-        quantile_edges([2.0, 2.0], 3)
-
-
-def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
-    numbers = [1.5] * 50 + [2.5] * 2 + [4.0]  # of three quantiles or more, most are 1.5
-    for bins in (3, 4, 31):
-        edges = quantile_edges(numbers, bins)
-        assert in_which_bin([1.5, 2.5, 4.0], edges).tolist() == [0, 1, 2]
-    assert len(quantile_edges(numbers, 2)) == 1
 
 
 def test_bins_are_said_stored_and_used_by_evaluate():
@@ -438,22 +372,6 @@ def test_the_model_remembers_names_and_parts_for_every_command(shop_model):
     assert done("rank", m, "renamed.csv", "--query", "looked for").splitlines() == lines
 
 
-def test_new_rows_need_no_ids_where_features_are_made_of_a_text():
-    generator = np.random.default_rng(2)
-    words = ["slow", "rare", "cheap", "bright", "good"]
-    texts = [" ".join(generator.choice(words, 8)) for _ in range(125)]
-    shop().assign(description=texts).to_csv("texts.csv", index=False)
-    done("train", "texts.csv", *TYPED, "--ranker", "err", "--out", "m")
-    assert load_ranker("m").describer is not None
-    new = shop(2).drop(columns="stars").assign(description=texts[:10])
-    new.to_csv("new.csv", index=False)
-    with_ids = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
-    new.drop(columns="product").to_csv("new.csv", index=False)
-    without = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
-    assert without == [[qid, "", *places] for qid, _, *places in with_ids]
-    assert len(without) == 10
-
-
 def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
     m = shop_model / "m"
     text = Path("all.csv").read_text()
@@ -514,18 +432,6 @@ def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, 
     assert line.count("its content differs from all.csv") == 1
 
 
-def test_names_hold_for_two_files_and_a_folder_too():
-    frame = shop()
-    Path("fold").mkdir()
-    frame[:75].to_csv("fold/train.csv", index=False)
-    frame[75:].to_csv("fold/vali.csv", index=False)
-    for data in (["fold"], ["fold/train.csv", "fold/vali.csv"]):
-        done("train", *data, *TYPED, "--ranker", "err", "--out", "m", "--overwrite")
-        model = load_ranker("m")
-        assert model.columns == NAMES
-        assert model.feature_names == ("price", "age", "colour=blue", "colour=red")
-
-
 def test_names_are_refused_for_a_collection_and_for_letor_text():
     Path("all.txt").write_text(letor(30, 0))
     assert "all.txt: is LETOR text" in fault("train", "all.txt", "--query", "q")
@@ -535,36 +441,6 @@ def test_names_are_refused_for_a_collection_and_for_letor_text():
 
 
 # ------------------------------------------------------------------- experiments and the estimator
-
-
-def test_an_experiment_divides_one_file_as_train_does_and_draws_by_query():
-    typed = ("--query", "search", "--grade", "stars", "--id", "product", "--rankers", "err")
-    Path("r").mkdir()
-    done("experiment", "folds", "all.csv", *typed, "--out", "r")
-    frame = pd.read_csv("r/results.csv")
-    assert {*frame["qid"]} == {n for n in shop()["search"].unique() if part_by_hand(n) == "test"}
-    done("experiment", "holdout", "all.csv", *typed, "--splits", "2", "--out", "r")
-    frame = pd.read_csv("r/results.csv")
-    assert {*frame["part"]} == {"split 1", "split 2"}
-    for number in (1, 2):
-        split = HoldOut("all.csv", number, 0.33, 0.2, 0, columns=NAMES)
-        parts = members(split.load())
-        assert len(parts["test"]) == round(0.33 * 25)
-        assert {*frame[frame["part"] == split.name]["qid"]} == parts["test"]
-        assert not parts["train"] & parts["test"] and not parts["vali"] & parts["test"]
-
-
-def test_an_experiment_on_folds_takes_named_columns_and_keeps_its_keys():
-    frame = shop()
-    Path("fold").mkdir()
-    for k, part in enumerate(("train", "vali", "test")):
-        frame[k * 40 : (k + 1) * 40].to_csv(f"fold/{part}.csv", index=False)
-    typed = ("--query", "search", "--grade", "stars", "--rankers", "err")
-    assert "err" in done("experiment", "folds", "fold", *typed)
-    plain = OfficialFold("fold")
-    assert plain.to_json() == {"kind": "OfficialFold", "folder": "fold"}  # as stores have it
-    columns = NamedColumns(query="search")
-    assert OfficialFold("fold", columns=columns).to_json()["columns"] == columns.to_json()
 
 
 def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():

@@ -12,7 +12,7 @@ from file_helpers import assert_same
 
 from sortnet import write_letor
 from sortnet.core import Queries
-from sortnet.data import default_cache_dir, read_fold, read_queries
+from sortnet.data import read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.tables import letor
 
@@ -28,16 +28,6 @@ def made(n: int = 200, seed: int = 0) -> Queries:
 
 
 # ------------------------------------------------------------------------------------ the folder
-
-
-@pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "validation.txt"])
-def test_a_fold_needs_no_test_part_and_knows_the_names_of_the_validation_part(tmp_path, vali):
-    write_letor(made(), tmp_path / "train.txt")
-    with pytest.raises(DataError, match=r"there is no vali\.txt"):
-        read_fold(tmp_path)
-    write_letor(made(20), tmp_path / vali)
-    fold = read_fold(tmp_path)
-    assert fold.vali.n_docs == 20 and fold.test is None
 
 
 def test_a_part_with_other_features_than_the_training_part_is_refused(tmp_path):
@@ -107,15 +97,6 @@ def test_the_second_read_comes_from_the_cache_and_is_the_same(tmp_path, file, pa
     assert_same(second, plain)
     assert second.source == str(file)
     assert isinstance(second.features.base, np.memmap)
-
-
-def test_writing_to_cached_arrays_leaves_the_cache_alone(tmp_path, file):
-    plain = read_queries(file, cache=tmp_path / "cache")
-    again = read_queries(file, cache=tmp_path / "cache")
-    with pytest.raises(ValueError, match="read-only"):
-        again.features[:] = 7
-    again.grades[:] = 7
-    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
 
 
 def test_a_stale_cache_is_noticed(tmp_path, file, parses):
@@ -213,15 +194,6 @@ read_queries(sys.argv[1], cache=sys.argv[2])
     os.utime(file)
     read_queries(file, cache=tmp_path / "cache")
     assert not list(folder.glob(".writing-*"))
-
-
-def test_the_users_cache_folder_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache_dir() == tmp_path / "sortnet"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for unset in ("", "relative"):
-        monkeypatch.setenv("XDG_CACHE_HOME", unset)
-        assert default_cache_dir() == tmp_path / ".cache" / "sortnet"
 
 
 # ------------------------------------------------------------------------------------- the rest

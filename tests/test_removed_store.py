@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cli_helpers import FAST, fault, invoke, make_fold
+from cli_helpers import fault
 from collection_helpers import made_items
 from forked_processes import ForkedScript
 from sqlalchemy import event
@@ -21,7 +20,7 @@ from sqlalchemy import event
 from sortnet import sort
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement
-from store import Collection, Run, open_store
+from store import Collection, open_store
 
 
 def remove(file: Path) -> None:
@@ -190,20 +189,3 @@ def test_sort_ends_with_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"s\.db was removed"):
         sort(["a", "bb", "ccc", "dddd", "eeeee"], judge=longer, store=path)
-
-
-def test_train_ends_with_an_error_and_prints_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_training: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_fold(Path("fold"))
-    record = Run.record
-
-    def remove_and_record(run: Run, *given: Any) -> None:
-        Path("s.db").unlink(missing_ok=True)
-        record(run, *given)
-
-    monkeypatch.setattr(Run, "record", remove_and_record)
-    result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)
-    assert result.exit_code == 2 and "sortnet show" not in result.stdout
-    assert "s.db: s.db was removed while it was in use" in result.stderr.splitlines()[-1]
