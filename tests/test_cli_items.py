@@ -60,19 +60,6 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
     np.testing.assert_array_equal(items.features, made.features)
 
 
-def test_columns_may_be_named_and_json_tells_all():
-    args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
-    summary = value_of(done(*args), "added")
-    taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
-    taken |= {"group": None, "context": None, "shown": [], "categories": [], "notes": []}
-    taken |= {"dates": []}
-    assert summary == {
-        **{"collection": "essays", "added": 3, "replaced": 0, "items": 3, "groups": 0, "pairs": 0},
-        **{"taken": {**taken, "features": ["stars"], "ignored": ["id"]}, "made": []},
-    }
-    assert stored("essays").texts == ("Ann", "Bob", "Ann")
-
-
 def test_more_items_are_described_together_with_those_that_are_there():
     done("items", "add", "essays", "essays.csv", "--ignore", "stars")
     Path("more.csv").write_text("id,text\ne4,Birds sing; cats listen.\n")

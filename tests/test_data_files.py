@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from file_helpers import assert_same
 from sortnet import read_letor
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError
-from sortnet.tables.read_rows import read_rows
 
 
 def frame(n: int = 60) -> pd.DataFrame:
@@ -63,13 +61,6 @@ def test_several_files_are_one_data_set(parts, tmp_path, cached):
             found = read_queries(name, **options)
             assert_same(found, expected)
             assert found.source == str(name)
-
-
-def test_the_fingerprint_of_several_files_is_that_of_one_after_the_other(parts):
-    _, folder = parts
-    content = b"".join(path.read_bytes() for path in sorted(folder.glob("part-*")))
-    assert fingerprint(folder) == fingerprint(f"{folder}/part-*")
-    assert fingerprint(folder) == hashlib.sha256(content).hexdigest()
 
 
 def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
@@ -161,20 +152,6 @@ def test_a_csv_file_without_a_last_line_end_is_noted_if_its_last_row_is_the_shor
         length = len("2,1,0.5,cc") + 1 - cut
         expected = [f"{path}, line 4: {NO_END}"] if length < shortest else []
         assert notes_of(caplog) == expected
-
-
-def test_json_lines_without_a_last_line_end_are_noted(tmp_path, caplog):
-    path = tmp_path / "t.jsonl"
-    lines = '{"qid": 1, "label": 0, "x": 0.5}\n\n{"qid": 1, "label": 1, "x": 10.25}'
-    path.write_text(lines)
-    assert read_queries(path).features.tolist() == [[0.5], [10.25]]
-    assert notes_of(caplog) == [f"{path}, line 3: {NO_END}"]
-    path.write_text(lines + "\n")
-    read_queries(path)
-    array = tmp_path / "t.json"
-    array.write_text('[{"id": "a", "x": 1}, {"id": "b", "x": 2}]')
-    assert len(read_rows(array)) == 2
-    assert notes_of(caplog) == [], "an array that is cut is no JSON"
 
 
 def test_a_command_prints_a_note_once_as_a_line_on_stderr(tmp_path):

@@ -306,15 +306,6 @@ def test_columns_without_features_are_named_and_an_array_where_columns_were_is_r
         shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
 
 
-@pytest.mark.filterwarnings("ignore:two rows without their query")
-def test_rows_with_categories_can_be_compared(shopped):
-    frame, y = shop()
-    rows = frame.drop(columns="qid")
-    best, worst = rows[y == 2].head(4), rows[y == 0].head(4)
-    assert (shopped.compare(best, worst) > 0).all()
-    assert clone(shopped).fit(frame, y, eval_set=(frame, y)).best_score_ > 0.9
-
-
 # sparse rows
 
 

@@ -14,7 +14,6 @@ from test_tables import goods
 
 from sortnet import SortNetRanker
 from sortnet.errors import DataError
-from sortnet.estimator.arrays import Features
 from sortnet.explanation.columns import feature_names
 from sortnet.rankers.load_ranker import load_ranker
 
@@ -127,10 +126,3 @@ def test_a_model_of_texts_is_trained_further(folder, fitted):
         assert ranker.model_.feature_names == fitted.model_.feature_names
         assert ranker.model_.describer is not None
         assert ranker.predict(X).shape == (60,)
-
-
-def test_a_category_by_its_type_is_none_of_the_texts():
-    X = pd.DataFrame({"topic": pd.Categorical(["a b c d", "e f g h"] * 3), "size": range(6)})
-    features, values = Features.fit_apply(X, "X")
-    assert features.names == ("size", "topic=a b c d", "topic=e f g h")
-    assert values[0].tolist() == [0, 1, 0]

@@ -14,7 +14,6 @@ from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
 from sortnet.core import SPLITS, Queries
-from sortnet.errors import StoreError
 from sortnet.rankers.sortnet import fit
 from store import Run, Store, open_store
 
@@ -84,12 +83,6 @@ def test_the_database_filters_as_a_whole_frame_would(store: Store, given: dict[s
     assert all(0 < len(p) <= 7 for p in parts)
     if parts:
         assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
-
-
-def test_a_query_that_no_part_has_is_refused(store: Store) -> None:
-    run = start(store)
-    with pytest.raises(StoreError, match=f"run {run.id} has no query 'zz'"):
-        run.pairs_frame(qid="zz")
 
 
 def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:

@@ -30,14 +30,6 @@ def grouped(path: Path) -> Items:
     return read_items(path, Columns(group="topic", context="prompt"))
 
 
-def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_path):
-    named = Columns(group="topic", context="prompt")
-    items, roles = read_with_roles(written(tmp_path, TABLE), named)
-    assert items.groups == ("x", "x", "y", "y")
-    assert items.contexts == ("Why?", "Why?", "How?", "How?")
-    assert (roles.group, roles.context, roles.text) == ("topic", "prompt", "text")
-
-
 @pytest.mark.parametrize(
     ("table", "named", "message"),
     [

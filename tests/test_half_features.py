@@ -47,16 +47,6 @@ def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
     assert read.dtype == np.float32 and (read == halved[[5, 5, 0]]).all()
 
 
-def test_features_of_large_data_alone_are_halved(large, monkeypatch):
-    queries = made([40] * 30)
-    assert fit_scaler(EVERY_PART, queries).is_large(queries)
-    assert not fit_scaler("normal+none", queries).is_large(queries)  # whose values may be any
-    scaler = fit_scaler("normal", queries)
-    for room, large in ((4 * scaler.n_columns * 1200, False), (4 * scaler.n_columns * 1199, True)):
-        monkeypatch.setattr(large_arrays, "IN_MEMORY", room)
-        assert scaler.is_large(queries) == large
-
-
 def test_a_resumed_training_on_halved_features_has_the_same_weights(large):
     train, vali = made([30] * 40), made([30] * 20, seed=1)
     states, sink = [], MemoryPairs()

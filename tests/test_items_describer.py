@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from item_helpers import essays, items_of, photo, ranker_of
 
-from sortnet.core import Queries
 from sortnet.errors import ModelError
-from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.items.texts import Words
@@ -78,14 +75,6 @@ def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     assert np.isfinite(new.features[4]).all()
 
 
-def test_columns_of_a_folder_are_none():
-    items = items_of(["a b", "b c"])
-    table = {"id": "name", "text": "files", "image": None}
-    assert fit(items, columns=table).columns == {"id": "name", "text": "files"}
-    folder = {"id": "files", "text": "files", "image": None}
-    assert fit(items, columns=folder).columns == {}
-
-
 def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model):
     texts = ["aa", None, "bbbbbb", "ab" * 5]
     fitted, made = Describer.fit_apply(items_of(texts), embed=True)
@@ -122,16 +111,6 @@ SPOILT = {
         "by topics, as versions up to 0.4 did: train it again",
     ),
 }
-
-
-def test_a_frame_has_the_texts_of_a_folder_in_the_column_text(tmp_path):
-    items = essays(20)
-    ranker_of(items).save(tmp_path / "m")
-    loaded = SortNetRanker.load(tmp_path / "m")
-    expected = load_ranker(tmp_path / "m").describer.apply(essays(5, seed=1))
-    queries = Queries.from_arrays(expected.features, feature_names=expected.feature_names)
-    frame = pd.DataFrame({"text": essays(5, seed=1).texts})
-    np.testing.assert_array_equal(loaded.predict(frame), loaded.model_.scores(queries))
 
 
 @pytest.mark.parametrize("kind", SPOILT)

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from item_helpers import items_of
 from optional_extras import needs
 from PIL import Image
 
 from sortnet.data.grades import deviations_in_queries
-from sortnet.items import describe, given_only
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
 from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
@@ -156,17 +154,6 @@ def test_stripes_have_edges_across_them_and_where_they_are(tmp_path):
     turned = described(tmp_path, saved(tmp_path, "t.png", Image.fromarray(pixels.T)))
     assert np.argmax([turned[f"edges at {180 * k // 8}°"] for k in range(8)]) == 4
     assert turned["contrast"] == pytest.approx(found["contrast"], abs=1e-6)
-
-
-def test_given_features_stay_and_made_ones_are_made_again():
-    texts = ["a b c", "a b", "why not?"]
-    given = items_of(texts, features=[[1], [2], [3]])
-    once = describe(given)
-    assert once.feature_names[0] == "f0" and once.features[:, 0].tolist() == [1, 2, 3]
-    twice = describe(once)
-    assert twice.feature_names == once.feature_names
-    np.testing.assert_array_equal(twice.features, once.features)
-    assert given_only(once).feature_names == ("f0",)
 
 
 def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():

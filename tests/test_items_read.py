@@ -127,12 +127,6 @@ def test_a_line_of_json_is_refused_with_its_number(tmp_path, line, message):
     assert said.startswith(f", line 3: {message}")
 
 
-def test_a_nested_column_that_is_ignored_does_no_harm(tmp_path):
-    lines = '{"id": "a", "text": "x", "more": {"y": 1}}\n{"id": "b", "text": "y"}\n'
-    items, taken = read_with_roles(written(tmp_path, lines, "items.jsonl"), ignore=["more"])
-    assert (items.ids, taken.ignored) == (("a", "b"), ("more",))
-
-
 def test_a_column_that_is_not_there_or_no_number_is_named(tmp_path):
     path = written(tmp_path, "id,text\na,x\nb,y\n")
     assert refused(path, ignore=["up"]) == ": there is no column 'up' in id, text"

@@ -20,6 +20,7 @@ from result_helpers import value_of
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
+from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
@@ -488,3 +489,32 @@ def test_names_go_from_the_estimator_to_the_command_and_back():
 def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():
     line = fault("train", "--query", "Search", "No", "all.csv")
     assert "No: no such file or folder; a name with spaces needs quotes" in line
+
+
+def test_letor_text_is_divided_by_its_queries():
+    Path("all.txt").write_text(letor(30, 0))
+    fold, whole = read_divided("all.txt"), read_queries("all.txt")
+    names = whole.qids.tolist()
+    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
+    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
+    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
+        read_divided("all.txt", columns=NAMES)
+
+
+def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
+    columns = NamedColumns(query="none", grade="stars", id="product")
+    frame = shop().drop(columns="search").sample(frac=1, random_state=1)
+    frame.to_csv("rows.csv", index=False)
+    fold = read_divided("rows.csv", columns=columns)
+    for part in PARTS:
+        queries = getattr(fold, part)
+        assert queries.qids.tolist() == ["0"]
+        expected = {name for name in frame["product"] if part_by_hand(name) == part}
+        assert {*queries.docids.tolist()} == expected
+
+
+def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
+    assert quantile_edges([0, 0, 0, 0, 4, 6, 8, 9], 4) == (2.0, 6.5)  # of the quantiles 0, 2, 6.5
+    assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
+    with pytest.raises(DataError, match="there is nothing to divide in bins"):
+        quantile_edges([2.0, 2.0], 3)

@@ -118,21 +118,6 @@ def test_chunks_do_not_change_the_result(monkeypatch):
             np.testing.assert_array_equal(scaler(queries).features, expected)
 
 
-@pytest.mark.parametrize(
-    ("spec", "depends"),
-    [("query", True), ("none+zscore", True), ("quantile+rank", True), ("log+standard", False),
-     ("quantile+normal+missing", False)],
-)  # fmt: skip
-def test_what_depends_on_the_query_changes_with_the_others_in_it(spec, depends):
-    queries = made([6], 0, missing=0.2)
-    scaler = fit_scaler(spec, queries)
-    assert scaler.depends_on_query == depends
-    first = queries.with_features(queries.features[:2])
-    first = Queries.from_arrays(first.features)
-    same = np.array_equal(scaler(first).features, scaler(queries).features[:2])
-    assert same != depends
-
-
 @pytest.mark.parametrize(("part", "divisor"), [("quantile", 3), ("normal", 1)])
 def test_quantile_scaling_is_scikit_learns_with_another_deviation(part, divisor):
     train, test = made([200], 5), made([50], 6)

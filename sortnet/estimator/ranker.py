@@ -255,8 +255,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep` also the entries of `settings`."""
         values: dict[str, Any] = super().get_params(deep=deep)
-        if deep:
-            settings = values.get("settings") or {}
+        settings = values.get("settings")
+        if deep and isinstance(settings, Mapping):
             values |= {f"{_ENTRY}{name}": value for name, value in settings.items()}
         return values
 
