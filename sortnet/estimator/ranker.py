@@ -340,18 +340,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if chooses_nothing and remaining is not vali:
                 (name,) = evaluation.names_of_parts(eval_names or ["training"], 1)
                 part = evaluation.EvalPart(name, "train", train)
-                learner._fit_all(part, remaining, vali, config, eval_metric, user_callbacks)
+                learner._fit(
+                    train, [part], vali, config, eval_metric, user_callbacks, remaining=remaining
+                )
                 return self._become(learner)
             train = remaining
             eval_queries = [vali]
         else:
             eval_queries = []
-            eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
-            for source, arguments in eval_parts.items():
+            arguments_of_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
+            for source, arguments in arguments_of_parts.items():
                 eval_queries.append(learner._queries(*arguments, source=source, labelled=True))
         names = evaluation.names_of_parts(eval_names, len(eval_queries))
-        parts = dict(zip(names, eval_queries, strict=True))
-        learner._fit(train, parts, config, eval_metric, user_callbacks, initial)
+        eval_parts = evaluation.with_keys(dict(zip(names, eval_queries, strict=True)))
+        vali = eval_queries[0]
+        config = choose_quality(train, vali, config)
+        learner._fit(train, eval_parts, vali, config, eval_metric, user_callbacks, initial=initial)
         return self._become(learner)
 
     def fit_pairs(
@@ -400,7 +404,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             table, pairs, qid, group, weight, soft, reset=True, initial=initial
         )
         train, vali = hold_out_documents(queries, seed=config.seed)
-        learner._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
+        config = choose_quality(train, vali, config)
+        eval_parts = evaluation.with_keys({"held_out": vali})
+        learner._fit(train, eval_parts, vali, config, None, user_callbacks, initial=initial)
         return self._become(learner)
 
     def _become(self, learner: Self) -> Self:
@@ -514,73 +520,49 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _fit(
         self,
         train: Queries,
-        parts: dict[str, Queries],
+        eval_parts: Sequence[evaluation.EvalPart],
+        vali: Queries,
         config: Settings,
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[Callback],
-        initial: SortNetRanker | None,
+        *,
+        initial: SortNetRanker | None = None,
+        remaining: Queries | None = None,
     ) -> None:
         """Fit the ranker on checked data, and set the attributes of a fitted estimator.
 
         Args:
             train: the training queries.
-            parts: {name: queries} to measure; the first part chooses epoch and iteration.
+            eval_parts: the parts to measure.
+            vali: the queries that choose epoch and iteration.
             config: the settings.
             eval_metric: argument of `fit`.
             callbacks: the callbacks of the user.
             initial: the estimator to begin with; None: the training begins from random weights.
+            remaining: the queries of a shorter fit, which tells RankQuality on `vali`; all queries
+                are then learned from, and the last iteration is kept. None: `vali` chooses.
         """
-        eval_parts = evaluation.with_keys(parts)
-        vali = eval_parts[0].queries
-        config = choose_quality(train, vali, config)
         metrics = evaluation.measures(config, eval_metric)
         history = list[Iteration]()
-        fit_arguments = parameters.custom(self.comparator)
-        if config.kind == Config.kind:  # only SortNet has iterations
-            fit_arguments |= self._arguments_of_loop(
-                eval_parts, metrics, callbacks, initial, history
-            )
+        arguments = parameters.custom(self.comparator)
         with limit_threads(self.n_jobs):
-            config = self._tune_settings(train, vali, config)
-            model = fit_ranker(train, vali, config, **fit_arguments)
+            chooser: Ranker | None = None
+            if remaining is None:
+                config = self._tune_settings(train, vali, config)
+            else:
+                shorter = with_share_of_epochs(cast("Config", config), remaining, _SHARE_OF_EPOCHS)
+                chooser = fit_ranker(remaining, vali, shorter, **arguments)
+                arguments["keep_last"] = True
+            if config.kind == Config.kind:  # only SortNet has iterations
+                arguments |= self._arguments_of_loop(
+                    eval_parts, metrics, callbacks, initial, history
+                )
+            model = fit_ranker(train, vali, config, **arguments)
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
-        self._note_near_features(vali, model)
+        if chooser is not None:
+            model = replace(model, info={**model.info, "quality": chooser.info["quality"]})
+        self._note_near_features(vali, chooser or model)
         # `feature_importances_` computes the shares from the sample at its first use.
-        self._sample = some_queries(vali)
-        self._shares = None
-        self._set_fitted(model, history)
-
-    def _fit_all(
-        self,
-        part: evaluation.EvalPart,
-        remaining: Queries,
-        vali: Queries,
-        config: Settings,
-        eval_metric: str | Sequence[str] | None,
-        callbacks: Sequence[Callback],
-    ) -> None:
-        """Fit the ranker on all queries, after a shorter fit that tells its RankQuality.
-
-        The last iteration is kept. RankQuality is that of a training with a third of the epochs on
-        the remaining queries, measured on the held-out queries.
-
-        Args:
-            part: all queries.
-            remaining: the queries of the shorter fit.
-            vali: the queries that are held out from the shorter fit.
-            config, eval_metric, callbacks: see `_fit`.
-        """
-        metrics = evaluation.measures(config, eval_metric)
-        history = list[Iteration]()
-        custom = parameters.custom(self.comparator)
-        arguments = self._arguments_of_loop([part], metrics, callbacks, None, history)
-        with limit_threads(self.n_jobs):
-            shorter = with_share_of_epochs(cast("Config", config), remaining, _SHARE_OF_EPOCHS)
-            preview = fit_ranker(remaining, vali, shorter, **custom)
-            model = fit_ranker(part.queries, vali, config, keep_last=True, **custom, **arguments)
-            self.evals_result_ = evaluation.results(history, model, [part], metrics)
-        model = replace(model, info={**model.info, "quality": preview.info["quality"]})
-        self._note_near_features(vali, preview)
         self._sample = some_queries(vali)
         self._shares = None
         self._set_fitted(model, history)
