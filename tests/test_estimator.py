@@ -12,7 +12,6 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import ndcg_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -135,15 +134,6 @@ def test_the_order_of_rows_and_queries_changes_no_score(fitted):
     shuffled = np.random.default_rng(0).permutation(len(X))
     scores = fitted.predict(X, qid)
     np.testing.assert_array_equal(fitted.predict(X[shuffled], qid[shuffled]), scores[shuffled])
-
-
-def test_score_is_the_mean_quality_over_the_queries():
-    ranker = small(quality="ndcg@4", gain="linear").fit(X, y, qid=qid)
-    scores = ranker.predict(X, qid)
-    expected = [
-        ndcg_score([y[qid == q]], [scores[qid == q]], k=4, ignore_ties=True) for q in set(qid)
-    ]
-    assert ranker.score(X, y, qid=qid) == pytest.approx(np.mean(expected))
 
 
 def test_a_column_qid_names_the_queries_and_is_no_feature(fitted):
@@ -392,16 +382,6 @@ def test_rows_that_lost_their_queries_are_refused_where_fit_had_some(fitted, ask
     with pytest.raises(DataError, match=LOST):
         ask(fitted, X, y)
     ask(clone(fitted).set_params(single_query=True).fit(X, y, qid=made()[2]), X, y)
-
-
-@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
-def test_a_search_that_does_not_pass_the_queries_on_to_score_finds_no_best():
-    search = GridSearchCV(small(max_iter=1), {"lr": [0.003, 0.01]}, cv=GroupKFold(2))
-    with pytest.warns(UserWarning, match=LOST):
-        search.fit(X, y, qid=qid, groups=qid)
-    assert np.isnan(search.cv_results_["mean_test_score"]).all()
-    with pytest.raises(DataError, match=LOST):
-        search.set_params(error_score="raise").fit(X, y, qid=qid, groups=qid)
 
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone

@@ -266,16 +266,6 @@ def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     assert found[:, 6:].sum(axis=1).tolist() == [0, 0, 1]
 
 
-def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
-    frame, _ = shop()
-    shopped.save(tmp_path)
-    loaded = SortNetRanker.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(frame), shopped.predict(frame))
-    assert loaded.features_ == shopped.features_
-    assert loaded.n_features_in_ == 5
-    assert loaded.feature_names_in_.tolist() == shopped.feature_names_in_.tolist()
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [

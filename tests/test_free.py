@@ -37,10 +37,6 @@ def refusal(read, *args: object) -> str:
     return message
 
 
-def test_the_machine_has_some_memory_and_not_without_end():
-    assert 1 << 20 < memory.free_memory() < 1 << 47
-
-
 @pytest.mark.parametrize(
     ("most", "used", "left"),
     [

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
-from result_helpers import value_of
 
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
@@ -24,7 +23,6 @@ from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.metrics import evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
 
@@ -92,15 +90,6 @@ def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query():
         expected = {part: {n for n in names if part_by_hand(n, seed) == part} for part in PARTS}
         assert members(fold) == expected
     assert members(read_divided("all.csv", ByHash(0), columns=NAMES)) != expected
-
-
-def test_another_order_and_more_rows_divide_alike():
-    before = members(read_divided("all.csv", columns=NAMES))
-    frame = shop(40)
-    frame.sample(frac=1, random_state=0).to_csv("more.csv", index=False)
-    after = members(read_divided("more.csv", columns=NAMES))
-    for part in PARTS:
-        assert before[part] < after[part]
 
 
 def test_the_training_part_alone_decides_which_values_are_features():
@@ -239,34 +228,10 @@ def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
     assert len(counts) == 4 and counts.max() - counts.min() <= 1
 
 
-def test_bins_are_said_stored_and_used_by_evaluate():
-    frame = shop()
-    frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
-    frame.to_csv("points.csv", index=False)
-    said = done("train", "points.csv", *TYPED, "--bins", "3", "--out", "m", *FAST)
-    columns = load_ranker("m").columns
-    below = ", ".join(f"{edge:.6g}" for edge in columns.edges)
-    assert f"grade       stars in 3 bins, divided at {below}\n" in said
-    assert columns.bins == 3 and len(columns.edges) == 2
-    printed = value_of(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
-    test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
-    order = load_ranker("m").order(test)
-    assert printed["measures"]["ndcg@10"] == evaluate(test, order, "ndcg@10")["ndcg@10"]
-    assert printed["n_docs"] == test.n_docs
-
-
 # ----------------------------------------------------------------------------- names of columns
 
 
 def test_a_named_column_that_is_not_there_or_twice_named_is_refused():
-    for columns, missing in (
-        (NamedColumns(query="seek", grade="stars"), "seek"),
-        (NamedColumns(query="search", grade="points"), "points"),
-        (replace(NAMES, id="number"), "number"),
-        (replace(NAMES, ignore=("weight",)), "weight"),
-    ):
-        with pytest.raises(DataError, match=f"there is no column '{missing}' in search, product"):
-            read_queries("all.csv", columns=columns)
     with pytest.raises(DataError, match=r"all\.csv: there is no column 'seek' .*stars$"):
         read_queries("all.csv", columns=NamedColumns(query="seek", grade="stars"))
     with pytest.raises(DataError, match="column 'stars' cannot be two of query, grade and id"):
@@ -466,24 +431,6 @@ def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
         ranker.score(frame.drop(columns="stars"))
     with pytest.raises(DataError, match="has a column 'search', so give no qid besides"):
         ranker.predict(frame, qid=frame["search"])
-
-
-def test_names_go_from_the_estimator_to_the_command_and_back():
-    frame = shop()
-    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
-    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
-    ranker.save("saved")
-    lines = [line.split(",") for line in done("rank", "saved", "all.csv").splitlines()[1:]]
-    scores = ranker.predict(frame)
-    assert {line[1]: float(line[4]) for line in lines} == dict(
-        zip(frame["product"], scores.tolist(), strict=True)
-    )
-    done("train", "all.csv", *TYPED, "--ignore", "colour", "--out", "m", *FAST)
-    loaded = SortNetRanker.load("m")
-    assert (loaded.query, loaded.grade, loaded.id) == ("search", "stars", "product")
-    queries = read_queries("all.csv", like=loaded.model_)
-    expected = queries.in_row_order(loaded.model_.scores(queries))
-    np.testing.assert_array_equal(loaded.predict(frame.drop(columns="colour")), expected)
 
 
 def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():

@@ -30,14 +30,6 @@ def made(n: int = 200, seed: int = 0) -> Queries:
 # ------------------------------------------------------------------------------------ the folder
 
 
-def test_a_part_with_other_features_than_the_training_part_is_refused(tmp_path):
-    (tmp_path / "train.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 2:1\n")
-    (tmp_path / "vali.txt").write_text("1 qid:1 1:1\n0 qid:1 3:3\n")
-    with pytest.raises(DataError, match=r"vali\.txt, line 2: .*beyond the 2 features.*'3:3'"):
-        read_fold(tmp_path)
-    assert read_fold(tmp_path, n_features=4).train.n_features == 4
-
-
 def test_tables_of_a_fold_must_have_the_columns_of_training_in_any_order(tmp_path):
     (tmp_path / "train.csv").write_text("qid,label,a,b\n1,0,1,2\n")
     (tmp_path / "vali.csv").write_text("qid,label,b,a\n1,0,1,2\n")

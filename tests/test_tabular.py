@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import sys
 from pathlib import Path
 
@@ -16,40 +15,9 @@ from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.tables import read_csv as tables
 
-FRAME = pd.DataFrame(
-    {
-        "label": [2, 0, 1],
-        "qid": ["b", "a", "b"],
-        "length": [1.5, 2.5, None],
-        "docid": ["x", "y", "z"],
-        "votes": [7, 8, 9],
-    }
-)
-
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
     return file_helpers.written(folder, text, name)
-
-
-def assert_is_the_frame(q):
-    assert q.feature_names == ("length", "votes")
-    assert q.features.dtype == np.float32
-    np.testing.assert_array_equal(q.features, [[1.5, 7], [np.nan, 9], [2.5, 8]])
-    assert q.grades.tolist() == [2, 1, 0]
-    assert (q.qids.tolist(), q.offsets.tolist()) == (["b", "a"], [0, 2, 3])
-    assert q.rows.tolist() == [0, 2, 1]
-    assert q.docids.tolist() == ["x", "z", "y"]
-
-
-def test_a_frame_is_read_whatever_its_index_and_its_numeric_types():
-    for frame in (
-        FRAME,
-        FRAME.set_axis([5, 5, 5]),
-        FRAME.convert_dtypes(),
-        FRAME.astype({"length": object, "votes": object}),
-        FRAME.astype({"qid": "category"}),
-    ):
-        assert_is_the_frame(from_frame(frame))
 
 
 def test_rows_that_are_only_ranked_need_no_grades(tmp_path):
@@ -173,20 +141,6 @@ def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
         from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": [[1, 2]]}))
     with pytest.raises(DataError, match="there are two columns 'x'"):
         from_frame(pd.DataFrame([[1, 0, 1, 2]], columns=["qid", "label", "x", "x"]))
-
-
-def test_damaged_files_are_refused(tmp_path):
-    text = FRAME.to_csv(index=False)
-    assert "cut or damaged" in fault(
-        written(tmp_path, gzip.compress(text.encode())[:-9], "x.csv.gz")
-    )
-    FRAME.to_parquet(tmp_path / "x.parquet")
-    whole = (tmp_path / "x.parquet").read_bytes()
-    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
-        path = written(tmp_path, whole[:cut], "x.parquet")
-        assert fault(path).startswith(": is damaged or no Parquet file: ")
-    for name in ("none.csv", "none.parquet"):
-        assert fault(tmp_path / name) == ": no such file or folder"
 
 
 def test_a_table_of_another_number_of_features_is_refused(tmp_path):

@@ -134,12 +134,6 @@ def test_files_of_other_programs_are_read_as_plain_files(
     assert bool(note) == bool(caplog.text)
 
 
-@pytest.mark.parametrize("cell", ["#N/A", "#VALUE!", "#DIV/0!", "NA", "n/a", "NULL", "NaN", ""])
-def test_words_for_a_missing_value_are_missing_numbers(tmp_path: Path, cell: str) -> None:
-    queries = table(tmp_path / "t.csv", f"query,price,grade\na,1.5,1\na,{cell},0\n")
-    np.testing.assert_array_equal(queries.features, [[1.5], [np.nan]])
-
-
 def test_features_are_counted_from_0_in_all_parts_of_a_fold(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
