@@ -55,6 +55,7 @@ FIGURES = {
 # Types of the parameters of SortNetRanker that are no settings.
 _OWN_PARAMETER_TYPES = {
     "ranker": "str",
+    "settings": "Mapping[str, Any] | None",
     "validation_fraction": "float",
     "random_state": "int | np.random.RandomState | np.random.Generator | None",
     "query": "str | None",

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from sortnet.errors import DataError
-from sortnet.items import media
 from sortnet.items.media import clean_image
 from sortnet.judges.prompts import Prompt
 
@@ -105,13 +104,6 @@ def test_an_image_is_turned_upright_and_made_smaller(tmp_path, name):
     assert clean.getpixel((100, 250))[0] > 200 and clean.getpixel((900, 250))[2] > 200
 
 
-def test_a_small_image_stays_as_small_and_a_narrow_one_keeps_a_pixel(tmp_path):
-    halves(5000, 2).save(tmp_path / "line.png")
-    assert cleaned(tmp_path / "line.png", side=100)[0].size == (100, 1)
-    halves().save(tmp_path / "small.png")
-    np.testing.assert_array_equal(np.asarray(cleaned(tmp_path / "small.png")[0]), halves())
-
-
 def test_the_colours_of_another_profile_are_converted_before_it_is_left_out(tmp_path):
     lab = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     halves().save(tmp_path / "odd.png", icc_profile=lab)  # no profile of an RGB image
@@ -150,17 +142,6 @@ def test_an_image_that_cannot_be_opened_is_one_line_with_its_item(tmp_path):
             Prompt().messages(question_about(tmp_path / name))
         message = str(raised.value)
         assert message.startswith(r"item 'a\nb': ") and fault in message and "\n" not in message
-
-
-def test_a_decoder_s_odd_exception_is_a_fault_of_the_image(tmp_path, monkeypatch):
-    halves().save(tmp_path / "a.png")
-
-    def fail(*arguments: object) -> None:
-        raise KeyError("odd")
-
-    monkeypatch.setattr(media, "flat", fail)
-    with pytest.raises(DataError, match="item 'a': the image is broken"):
-        clean_image(tmp_path / "a.png", "item 'a'", side=9)
 
 
 def test_a_model_gets_clean_images_only(tmp_path):

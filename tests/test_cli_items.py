@@ -60,35 +60,6 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
     np.testing.assert_array_equal(items.features, made.features)
 
 
-def test_given_features_are_kept_alone_unless_more_are_asked_for():
-    result = invoke("items", "add", "essays", "essays.csv")
-    assert (
-        "features   1\n  numbers  stars\n" in result.stdout
-        and "--describe adds features" in result.stderr
-    )
-    assert stored("essays").features.tolist() == [[3], [5], [1]]
-    said = done("items", "add", "both", "essays.csv", "--describe")
-    names = stored("both").feature_names
-    assert names[0] == "stars" and f"features   {len(names)}\n  numbers  stars\n" in said
-    assert f"  texts    text ({len(names) - 1} features)\n" in said
-    said = done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
-    assert "features  none: answers are learned item by item" in said
-    assert stored("ids").features.shape == (3, 0)
-
-
-def test_columns_may_be_named_and_json_tells_all():
-    args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
-    summary = value_of(done(*args), "added")
-    taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
-    taken |= {"group": None, "context": None, "shown": [], "categories": [], "notes": []}
-    taken |= {"dates": []}
-    assert summary == {
-        **{"collection": "essays", "added": 3, "replaced": 0, "items": 3, "groups": 0, "pairs": 0},
-        **{"taken": {**taken, "features": ["stars"], "ignored": ["id"]}, "made": []},
-    }
-    assert stored("essays").texts == ("Ann", "Bob", "Ann")
-
-
 def test_more_items_are_described_together_with_those_that_are_there():
     done("items", "add", "essays", "essays.csv", "--ignore", "stars")
     Path("more.csv").write_text("id,text\ne4,Birds sing; cats listen.\n")
@@ -143,37 +114,6 @@ def test_a_folder_of_images_is_added_and_shown():
     assert [row["name"] for row in value_of(done("items", "list", "--json"))] == ["things"]
 
 
-def test_collections_are_listed_with_what_is_in_them():
-    done("items", "add", "essays", "essays.csv")
-    done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
-    with open_store("s.db") as store:
-        store.collection("ids").append(
-            [Judgement.of("ana", (0, 1), "tie"), Judgement.of("bo", (0, 1), "left")]
-        )
-    header, *lines = done("items", "list").splitlines()
-    assert header.split()[:5] == ["collection", "items", "features", "annotators", "judgements"]
-    assert [line.split()[:5] for line in lines] == [
-        ["essays", "3", "1", "0", "0"],
-        ["ids", "3", "0", "2", "2"],
-    ]
-    summary = value_of(done("items", "list", "--json"))
-    assert [(row["name"], row["judgements"]) for row in summary] == [("essays", 0), ("ids", 2)]
-
-
-def test_items_are_shown_in_one_line_each_and_one_of_them_whole():
-    done("items", "add", "essays", "essays.csv")
-    result = invoke("items", "show", "essays", "--limit", "2")
-    assert result.stdout.splitlines() == [
-        "id",
-        "e1  Cats purr at night.",
-        "e2  The cats purr because they like it!",
-    ]
-    assert result.stderr == "and 1 more (--limit)\n"
-    text = done("items", "show", "essays", "e2")
-    assert "The cats purr because they like it!\n" in text and "stars        5\n" in text
-    assert value_of(done("items", "show", "essays", "--json"))[2]["id"] == "e3"
-
-
 def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut(monkeypatch):
     rows = [{"id": "a", "text": "\x1b[2J\x07wiped"}, {"id": "b", "text": "word " * 50}]
     Path("bad.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -215,18 +155,6 @@ def test_what_is_not_there_is_said_in_one_line():
     assert "essays.csv: there is no feature 'stars', as the others have" in said
 
 
-def test_a_new_name_has_no_colon_and_an_old_one_with_it_is_taken(monkeypatch):
-    said = fault("items", "add", "essays:2", "none.csv")
-    assert "collection 'essays:2': a name has no colon, which is for criteria" in said
-    with monkeypatch.context() as before:
-        before.setattr("store.store.checked_new", str)
-        before.setattr("store.collections.collection_rows.checked_new", str)
-        done("items", "add", "essays:2", "essays.csv")
-    Path("more.csv").write_text("id,essay,stars,teacher\ne9,More.,2,Cy\n")
-    done("items", "add", "essays:2", "more.csv")
-    assert len(value_of(done("items", "show", "essays:2", "--json"))) == 4
-
-
 ANSWERS = "id,prompt,answer\na,Why?,one\nb,Why?,two\nc,How?,three\nd,How?,four\n"
 
 
@@ -256,31 +184,6 @@ def test_groups_contexts_and_pairs_are_taken_and_said():
     assert stored("answers").groups == ("Why?", "Why?", "How?", "How?", "When?", "When?")
 
 
-def test_a_letor_file_is_added_with_its_queries_as_groups():
-    Path("t.txt").write_text("2 qid:7 1:0.5\n0 qid:7 1:2\n1 qid:8 1:3\n0 qid:8 1:1\n")
-    said = done("items", "add", "docs", "t.txt")
-    assert "group      qid, 2 groups\n" in said and "ignored    grade\n" in said
-    assert stored("docs").ids == ("7:0", "7:1", "8:2", "8:3")
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--group", "tpic"), "answers.csv: there is no column 'tpic' in id, prompt, answer"),
-        (("--context", "prompt"), "a context belongs to a group: --group names its column"),
-        (("--group", "id"), "each group has one item, such as 'a'; sorting needs two"),
-        (("--group", "prompt", "--pairs", "p.csv"), "p.csv, line 2: there is no item 'x'"),
-        (("--group", "prompt", "--pairs", "q.csv"), "q.csv, line 2: item 'a' is of group 'Why?'"),
-    ],
-)
-def test_what_is_no_group_or_pair_is_one_line_and_makes_no_collection(args, message):
-    Path("answers.csv").write_text(ANSWERS)
-    Path("p.csv").write_text("left,right\na,x\n")
-    Path("q.csv").write_text("left,right\na,c\n")
-    assert message in fault("items", "add", "answers", "answers.csv", *args)
-    assert value_of(done("items", "list", "--json")) == []
-
-
 def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     add = ("items", "add", "essays")
     assert "shown      teacher\n" in done(*add, "essays.csv", "--show", "teacher")
@@ -294,73 +197,3 @@ def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
     assert items.shown == ({"teacher": "Eve"}, {"teacher": "Bob"}, {"teacher": "Ann"}, None)
     assert items.texts[1] == "Rewritten."
     assert "there is no column 'cost'" in fault(*add, "essays.csv", "--show", "cost")
-
-
-def test_categorical_columns_become_features_beside_the_computed_ones():
-    rows = "".join(f"i{k},Text of number {k}.,{'abc'[k % 3]},{k}.png\n" for k in range(9))
-    Path("kinds.csv").write_text(f"id,text,kind,photo\n{rows}i9,More.,b,none\n")
-    result = invoke("items", "add", "kinds", "kinds.csv")
-    names = stored("kinds").feature_names
-    assert names[:3] == ("kind=a", "kind=b", "kind=c") and len(names) > 3
-    assert (
-        "  categories  kind (3 values)\n"
-        f"  texts       text ({len(names) - 3} features)\n" in result.stdout
-    )
-    assert "kinds.csv, line 11: column 'photo' looks like images, but 'none'" in result.stderr
-    Path("more.csv").write_text("id,text,kind\nj,Even more.,d\n")
-    assert "1 item added, 11 in all" in done("items", "add", "kinds", "more.csv")
-    assert stored("kinds").features[-1, :3].tolist() == [0, 0, 0]
-    done("items", "add", "bare", "kinds.csv", "--ignore", "kind", "--no-describe")
-    done("items", "add", "bare", "kinds.csv", "--update", "--no-describe")
-    assert stored("bare").feature_names == (), "a collection from before stays as it is"
-
-
-def test_adding_names_every_feature_in_its_group_and_a_terminal_wraps_the_names(monkeypatch):
-    names = [f"number_{letter}" for letter in "abcdefghijklmn"]
-    rows = [
-        [f"p{k}", f"2026-01-0{k + 1}", "new" if k % 2 else "used", *([str(k)] * 18)]
-        for k in range(8)
-    ]
-    header = ["id", "sold", "gold", *names, "x1", "x2", "x3", "x4"]
-    Path("wide.csv").write_text("\n".join(map(",".join, [header, *rows])) + "\n")
-    said = done("items", "add", "wide", "wide.csv")
-    assert said.splitlines()[1:] == [
-        "id            id",
-        "features      21",
-        f"  numbers     {', '.join(names)}, x1 to x4",
-        "  dates       sold",
-        "  categories  gold (2 values)",
-    ]
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = done("items", "add", "wide", "wide.csv", "--update").splitlines()
-    assert max(map(len, lines)) <= 60
-    assert " ".join(" ".join(lines).split()) == " ".join(said.replace(
-        "8 items added, 8", "0 items added, 8 replaced, 8").split())  # fmt: skip
-
-
-def test_an_item_shows_its_dates_as_dates_and_its_text_features_by_their_column():
-    Path("bikes.csv").write_text(
-        "id,note,sold,price\na,red and fast,2026-11-23,3\nb,slow,2026-11-24,\nc,fast,,5\n"
-    )
-    done("items", "add", "bikes", "bikes.csv", "--text", "note", "--describe")
-    features = value_of(done("items", "show", "bikes", "a", "--json"))["features"]
-    assert (features["sold"], features["price"]) == ("2026-11-23", 3.0)
-    assert features["note: log words"] == pytest.approx(np.log(4))
-    assert not [name for name in features if name.startswith("text: ")]
-    assert "\nsold " in done("items", "show", "bikes", "b")
-    assert "2026-11-24\n" in done("items", "show", "bikes", "b")
-
-
-def test_an_id_is_whole_in_every_table_where_the_terminal_is_wide_enough(monkeypatch):
-    ids = [f"the-archive-of-essays/year-2026/essay-{k}" for k in range(3)]
-    Path("long.csv").write_text("id,text\n" + "".join(f"{id},Some words of {id}.\n" for id in ids))
-    done("items", "add", "long", "long.csv")
-    with open_store("s.db") as store:
-        store.collection("long").append([Judgement.of("ana", (0, 1), "left")])
-    for command in (("ranking", "long"), ("judgements", "list", "long")):
-        monkeypatch.setenv("COLUMNS", "200")
-        table = done(*command)
-        assert ids[0] in table and ids[1] in table
-        monkeypatch.setenv("COLUMNS", "80")
-        narrow = done(*command)
-        assert ids[0] not in narrow and ids[0][:12] in narrow

@@ -56,20 +56,6 @@ def nothing_changed(home: Path):
     assert seen() == before
 
 
-def test_every_option_that_names_a_file_to_write_is_tried_here():
-    def written(command, path=()):
-        for name, below in getattr(command, "commands", {}).items():
-            yield from written(below, (*path, name))
-        for param in command.params:
-            if {"--output", "--per-query", "--plot"} & set(param.opts):
-                yield (*path, param.opts[0])
-
-    tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
-             if args[0] == "judgements" else (*args[:1 + (args[0] == "experiment")], args[-1])
-             for args in WRITERS.values()}  # fmt: skip
-    assert set(written(cli.main.main)) == tried
-
-
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_would_be_lost_is_refused_in_one_line_before_any_work(made, writer):
     Path("folder").mkdir(exist_ok=True)
@@ -142,3 +128,17 @@ def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command
         for place, words in places.items():
             assert words in fault(*command, "--out", place, "--store", "new.db")
     assert not Path("no").exists()
+
+
+def test_every_option_that_names_a_file_to_write_is_tried_here():
+    def written(command, path=()):
+        for name, below in getattr(command, "commands", {}).items():
+            yield from written(below, (*path, name))
+        for param in command.params:
+            if {"--output", "--per-query", "--plot"} & set(param.opts):
+                yield (*path, param.opts[0])
+
+    tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
+             if args[0] == "judgements" else (*args[:1 + (args[0] == "experiment")], args[-1])
+             for args in WRITERS.values()}  # fmt: skip
+    assert set(written(cli.main.main)) == tried

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from cli_helpers import done, fault, letor
 from item_helpers import essays, goodness, items_of, photo, ranker_of
-from result_helpers import value_of
 from scipy.stats import spearmanr
 
 from sortnet.data import read_queries
-from sortnet.items import Items, read_items
+from sortnet.items import Items
 from sortnet.rankers.load_ranker import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
@@ -94,48 +93,11 @@ def test_images_of_a_folder_never_seen_are_ranked():
     assert found == ["photo 1.png", "photo 0.png", "photo 2.png"]
 
 
-def test_given_features_are_found_by_their_names():
-    Path("sweets.tsv").write_text("price\tsweet\tnote\tsugar\n3\tTwix\tx\t4\n9\tDime\ty\t1\n")
-    assert [row["docid"] for row in ranks("given", "sweets.tsv")] == ["Twix", "Dime"]
-    Path("sweets.txt").write_text("0 qid:1 1:1 2:9\n0 qid:1 1:4 2:3\n")  # LETOR: no names
-    assert done("rank", "given", "sweets.txt").split()[2] == "1"
-
-
 def test_ids_with_spaces_make_csv_the_default_and_trec_is_refused_for_them():
     said = fault("rank", "texts", "new.csv", "--format", "trec")
     assert "trec ids cannot contain spaces" in said and "use csv" in said
     lines = done("rank", "texts", "new.csv", "--format", "jsonl").splitlines()
     assert json.loads(lines[0])["docid"] == ranks("texts", "new.csv")[0]["docid"]
-
-
-def test_explain_says_which_of_two_new_items_goes_first_and_names_the_made_features():
-    order = [row["docid"] for row in ranks("texts", "new.csv")]
-    said = value_of(done("explain", "texts", "new.csv", order[-1], order[0], "--json"))
-    assert said["first"] == "b" and said["b"]["docid"] == order[0] and said["margin"] < 0
-    said = done("explain", "images", "photos of May", "photo 2.png", "photo 1.png")
-    assert said.startswith("photo 1.png")
-    assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
-    said = value_of(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
-    (essay,) = said["features"]
-    assert essay["feature"] == "essay"
-    names = [part["feature"] for part in essay["parts"]]
-    assert sorted(names) == sorted(load_ranker("texts").describer.readable_names())
-    assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
-
-
-def test_show_names_the_features_of_a_text_by_its_column():
-    names = load_ranker("texts").describer.readable_names()
-    assert names[0].startswith("essay: ")
-    (line,) = (row for row in done("show", "texts").splitlines() if row.startswith("features "))
-    assert names[0] in line and "text: " not in line
-
-
-def test_evaluate_takes_grades_from_the_column_label():
-    write(Path("graded.csv"), essays(30, seed=4), label=True)
-    said = value_of(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
-    assert said["measures"]["ndcg@10"] > 0.9
-    assert "no column 'label' in stars, slug, essay" in fault("evaluate", "texts", "new.csv")
-    assert "has no column 'label': give a table" in fault("evaluate", "images", "photos of May")
 
 
 BAD = {
@@ -178,23 +140,3 @@ def test_a_collection_in_place_of_a_model_says_how_to_get_one(tmp_path, monkeypa
     assert fault("explain", "essays", "new.csv", "a", "b") == said
     (tmp_path / "s.db").write_text("no database")
     assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")
-
-
-def test_categories_are_ranked_by_their_column_and_new_ones_like_none(tmp_path):
-    rows = "".join(f"i{k},{('red', 'blue')[k % 2]}\n" for k in range(24))
-    (tmp_path / "old.csv").write_text("id,colour\n" + rows)
-    items = read_items(tmp_path / "old.csv")
-    ranker_of(items, np.arange(24) % 2, id="id").save(tmp_path / "colours")
-    (tmp_path / "new.csv").write_text("colour,id\nred,a\nblue,b\ngreen,c\n,d\n")
-    scores = {
-        row["docid"]: row["score"] for row in ranks(tmp_path / "colours", tmp_path / "new.csv")
-    }
-    assert float(scores["b"]) > float(scores["a"])
-    model = load_ranker(tmp_path / "colours")
-    queries = read_queries(tmp_path / "new.csv", labelled=False, like=model)
-    assert queries.feature_names == ("colour=blue", "colour=red")
-    assert queries.features.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
-    (tmp_path / "none.csv").write_text("id,size\na,1\n")
-    assert "there is no column 'colour'" in fault(
-        "rank", tmp_path / "colours", tmp_path / "none.csv"
-    )

@@ -5,29 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from pathlib import Path
 
-import numpy as np
-import pandas as pd
-import pytest
-from cli_helpers import FAST, done, fault, invoke, letor
-from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet.preference import Judgement
 from sortnet.tables.read_rows import read_rows
-from store import open_store
 from store.csv_file import (
     ESCAPED_COLUMN,
     _escaped_unless_number,
     _line,
-    rows_of_frame,
     without_escapes,
     write_csv,
 )
 
-HOSTILE = ("=cmd|' /C calc'!A0", "@SUM(A1)", "+1+1", "-1+cmd", "\t=1", "\uff1dA1", "'=1", 'a,"b"')
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 CELLS = st.text(st.sampled_from("=+-@'\t\r\n\",;aé1.\uff1d "), max_size=6)
 
@@ -72,112 +62,3 @@ def test_a_reader_removes_what_the_writer_has_added(tmp_path_factory, texts):
     path.write_bytes(written(*rows, names=("a", ESCAPED_COLUMN)).encode())
     read = without_escapes(read_rows(path, keep=lambda name: True))
     assert read.columns["a"] == texts
-
-
-def test_numbers_and_texts_of_numbers_are_left_and_what_is_missing_is_blank():
-    row = [-0.5, np.float64(-2.5), -3, "-0.078", "+1e5", None, float("nan"), True, "-0.1-0.2"]
-    assert written(row) == "a\n-0.5,-2.5,-3,-0.078,+1e5,,,True,'-0.1-0.2\n"
-    assert written([""], ["a\rb"], ['say "hi"']) == 'a\n""\n"a\rb"\n"say ""hi"""\n'
-
-
-def test_frames_are_written_as_their_cells_read():
-    columns = {"id": ["=1", None], "n": pd.array([1, None], "Int64"), "x": [0.5, np.nan]}
-    frame = pd.DataFrame(columns)
-    assert written(*rows_of_frame(frame), names=("id", "n", "x")) == "id,n,x\n'=1,1,0.5\n,,\n"
-
-
-def test_names_of_columns_are_escaped_too():
-    assert written(["x"], names=("=A1",)) == "'=A1\nx\n"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """A store with hostile items, answers and annotators, and a model of hostile documents."""
-    folder = tmp_path_factory.mktemp("hostile")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("SORTNET_STORE", "s.db")
-        n = len(HOSTILE)
-        with open_store("s.db") as store:
-            items = made_items(n, ids=HOSTILE, texts=HOSTILE, groups=("=g",) * n)
-            bad = store.add_items("bad", items)
-            store.add_items("copy", items)
-            for k, text in enumerate(HOSTILE):
-                name = "=ann" if k % 2 else "@bo"
-                bad.append([Judgement.of(name, (k, (k + 1) % n), "left", comment=text.strip())])
-        rows = [
-            [f"=q{q}", (q + d) % 3, d - q, q * d, f"{id.strip()} {q}"]
-            for q in range(8)
-            for d, id in enumerate(HOSTILE)
-        ]
-        Path("t.csv").write_text(
-            written(*rows, names=("qid", "label", "=f", "g", "docid"), raw=True)
-        )
-        done("train", "t.csv", "t.csv", "--out", "m", *FAST)
-    return folder
-
-
-@pytest.fixture
-def inside(folder, monkeypatch) -> None:
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
-
-
-COMMANDS = {
-    "ranking": ("ranking", "bad", "--format", "csv"),
-    "judgements": ("judgements", "export", "bad", "--format", "csv"),
-    "rank": ("rank", "m", "t.csv", "--format", "csv"),
-    "evaluate": ("evaluate", "m", "t.csv", "--per-query", "-"),
-    "importance": ("importance", "m", "t.csv", "--repeats", "1", "-o", "-"),
-    "pairs": ("pairs", "last", "--format", "csv"),
-}
-
-
-@pytest.mark.usefixtures("inside")
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_writes_a_formula(name):
-    rows = cells_of(done(*COMMANDS[name]))
-    texts = [cell for row in rows for cell in row]
-    assert len(rows) > 1
-    assert any(cell.startswith("'") for cell in texts)
-    assert [cell for cell in texts if cell.startswith(FORMULA) and not is_number(cell)] == []
-
-
-@pytest.mark.usefixtures("inside")
-def test_an_export_is_imported_as_it_was():
-    done("judgements", "export", "bad", "--output", "j.csv")
-    done("judgements", "import", "copy", "j.csv")
-    forms = [done("judgements", "export", name, "--format", "jsonl") for name in ("bad", "copy")]
-    assert forms[0] == forms[1]
-
-
-@pytest.mark.usefixtures("inside")
-def test_the_name_of_the_output_says_the_format_unless_it_is_typed():
-    firsts = {
-        ("judgements", "export", "bad"): {"j.csv": "id,", "j.jsonl": "{", "j.NDJSON": "{"},
-        ("ranking", "bad"): {"r.csv": "group,", "r.json": "{", "r.txt": "group"},
-        ("rank", "m", "t.csv"): {"d.csv": "qid,", "d.jsonl": "{", "d.trec": "=q"},
-        ("pairs", "last"): {"p.csv": "split,", "p.jsonl": "{", "p": "split,", "p.parquet": "PAR1"},
-    }  # fmt: skip
-    for command, names in firsts.items():
-        for name, first in names.items():
-            if name == "d.trec":  # an id with a space
-                assert "trec ids cannot contain spaces" in fault(*command, "-o", name)
-                continue
-            done(*command, "-o", name)
-            head = Path(name).read_bytes()[:200].decode("utf-8", "replace").lstrip()
-            assert head.startswith(first), (command, name, head)
-    result = invoke("judgements", "export", "bad", "--format", "jsonl", "-o", "j.csv")
-    assert result.stderr.startswith("j.csv: written as jsonl, as --format says\n")
-    assert Path("j.csv").read_text().startswith("{")
-    for name in ("x.parquet", "x.xlsx", "x.csv.gz"):
-        line = fault("ranking", "bad", "-o", name)
-        assert f"--output '{name}': the formats are table, csv, json" in line
-        assert not Path(name).exists()
-
-
-def test_letor_ids_are_no_csv_and_stay_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("t.txt").write_text(letor(6, 1).replace("docid = ", "docid = ="))
-    done("train", "t.txt", "t.txt", "--out", "m", *FAST)
-    assert " =d0-" in done("rank", "m", "t.txt", "--format", "trec")

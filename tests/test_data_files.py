@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +9,9 @@ import pytest
 from cli_helpers import invoke
 from file_helpers import assert_same
 
-from sortnet import read_letor, write_letor
-from sortnet.core import Queries
-from sortnet.data import fingerprint, read_fold, read_queries
+from sortnet import read_letor
+from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError
-from sortnet.tables.read_rows import read_rows
 
 
 def frame(n: int = 60) -> pd.DataFrame:
@@ -68,13 +63,6 @@ def test_several_files_are_one_data_set(parts, tmp_path, cached):
             assert found.source == str(name)
 
 
-def test_the_fingerprint_of_several_files_is_that_of_one_after_the_other(parts):
-    _, folder = parts
-    content = b"".join(path.read_bytes() for path in sorted(folder.glob("part-*")))
-    assert fingerprint(folder) == fingerprint(f"{folder}/part-*")
-    assert fingerprint(folder) == hashlib.sha256(content).hexdigest()
-
-
 def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -84,21 +72,6 @@ def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
         assert read_queries(folder, cache=tmp_path / "cache").n_docs == 20 * k + 20
     write(folder / "1.txt", rows.iloc[:3])
     assert read_queries(folder, cache=tmp_path / "cache").n_docs == 43
-
-
-def test_the_parts_of_a_fold_may_be_folders(tmp_path):
-    rows = frame()
-    for part in ("train", "valid"):
-        (tmp_path / part).mkdir()
-        write(tmp_path / part / "0.txt", rows.iloc[:30])
-        write(tmp_path / part / "1.txt", rows.iloc[30:])
-    write(tmp_path / "test.txt", rows)
-    fold = read_fold(tmp_path)
-    assert_same(fold.train, fold.test)
-    assert_same(fold.vali, fold.test)
-    write(tmp_path / "train.txt", rows)
-    with pytest.raises(DataError, match=r"which one is it, train\.txt or train\?"):
-        read_fold(tmp_path)
 
 
 def test_lines_and_rows_are_named_with_their_file(tmp_path):
@@ -150,21 +123,6 @@ def test_what_is_no_data_set_is_refused(tmp_path):
         fingerprint(tmp_path)
 
 
-def test_a_file_that_is_called_like_a_pattern_is_that_file(tmp_path):
-    write_letor(Queries.from_arrays([[1.0]], [1]), tmp_path / "x[1].txt")
-    (tmp_path / "x1.txt").write_text("nonsense\n")
-    assert read_queries(tmp_path / "x[1].txt").n_docs == 1
-
-
-def test_the_names_of_queries_agree_whatever_their_types(tmp_path):
-    rows = frame(20)
-    write(tmp_path / "0.parquet", rows.iloc[:10])
-    write(tmp_path / "1.parquet", rows.iloc[10:].astype({"qid": str}))
-    write(tmp_path / "whole.parquet", rows)
-    whole = read_queries(tmp_path / "whole.parquet")
-    assert_same(read_queries(f"{tmp_path}/[01].parquet"), whole)
-
-
 NO_END = "the last line has no line end: if the file was cut, data are missing"
 CSV = "qid,label,x,docid\n1,0,0.125,a\n1,2,0.25,b\n2,1,0.5,cc\n"
 
@@ -196,40 +154,6 @@ def test_a_csv_file_without_a_last_line_end_is_noted_if_its_last_row_is_the_shor
         assert notes_of(caplog) == expected
 
 
-def test_a_csv_file_with_all_its_line_ends_is_not_noted_and_neither_is_a_single_row(
-    tmp_path, caplog
-):
-    path = tmp_path / "t.csv"
-    for text in (CSV, CSV + "2,1,0,c\n", CSV + "2,1,0,c\n\n", "qid,label,x\n1,0,2"):
-        path.write_text(text)
-        read_queries(path)
-        assert notes_of(caplog) == []
-
-
-def test_the_length_of_a_row_of_several_lines_is_that_of_all_its_lines(tmp_path, caplog):
-    path = tmp_path / "t.csv"
-    path.write_text('qid,label,x,docid\n1,0,0.5,long\n1,1,0.25,"a\nb"')
-    assert read_queries(path).n_docs == 2
-    assert notes_of(caplog) == []
-    path.write_text('qid,label,x,docid\n1,0,0.5,"long\nlong"\n1,1,0.25,"a\nb"')
-    read_queries(path)
-    assert notes_of(caplog) == [f"{path}, line 4: {NO_END}"]
-
-
-def test_json_lines_without_a_last_line_end_are_noted(tmp_path, caplog):
-    path = tmp_path / "t.jsonl"
-    lines = '{"qid": 1, "label": 0, "x": 0.5}\n\n{"qid": 1, "label": 1, "x": 10.25}'
-    path.write_text(lines)
-    assert read_queries(path).features.tolist() == [[0.5], [10.25]]
-    assert notes_of(caplog) == [f"{path}, line 3: {NO_END}"]
-    path.write_text(lines + "\n")
-    read_queries(path)
-    array = tmp_path / "t.json"
-    array.write_text('[{"id": "a", "x": 1}, {"id": "b", "x": 2}]')
-    assert len(read_rows(array)) == 2
-    assert notes_of(caplog) == [], "an array that is cut is no JSON"
-
-
 def test_a_command_prints_a_note_once_as_a_line_on_stderr(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_text('{"id": "a", "x": 1}\n{"id": "b", "x": 2}')
@@ -237,18 +161,6 @@ def test_a_command_prints_a_note_once_as_a_line_on_stderr(tmp_path):
     assert result.exit_code == 0 and NO_END not in result.stdout
     assert result.stderr.splitlines().count(f"{path}, line 2: {NO_END}") == 1
     assert result.stderr.count(NO_END) == 1
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_python_program_without_logging_gets_the_note_on_stderr_and_no_warning(tmp_path):
-    path = tmp_path / "t.txt"
-    path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.2")
-    code = f"from sortnet import read_letor; print(read_letor({str(path)!r}).n_docs)"
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300
-    )
-    assert (ran.returncode, ran.stdout) == (0, "2\n")
-    assert ran.stderr == f"{path}, line 2: {NO_END}\n"
 
 
 DECIMALS = "qid;label;count;x;y\n1;0;3;0,5;n/a\n1;1;4;1,5;-1.234,5\n2;0;5;2;1,5\n"

@@ -1,7 +1,5 @@
 """Queries are divided whole: no query is in two parts, none is lost, a seed gives one division."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -55,18 +53,6 @@ def test_joined_parts_keep_documents_grades_names_and_weights():
     assert both.docids.tolist() == [f"d{k}" for k in range(6)]
     assert both.grades.tolist() == [*a.grades, *b.grades]
     assert both.take([2]).docids.tolist() == b.docids.tolist()
-
-
-def test_names_that_two_parts_share_become_numbers():
-    q = made([2, 2])
-    assert joined([q, q.take([1])]).qids.tolist() == ["0", "1", "2"]
-
-
-def test_parts_without_weights_count_1_beside_others():
-    q = made([2])
-    weighted = replace(q, weights=np.array([0.5, 2], np.float32))
-    assert joined([q, weighted]).weights.tolist() == [1, 1, 0.5, 2]
-    assert joined([q, q]).weights is None
 
 
 def test_a_query_in_two_parts_is_named():

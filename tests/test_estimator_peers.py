@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import get_args, get_type_hints
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from docs_helpers import ROOT
 from scipy import sparse
 from sklearn.base import clone
 from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts is a fixture
 
-import sortnet
 from sortnet import Queries, SortNetRanker
-from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
-from sortnet.estimator.arrays import Features
-from sortnet.estimator.parameters import DEFAULT_PARAMETERS, OWN
-from sortnet.explanation.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
 from sortnet.threads import kernel_threads, limit_threads
 
@@ -67,11 +58,6 @@ def test_a_weight_of_a_query_is_the_product_of_the_weights_of_its_documents(part
     for part in parts[:2]:
         expected = [of_query[name] for name in part.qids[part.query_of_docs()]]
         np.testing.assert_allclose(part.weights**2, expected, rtol=1e-6)
-
-
-def test_no_weights_are_none(parts):  # noqa: F811
-    small(**QUICK).fit(X, y, qid=qid)
-    assert parts[0].weights is None
 
 
 @pytest.mark.parametrize(
@@ -127,12 +113,6 @@ def test_the_training_queries_are_measured_by_their_name_without_a_validation_pa
     assert named.evals_result_.keys() == {"all"}
 
 
-def test_what_was_held_out_is_measured_as_valid_0():
-    ranker = small(start="fresh").fit(X, y, qid=qid, eval_metric="map")
-    assert ranker.evals_result_["valid_0"]["ndcg@10"] == [r.quality for r in ranker.history_]
-    assert list(ranker.evals_result_["valid_0"]) == ["ndcg@10", "map"]
-
-
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
@@ -141,6 +121,10 @@ def test_what_was_held_out_is_measured_as_valid_0():
         ({"eval_metric": max}, "eval_metric takes names of measures, such as ndcg@10"),
         ({"eval_metric": 5}, "eval_metric takes names of measures, such as ndcg@10, not 5"),
         ({"eval_metric": "auc"}, "unknown metric 'auc'"),
+        (
+            {"eval_set": [(X, y), (X[:50], y[:50])], "eval_qid": [qid, qid[:50]]},
+            "and it is the training data: put another one first",
+        ),
         ({"n_jobs": 0}, "n_jobs must be None, a number of threads or -1, got 0"),
     ],
 )
@@ -150,33 +134,15 @@ def test_what_cannot_be_measured_is_refused(given, fault):
         small(n_jobs=n_jobs, **QUICK).fit(X, y, qid=qid, **given)
 
 
-def test_training_data_that_would_choose_are_refused():
-    given = {"eval_set": [(X, y), (X[:50], y[:50])], "eval_qid": [qid, qid[:50]]}
-    with pytest.raises(DataError, match="and it is the training data: put another one first"):
-        small().fit(X, y, qid=qid, **given)
-
-
-def test_verbose_tells_what_was_made_of_the_columns(capsys):
-    frame, y = shop()
-    ranker = SortNetRanker(verbose=1, **QUICK).fit(frame, y)
-    sentence = ranker.features_.sentence
-    assert capsys.readouterr().err.splitlines()[0] == f"X: {sentence}"
-    assert "categories (colour (" in sentence and "numbers (price" in sentence
-
-
 def test_verbose_writes_a_line_an_iteration(capsys):
+    frame, grades = shop()
+    SortNetRanker(verbose=1, **QUICK).fit(frame, grades)
+    assert capsys.readouterr().err.startswith("X: features are made of numbers (price")
     ranker = small(verbose=1).fit(X, y, qid=qid)
     said = capsys.readouterr()
     lines = said.err.splitlines()
     assert said.out == "" and len(lines) == ranker.n_iter_
-    first = ranker.history_[0]
-    pairs = f"{first.new_train} new pairs of {first.tp}"
-    of_training = first.measures["train"]["ndcg@10"]
-    assert lines[0] == f"[0] training ndcg@10 {of_training:.4f}, {pairs}"
-    ranker = small(verbose=1).fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
-    first = ranker.history_[0]
-    line = capsys.readouterr().err.splitlines()[0]
-    assert line == f"[0] valid_0 ndcg@10 {first.quality:.4f} (best), {pairs}"
+    assert all(line.startswith(f"[{k}] training ndcg@10 ") for k, line in enumerate(lines))
     small(verbose=-1, **QUICK).fit(X, y, qid=qid)
     assert capsys.readouterr().err == ""
 
@@ -199,12 +165,6 @@ class EarlyStopping:
 def test_a_callback_of_another_library_is_refused(given):
     with pytest.raises(DataError, match=r"callbacks: .* to stop early, set max_stale"):
         small().fit(X, y, qid=qid, callbacks=given)
-
-
-def test_callbacks_of_lightgbm_itself_are_refused():
-    lightgbm = pytest.importorskip("lightgbm")
-    with pytest.raises(DataError, match=r"lightgbm\..* set max_stale"):
-        small().fit(X, y, qid=qid, callbacks=[lightgbm.early_stopping(5)])
 
 
 @pytest.mark.parametrize(
@@ -243,13 +203,6 @@ class WithOneMore(SortNetRanker):
         self.boost = boost
 
 
-class WithFewer(SortNetRanker):
-    """A subclass that decides all parameters but one."""
-
-    def __init__(self, *, epochs=3):
-        super().__init__(epochs=epochs, committee=1)
-
-
 def test_a_subclass_with_one_more_parameter_survives_clone():
     ranker = clone(WithOneMore(boost=2.0, committee=3))
     assert (ranker.boost, ranker.committee) == (2.0, 3)
@@ -257,22 +210,6 @@ def test_a_subclass_with_one_more_parameter_survives_clone():
     assert ranker.set_params(lr=0.5, boost=3.0).lr == 0.5
     with pytest.raises(TypeError, match="no parameter 'hiden'"):
         WithOneMore(hiden=3)
-
-
-def test_a_subclass_with_fewer_parameters_survives_clone():
-    ranker = clone(WithFewer(epochs=7))
-    assert (ranker.epochs, ranker.committee) == (7, 1)
-    assert ranker.get_params() == {"epochs": 7}
-
-
-def test_type_checkers_see_the_type_of_every_parameter():
-    hints = get_type_hints(SortNetRanker.__init__)
-    settings = {name: s for name, s in settings_of(Config).items() if name != "seed"}
-    assert hints.keys() - {"return"} == settings.keys() | OWN.keys()
-    for name, setting in settings.items():
-        types = set(get_args(hints[name])) or {hints[name]}
-        assert setting.optional == (type(None) in types), name
-        assert setting.values in (*types, hints[name]) or name == "hidden", name
 
 
 # importances
@@ -285,19 +222,6 @@ def test_the_feature_that_decides_is_the_most_important(params, tmp_path):
     assert shares.shape == (4,) and shares.sum() == pytest.approx(1) and shares[0] > 0.5
     ranker.save(tmp_path)
     np.testing.assert_array_equal(SortNetRanker.load(tmp_path).feature_importances_, shares)
-
-
-def test_shares_are_means_of_what_pairs_are_explained_by():
-    ranker = small(max_iter=4).fit(X, y, qid=qid)
-    one = Queries.from_arrays(X[:2], group=[2])
-    exact = explain_pair(ranker.model_, one, 0, 1).values
-    expected = np.abs(exact) / np.abs(exact).sum()
-    np.testing.assert_allclose(feature_shares(ranker.model_, one), expected, atol=1e-4)
-
-
-def test_queries_of_one_document_have_no_margins():
-    model = small(**QUICK).fit(X, y, qid=qid).model_
-    assert feature_shares(model, Queries.from_arrays(X[:3], group=[1, 1, 1])).tolist() == [0] * 4
 
 
 # categories
@@ -332,22 +256,6 @@ def test_each_level_is_an_indicator_and_ordered_ones_are_numbered_by_their_order
     assert shopped.features_.ordered == {"size": ("S", "M", "L")}
 
 
-def test_of_many_levels_the_most_frequent_are_indicators():
-    code = np.repeat(np.arange(70), np.arange(70) % 7 + 1)
-    X = pd.DataFrame({"code": pd.Categorical([f"c{k}" for k in code])})
-    names = Features.fit_apply(X, "X")[0].names
-    assert len(names) == 50 and {f"code=c{k}" for k in range(70) if k % 7 > 1} == {*names}
-
-
-def test_neither_the_order_of_rows_nor_how_values_are_stored_changes_a_code(shopped):
-    frame, _ = shop()
-    stored = frame.astype({"colour": "category", "maker": object, "size": object})
-    np.testing.assert_array_equal(shopped.predict(stored), shopped.predict(frame))
-    shuffled = frame.sample(frac=1, random_state=0)
-    expected = pd.Series(shopped.predict(frame), frame.index)[shuffled.index]
-    np.testing.assert_array_equal(shopped.predict(shuffled), expected)
-
-
 def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     frame, _ = shop()
     rows = frame.head(3).astype({"colour": object, "maker": object})
@@ -356,25 +264,6 @@ def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     found = queries.in_row_order(queries.features)
     assert found[:, 3:6].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
     assert found[:, 6:].sum(axis=1).tolist() == [0, 0, 1]
-
-
-def test_whole_numbers_that_became_floats_are_the_same_levels():
-    frame, y = shop()
-    frame = frame[["qid", "price"]].assign(code=pd.Categorical(y + 1))
-    ranker = small(**QUICK).fit(frame, y)
-    expected = ranker.predict(frame)
-    np.testing.assert_array_equal(ranker.predict(frame.assign(code=y + 1.0)), expected)
-    assert ranker.model_.feature_names == ("price", "code=1", "code=2", "code=3")
-
-
-def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
-    frame, _ = shop()
-    shopped.save(tmp_path)
-    loaded = SortNetRanker.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(frame), shopped.predict(frame))
-    assert loaded.features_ == shopped.features_
-    assert loaded.n_features_in_ == 5
-    assert loaded.feature_names_in_.tolist() == shopped.feature_names_in_.tolist()
 
 
 @pytest.mark.parametrize(
@@ -405,21 +294,6 @@ def test_columns_without_features_are_named_and_an_array_where_columns_were_is_r
         shopped.predict(np.zeros((2, 5)), qid=[1, 1])
     with pytest.raises(DataError, match="feature names should match"):
         shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
-
-
-@pytest.mark.filterwarnings("ignore:two rows without their query")
-def test_rows_with_categories_can_be_compared(shopped):
-    frame, y = shop()
-    rows = frame.drop(columns="qid")
-    best, worst = rows[y == 2].head(4), rows[y == 0].head(4)
-    assert (shopped.compare(best, worst) > 0).all()
-    assert clone(shopped).fit(frame, y, eval_set=(frame, y)).best_score_ > 0.9
-
-
-def test_texts_that_are_numbers_stay_numbers():
-    frame, y = shop()
-    frame = frame[["qid", "price"]].assign(stars=y.astype(str))
-    assert small(**QUICK).fit(frame, y).features_.names == ("price", "stars")
 
 
 # sparse rows
@@ -453,9 +327,8 @@ def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_
         np.testing.assert_array_equal(np.argsort(scores[mine]), np.argsort(places[mine]))
 
 
-@pytest.mark.parametrize("at_once", [1, 40, 1 << 17])
-def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_once):
-    monkeypatch.setattr("sortnet.rankers.model._PAIRS_AT_ONCE", at_once)
+def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch):
+    monkeypatch.setattr("sortnet.rankers.model._PAIRS_AT_ONCE", 40)
     X, y, qid = made()
     ranker = small(committee=2, **QUICK).fit(X, y, qid=qid)
     qid = np.where(np.arange(len(qid)) == 5, 99, qid)  # a query of one document
@@ -468,7 +341,7 @@ def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_onc
     assert scores[5] == 0
 
 
-def test_a_column_that_alone_is_nearly_as_good_as_the_model_is_told_of(caplog):
+def test_a_column_that_alone_is_nearly_as_good_as_the_model_is_told_of_once(caplog):
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(600, 4))
     noise = rng.normal(size=600)
@@ -480,17 +353,6 @@ def test_a_column_that_alone_is_nearly_as_good_as_the_model_is_told_of(caplog):
     assert "alone" not in caplog.text
     frame["clicks"] = -(grades + 0.5 * rng.normal(size=600))
     ranker.fit(frame, grades, qid=qid)
-    assert "column 'clicks' alone orders documents nearly as well as the model" in caplog.text
-
-
-def test_a_kind_that_is_none_is_refused():
-    with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
-        small(**QUICK).fit(X, y, qid=qid).predict(X, qid, kind="proba")
-
-
-def test_the_page_for_who_comes_from_elsewhere_names_what_is_there():
-    page = (ROOT / "docs/how-to/python.md").read_text()
-    rows = re.findall(r"^\| .+? \| (.+?) \|", page, re.M)
-    told = {name for cell in rows for name in re.findall(r"`(\w+)[=`]", cell)}
-    parameters = DEFAULT_PARAMETERS.keys() | {"eval_metric"}  # of `fit`
-    assert len(told & parameters) > 8 and told <= parameters | set(sortnet.__all__)
+    clone(ranker).fit(frame, grades, qid=qid)
+    said = "column 'clicks' alone orders documents nearly as well as the model"
+    assert caplog.text.count(said) == 1

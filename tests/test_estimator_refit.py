@@ -5,10 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
-from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from sortnet import SortNetRanker
 from sortnet.core import Queries
@@ -65,25 +61,6 @@ def test_score_weighs_the_queries(fitted):
     assert fitted.score(X, y, sample_weight=uneven) == pytest.approx(expected)
     with pytest.raises(DataError, match="weight 3 is -1"):
         fitted.score(X, y, sample_weight=[0, 0, 0, -1, 1, 1, 1, 1, 1, 1])
-
-
-def test_score_is_routed_in_a_pipeline_and_a_search():
-    X, y = frame(["low", "mid", "high"])
-    matrix, qid = X[["x"]].to_numpy(), X.qid.to_numpy()
-    weights = np.repeat(np.arange(1.0, 11), 6)
-    with config_context(enable_metadata_routing=True):
-        ranker = SortNetRanker(**QUICK).set_fit_request(qid=True, sample_weight=False)
-        ranker.set_score_request(qid=True, sample_weight=True)
-        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), ranker)
-        pipeline.fit(matrix, y, qid=qid)
-        scaled = pipeline[:-1].transform(matrix)
-        score = pipeline.score(matrix, y, qid=qid, sample_weight=weights)
-        assert score == pipeline[-1].score(scaled, y, qid=qid, sample_weight=weights)
-        search = GridSearchCV(
-            pipeline, {"sortnetranker__epochs": [1]}, cv=GroupKFold(2), error_score="raise"
-        )
-        search.fit(matrix, y, qid=qid, groups=qid, sample_weight=weights)
-        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_masked_values_are_refused(fitted):

@@ -10,14 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done
-from item_helpers import photo
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold
 from test_tables import goods
 
 from sortnet import SortNetRanker
 from sortnet.errors import DataError
-from sortnet.estimator.arrays import Features
 from sortnet.explanation.columns import feature_names
 from sortnet.rankers.load_ranker import load_ranker
 
@@ -88,50 +84,6 @@ def test_models_go_from_the_command_line_to_the_estimator_and_back(folder, fitte
         np.testing.assert_array_equal(again.predict(new, kind="score"), scores)
 
 
-def test_a_model_of_categories_reads_the_columns_of_a_frame(tmp_path):
-    table = goods(144).drop(columns="text")
-    table.to_csv(tmp_path / "all.csv", index=False)
-    done("train", tmp_path / "all.csv", "--out", tmp_path / "m", *OPTIONS)
-    new = goods(36, seed=5).drop(columns=["text", "label"])
-    new.to_csv(tmp_path / "new.csv", index=False)
-    expected = ranks(tmp_path / "m", tmp_path / "new.csv")
-    loaded = SortNetRanker.load(tmp_path / "m")
-    frame = new.drop(columns="docid")
-    assert loaded.rank(frame[["colour", "qid", "new", "size", "made"]]).tolist() == expected
-    loaded.save(tmp_path / "again")
-    assert SortNetRanker.load(tmp_path / "again").rank(frame).tolist() == expected
-    # A model of the command line takes the columns that it needs, as `sortnet rank` does.
-    assert loaded.rank(new).tolist() == expected
-
-
-def test_names_of_columns_are_remembered_by_models_of_texts(tmp_path):
-    names = {"qid": "search", "label": "stars", "docid": "product"}
-    table = goods(144).rename(columns=names)
-    table.to_csv(tmp_path / "all.csv", index=False)
-    named = ("--query", "search", "--grade", "stars", "--id", "product")
-    done("train", tmp_path / "all.csv", *named, "--out", tmp_path / "m", *OPTIONS)
-    loaded = SortNetRanker.load(tmp_path / "m")
-    expected = ranks(tmp_path / "m", tmp_path / "all.csv")
-    assert loaded.rank(table).tolist() == expected
-    ranker = small(query="search", grade="stars", id="product").fit(table)
-    assert ranker.feature_names_in_.tolist() == ["size", "made", "new", "colour", "text"]
-    assert ranker.model_.feature_names[:5] == loaded.model_.feature_names[:5]
-    ranker.save(tmp_path / "again")
-    assert ranks(tmp_path / "again", tmp_path / "all.csv") == ranker.rank(table).tolist()
-
-
-def test_all_rows_are_one_query_of_a_model_of_texts_without_queries(tmp_path):
-    table = goods(72).drop(columns="qid")
-    ranker = small(query="none", grade="label")
-    with pytest.warns(UserWarning, match="none is held out"):
-        ranker.fit(table)
-    ranker.save(tmp_path / "m")
-    table.to_csv(tmp_path / "all.csv", index=False)
-    expected = ranker.rank(table).tolist()
-    assert ranks(tmp_path / "m", tmp_path / "all.csv") == expected
-    assert SortNetRanker.load(tmp_path / "m").rank(table).tolist() == expected
-
-
 def test_columns_are_counted_named_and_their_features_added_up(fitted, tmp_path):
     columns = ["docid", "size", "made", "new", "colour", "text"]
     assert fitted.feature_names_in_.tolist() == columns and fitted.n_features_in_ == 6
@@ -167,20 +119,6 @@ def test_columns_that_fit_did_not_have_are_refused(folder, fitted):
         loaded.predict(np.zeros((2, 6)), qid=[1, 1])
 
 
-def test_a_search_makes_the_features_of_each_fold_anew():
-    frame = goods(96)
-    X, y = xy(frame)
-    search = GridSearchCV(
-        small(), {"epochs": [1, 2]}, cv=GroupKFold(2), error_score="raise", refit=True
-    )
-    search.fit(X, y, groups=frame["qid"])
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert any(name.startswith("text: ") for name in search.best_estimator_.model_.feature_names)
-    again = clone(search.best_estimator_).fit(X, y)
-    expected = search.best_estimator_.predict(X, kind="score")
-    np.testing.assert_array_equal(again.predict(X, kind="score"), expected)
-
-
 def test_a_model_of_texts_is_trained_further(folder, fitted):
     X, y = xy(goods(60, seed=9))
     for first in (folder / "model", fitted):
@@ -188,40 +126,3 @@ def test_a_model_of_texts_is_trained_further(folder, fitted):
         assert ranker.model_.feature_names == fitted.model_.feature_names
         assert ranker.model_.describer is not None
         assert ranker.predict(X).shape == (60,)
-
-
-def test_queries_beside_the_frame_are_those_of_the_column_qid():
-    frame = goods(72)
-    X, y = xy(frame)
-    by_column = small().fit(X, y)
-    beside = small().fit(X.drop(columns="qid"), y, qid=X["qid"])
-    assert beside.model_.weights_sha256() == by_column.model_.weights_sha256()
-    assert beside.model_.describer.columns == by_column.model_.describer.columns
-
-
-def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = [photo(tmp_path, f"{k}.png", seed=k, light=k / 24) for k in range(24)]
-    frame = pd.DataFrame({"qid": np.arange(24) // 8, "picture": names})
-    ranker = small().fit(frame, np.arange(24) // 6 % 3)
-    assert all(name.startswith("image: ") for name in ranker.model_.feature_names)
-    assert ranker.feature_names_in_.tolist() == ["picture"]
-    assert ranker.feature_importances_.tolist() == pytest.approx([1.0])
-    with pytest.raises(DataError, match=r"missing\.png"):
-        ranker.predict(frame.assign(picture=["missing.png", *names[1:]]))
-
-
-def test_of_two_columns_of_texts_one_is_described_and_the_other_named():
-    X, y = xy(goods(72))
-    X["note"] = [f"another long note number {k} about nothing" for k in range(len(X))]
-    with pytest.warns(UserWarning, match="no features are made of 'note'"):
-        ranker = small(epochs=1, max_iter=1).fit(X, y)
-    assert ranker.features_.unused == ("note",)
-    assert ranker.features_.describer.columns["text"] == "text"
-
-
-def test_a_category_by_its_type_is_none_of_the_texts():
-    X = pd.DataFrame({"topic": pd.Categorical(["a b c d", "e f g h"] * 3), "size": range(6)})
-    features, values = Features.fit_apply(X, "X")
-    assert features.names == ("size", "topic=a b c d", "topic=e f g h")
-    assert values[0].tolist() == [0, 1, 0]

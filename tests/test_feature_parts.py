@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 import pytest
 import torch
-from cli_helpers import done, make_fold
 from sklearn.preprocessing import PolynomialFeatures
 
 from sortnet import load_ranker
@@ -45,21 +44,7 @@ def test_a_product_is_learned_by_a_polynomial(tmp_path):
     np.testing.assert_array_equal(loaded.order_before(product(2)), ranker.order_before(product(2)))
 
 
-def test_a_polynomial_of_degree_one_learns_no_product():
-    config = PairwiseSettings(scaling="standard", part="polynomial", degree=1).changed(epochs=10)
-    assert fit_ranker(product(0), product(1), config).info["quality"] < 0.85
-
-
 def test_a_polynomial_too_large_for_memory_is_refused_in_one_line():
     wide = Queries.from_arrays(np.eye(400, dtype=np.float32), np.arange(400) % 2)
     with pytest.raises(DataError, match="a polynomial of degree 9 in 400 features need"):
         fit_ranker(wide, wide, PairwiseSettings(scaling="standard", part="polynomial", degree=9))
-
-
-def test_train_takes_them_by_settings(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make_fold(tmp_path / "fold")
-    done("train", "fold", "--ranker", "directranker-neighbours", "--out", "m", "--epochs", 2,
-         "--set", "part=polynomial", "--set", "degree=3")  # fmt: skip
-    config = load_ranker("m").config
-    assert (config.part, config.degree) == ("polynomial", 3)

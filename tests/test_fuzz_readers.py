@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,9 +114,8 @@ def parquet_bytes(rng: random.Random) -> bytes:
     n = 4
     columns: tuple[Any, ...] = (
         [1.5, None, 2.0, 3.0], [1, 2, 3, 4], [b"1", b"\xff", None, b""], [[1], [], None, [2, 3]],
-        [{"a": 1}, None, {"a": 2}, {"a": 3}], ["x", "y", None, "z"], [True, False, None, True],
-        pd.date_range("2020", periods=n), np.array([0, 1, 2, 1], np.uint8), ["1", "2", "3", "4"],
-        [np.inf, 1.0, 2.0, -np.inf], [10**18] * n, pd.to_timedelta([1, 2, 3, 4], unit="s"),
+        [{"a": 1}] * n, ["x", "y", None, "z"], [True, False, None, True], list("1234"),
+        pd.date_range("2020", periods=n), [np.inf, 1.0, 2.0, -np.inf], [10**18] * n,
         pd.Categorical(["a", "b", "a", None]), [None] * n,
     )  # fmt: skip
     usual = {"qid": [1, 1, 2, 2], "label": [0, 1, 2, 0], "docid": list("abcd"), "x": [1.0] * n}
@@ -130,15 +128,10 @@ def parquet_bytes(rng: random.Random) -> bytes:
 
 
 def damaged_parquet(rng: random.Random) -> bytes:
-    """At times whole, at times damaged anywhere, most often in the metadata at its end."""
+    """Damage three of four files, half of them in the metadata at their end."""
     data = parquet_bytes(rng)
-    if (where := rng.random()) < 0.2:
-        return data
-    length = int.from_bytes(data[-8:-4], "little") if where < 0.8 else len(data) - 8
-    cut = len(data) - 8 - length
-    footer = damaged(data[cut:-8], rng)
-    size = len(footer).to_bytes(4, "little") if where < 0.8 else data[-8:-4]
-    return data[:cut] + footer + size + data[-4:]
+    cut = rng.choice((0, max(len(data) - 600, 0)))
+    return data if rng.random() < 0.25 else data[:cut] + damaged(data[cut:], rng)
 
 
 GROUPED = (
@@ -251,35 +244,6 @@ def test_a_damaged_letor_file_is_the_same_with_every_kind_of_line_end(tmp_path, 
         assert message == other_message, seed
         if plain is not None:
             assert_same(plain, converted)
-
-
-@pytest.mark.parametrize("end", [b"\r", b"\r\n"])
-def test_damaged_json_lines_are_the_same_with_every_kind_of_line_end(tmp_path, end):
-    place = re.compile(", line [0-9]+")
-    for seed in rounds(100):
-        rng = random.Random(seed)
-        data = mixed(JSONL, JSON_PARTS, rng).replace(b"\r", b"\n")
-        plain, message = read_as(tmp_path / "t.jsonl", data, read_items)
-        converted, other_message = read_as(tmp_path / "t.jsonl", with_ends(data, end), read_items)
-        assert place.findall(message)[:1] == place.findall(other_message)[:1], seed
-        assert (plain is None) == (converted is None), seed
-        if plain is not None:
-            assert (plain.ids, plain.texts) == (converted.ids, converted.texts), seed
-
-
-def test_a_letor_file_cut_in_its_last_line_is_refused_or_noted(tmp_path, caplog):
-    path = tmp_path / "t.txt"
-    for seed in rounds(100):
-        rng = random.Random(seed)
-        data = letor(2, seed % 1000, n_docs=2).encode()
-        last = data.rstrip().rfind(b"\n") + 1
-        data = with_ends(data[: rng.randrange(last + 1, len(data))], rng.choice((b"\n", b"\r")))
-        caplog.clear()
-        _, message = read_as(path, data, read_queries)
-        place = f"{path}, line 4: "
-        notes = [f"{place}{message}"] if message.startswith(", line 4: ") else caplog.messages
-        assert len(notes) == 1 and notes[0].startswith(place), (seed, notes)
-        assert not message or "the file ends in the middle of this line" in message, seed
 
 
 @pytest.mark.slow

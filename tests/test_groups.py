@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.errors import DataError, JudgementError
+from sortnet.errors import DataError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
+from sortnet.items.item_groups import read_pairs
 from sortnet.preference import Judgement
-from sortnet.preference.groups import Apart, Groups, count_apart
 from sortnet.preference.session import STRATEGIES, Session
 from store.service.sentences import details, sets_apart
 
@@ -31,21 +28,6 @@ def written(folder: Path, text: str, name: str = "items.csv") -> Path:
 
 def grouped(path: Path) -> Items:
     return read_items(path, Columns(group="topic", context="prompt"))
-
-
-def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_path):
-    named = Columns(group="topic", context="prompt")
-    items, roles = read_with_roles(written(tmp_path, TABLE), named)
-    assert items.groups == ("x", "x", "y", "y")
-    assert items.contexts == ("Why?", "Why?", "How?", "How?")
-    assert (roles.group, roles.context, roles.text) == ("topic", "prompt", "text")
-
-
-def test_a_group_is_never_guessed_and_is_no_feature(tmp_path):
-    path = written(tmp_path, "id,qid,topic,n\na,1,5,1\nb,1,5,2\nc,2,6,3\nd,2,6,4\n")
-    assert read_items(path).groups is None
-    items = read_items(path, Columns(group="topic"))
-    assert (items.groups, items.feature_names) == (("5", "5", "6", "6"), ("n",))
 
 
 @pytest.mark.parametrize(
@@ -76,16 +58,6 @@ def test_items_of_one_group_cannot_have_two_contexts(tmp_path):
         merge(items, read_items(written(tmp_path, "id,text\ne,x\nf,y\n", "bare.csv")))
     all_of_it = merge(items, grouped(written(tmp_path, TABLE.replace("Why", "Who"))), update=True)
     assert all_of_it.contexts == ("Who?", "Who?", "How?", "How?")
-
-
-def test_groups_of_one_item_are_named_and_nothing_but_such_is_refused(tmp_path):
-    items = grouped(written(tmp_path, TABLE + "e,z,When?,five\n"))
-    assert note_on_lone_groups(lone_groups(items)).startswith(
-        "1 group has one item, which is compared"
-    )
-    alone = read_items(written(tmp_path, TABLE), Columns(group="id", id="text"))
-    with pytest.raises(DataError, match="each group has one item, such as 'a'"):
-        lone_groups(alone)
 
 
 def test_a_letor_file_is_a_collection_of_its_queries(tmp_path):
@@ -128,29 +100,6 @@ def test_pairs_that_cannot_be_asked_are_refused_with_their_line(tmp_path, text, 
     assert message in str(error.value)
 
 
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=12), st.integers(0, 99))
-def test_pairs_drawn_are_all_those_within_groups(names, seed):
-    expected = [p for p in combinations(range(len(names)), 2) if names[p[0]] == names[p[1]]]
-    if not expected:
-        with pytest.raises(JudgementError, match="no pair to ask"):
-            Groups(names, len(names))
-        return
-    groups = Groups(names, len(names))
-    assert groups.n_pairs == len(expected)
-    assert sorted(zip(*map(np.ndarray.tolist, groups.every), strict=True)) == sorted(expected)
-    i, j = groups.draw(np.random.default_rng(seed), 50)
-    drawn = {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
-    assert drawn <= {*expected}
-
-
-def test_each_pair_within_groups_is_drawn_equally_often():
-    groups = Groups("aaabbcaaab", 10)  # 15 pairs of a, 3 of b
-    i, j = groups.draw(np.random.default_rng(0), 18_000)
-    low, high = np.minimum(i, j), np.maximum(i, j)
-    _, times = np.unique(low * 10 + high, return_counts=True)
-    assert len(times) == 18 and times.min() > 850 and times.max() < 1150
-
-
 @settings(max_examples=25)
 @given(st.data())
 def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
@@ -180,27 +129,6 @@ def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
         leased = {q.pair for q in questions[1:2]} if data.draw(st.booleans()) else set()
 
 
-def test_every_allowed_pair_is_asked_in_the_end():
-    session = Session(None, 7, seed=0, groups="aaabbbc")
-    asked = set()
-    while questions := session.ask("ana"):
-        asked.add(questions[0].pair)
-        session.tell(questions[0].answered("ana", "tie"))
-    assert asked == {(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)}
-    with pytest.raises(JudgementError, match=r"\(2, 3\) is a pair across groups"):
-        Session(None, 7, groups="aaabbbc", among=[(0, 1), (3, 2)])
-    with pytest.raises(JudgementError, match="7 items but groups of 6"):
-        Session(None, 7, groups="aaabbb")
-
-
-def test_many_pairs_are_sampled_within_groups():
-    # 300 items of 2 groups: 22,350 pairs, more than are tried one by one.
-    session = Session(np.arange(300.0)[:, None], groups=np.arange(300) % 2)
-    questions = session.ask("ana", 8)
-    assert len(questions) == 8
-    assert all(q.left % 2 == q.right % 2 for q in questions)
-
-
 def test_ranks_and_intervals_are_those_within_the_group():
     session = Session(None, 8, seed=0, groups="abababab", repeats=0)
     while questions := session.ask("ana"):
@@ -227,41 +155,6 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     assert Session(None, 4).remaining().groups == ()
 
 
-def apart_in_words(session):
-    return sets_apart(session.remaining())
-
-
-def test_many_parts_are_said_with_separators_of_thousands():
-    pairs = np.arange(4_000) // 2
-    apart = count_apart(pairs, np.ones(4_000, bool), Groups(None, 4_000))
-    assert apart == Apart(4_000, 1, 2_000)
-    remaining = replace(Session(None, 4).remaining(), apart=apart, features=True)
-    sentence = sets_apart(remaining)
-    assert sentence.startswith("4,000 items fall into 2,000 sets without any answer")
-    assert "at least 1,999 answers must link the sets" in sentence
-
-
-def test_parts_that_nobody_compared_are_said():
-    session = Session(None, 6, seed=0)
-    session.tell(Judgement.of("ana", (0, 1), "left"))
-    assert "sets" not in apart_in_words(session)
-    session.tell(Judgement.of("ana", (2, 3), "left", strategy="random"))
-    said = "4 items fall into 2 sets without any answer between the sets, so"
-    unknown = f"{said} their order across sets is unknown: keep answering, at least 1 answer"
-    assert f"{unknown} must link the sets, and such pairs are asked early" in sets_apart(
-        session.remaining()
-    )
-    session.tell(Judgement.of("ana", (1, 2), "left", strategy="random"))  # the hold-out joins, too
-    assert "sets" not in apart_in_words(session)
-    session.undo("ana")
-    assert unknown in apart_in_words(session)
-    features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
-    for pair in ((0, 1), (2, 3)):
-        features.tell(Judgement.of("ana", pair, "left"))
-    apart = apart_in_words(features)
-    assert f"{said} features alone decide their order across sets: keep" in apart
-
-
 def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
     session = Session(None, 6, seed=0, holdout=0, repeats=0)
     for pair in ((0, 1), (2, 3), (4, 5)):
@@ -272,7 +165,7 @@ def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
         )
         (asked,) = session.ask("ana")
         session.tell(asked.answered("ana", "left"))
-    assert "sets" not in apart_in_words(session)
+    assert "sets" not in sets_apart(session.remaining())
 
 
 def test_groups_are_no_parts_of_each_other():
@@ -283,4 +176,4 @@ def test_groups_are_no_parts_of_each_other():
         session.remaining()
     )
     session.tell(Judgement.of("ana", (4, 6), "left"))
-    assert "sets" not in apart_in_words(session)
+    assert "sets" not in sets_apart(session.remaining())

@@ -6,15 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sortnet.comparators import SoftTrees
 from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.pair_sinks import MemoryPairs
-from sortnet.learning.step_budget import MOST_PAIRS, Budget
-from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
-from sortnet.sorting.sort import arrangement, margins_of, sort
+from sortnet.sorting.sort import sort
 
 EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+missing"
 QUICK = Config(scaling="normal", quality="ndcg@10", committee=2, trees=2, max_iter=3)
@@ -50,29 +47,6 @@ def test_scaled_features_are_halved_to_the_nearest_number(monkeypatch, sizes):
     assert read.dtype == np.float32 and (read == halved[[5, 5, 0]]).all()
 
 
-def test_features_of_large_data_alone_are_halved(large, monkeypatch):
-    queries = made([40] * 30)
-    assert fit_scaler(EVERY_PART, queries).is_large(queries)
-    assert not fit_scaler("normal+none", queries).is_large(queries)  # whose values may be any
-    scaler = fit_scaler("normal", queries)
-    for room, large in ((4 * scaler.n_columns * 1200, False), (4 * scaler.n_columns * 1199, True)):
-        monkeypatch.setattr(large_arrays, "IN_MEMORY", room)
-        assert scaler.is_large(queries) == large
-
-
-def test_a_training_on_halved_features_ranks_as_well(monkeypatch):
-    train, vali, test = (made([30] * n, seed) for seed, n in enumerate((200, 60, 200)))
-    config = QUICK.changed(epochs=9)
-    exact = fit(train, vali, config)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
-    model = fit(train, vali, config)
-    assert model.weights_sha256() != exact.weights_sha256()
-    of_exact, of_halved = (
-        evaluate(test, each.order(test), "ndcg@10")["ndcg@10"] for each in (exact, model)
-    )
-    assert of_halved > of_exact - 0.01 and of_exact > 0.85
-
-
 def test_a_resumed_training_on_halved_features_has_the_same_weights(large):
     train, vali = made([30] * 40), made([30] * 20, seed=1)
     states, sink = [], MemoryPairs()
@@ -102,27 +76,3 @@ def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
         np.testing.assert_array_equal(getattr(alone.compared, name), getattr(copied.compared, name))
     # A product of fewer rows may be rounded in another order, which depends on the processor.
     np.testing.assert_allclose(alone.compared.margin, copied.compared.margin, rtol=0, atol=1e-5)
-
-
-def test_documents_are_prepared_some_queries_at_a_time(monkeypatch):
-    queries = made([7] * 30)
-    queries = replace(queries, features=np.nan_to_num(queries.features))
-    net = SoftTrees(4, committee=2, trees=2)
-    i = np.random.default_rng(0).permutation(np.arange(0, 210, 7))
-    whole = net.prefer(net.prepare(queries.features), i, i + 3)
-    order = arrangement(queries)
-    module = importlib.import_module("sortnet.sorting.sort")
-    for name in ("_VALUES", "_READ_AT_ONCE"):
-        monkeypatch.setattr(module, name, 4 * 20)
-    np.testing.assert_allclose(margins_of(net, queries, i, i + 3), whole, atol=1e-6)
-    np.testing.assert_array_equal(arrangement(queries), order)
-
-
-def test_an_epoch_of_large_data_draws_no_more_than_tp_holds():
-    n, size = 20_000, 100
-    queries = Queries(
-        np.zeros((n * size, 1), np.float32), np.zeros(n * size, np.int32),
-        np.arange(0, n * size + 1, size), np.arange(n).astype(str), np.arange(n * size),
-    )  # fmt: skip
-    budget = Budget.of(queries, Config().with_defaults)
-    assert budget.epoch_pairs == MOST_PAIRS and budget.epoch == 256

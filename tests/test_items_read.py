@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,15 +15,7 @@ from PIL import Image
 
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items, media, merge, read_items, read_with_roles
-from sortnet.tables.values import MOST_LEVELS
 from sortnet.tables.values import levels as category_values
-
-SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
-RECORDS = [
-    {"id": "a", "text": "Why, though?", "size": 1.5, "votes": 3},
-    {"id": "b", "text": 'He said "no",\nand left.', "size": None, "votes": 4},
-    {"id": "c", "text": "naïve 🎉", "size": -2.0, "votes": 0},
-]
 
 
 def written(folder: Path, text: str | bytes, name: str = "items.csv") -> Path:
@@ -50,33 +39,6 @@ def as_csv(records: list[dict], separator: str = ",") -> str:
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()
-
-
-def tables(folder: Path) -> list[Path]:
-    """The records in every kind of table."""
-    lines = "".join(json.dumps(record) + "\n" for record in RECORDS)
-    made = [
-        written(folder, as_csv(RECORDS)),
-        written(folder, "\ufeff" + as_csv(RECORDS, ";"), "semicolons.csv"),
-        written(folder, as_csv(RECORDS, "\t"), "items.tsv"),
-        written(folder, gzip.compress(as_csv(RECORDS).encode()), "items.csv.gz"),
-        written(folder, lines, "items.jsonl"),
-        folder / "items.parquet",
-    ]
-    pd.DataFrame(RECORDS).to_parquet(made[-1])
-    return made
-
-
-def test_every_kind_of_table_gives_the_same_items(tmp_path):
-    for path in tables(tmp_path):
-        items, taken = read_with_roles(path)
-        assert items.ids == ("a", "b", "c"), path
-        assert items.texts == tuple(record["text"].replace("\n", "\n") for record in RECORDS)
-        assert items.feature_names == ("size", "votes")
-        np.testing.assert_array_equal(items.features, [[1.5, 3], [np.nan, 4], [-2, 0]])
-        assert items.features.dtype == np.float32
-        assert taken == Columns("id", "text", features=("size", "votes"))
-        assert (items.images, items.audio, items.root) == ((None,) * 3, (None,) * 3, None)
 
 
 cells = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
@@ -127,15 +89,6 @@ def test_columns_are_recognised_by_their_names_and_values(tmp_path, header, rows
         assert items.ids == ("1", "2")
 
 
-def test_columns_that_are_named_go_before_what_is_guessed(tmp_path):
-    path = written(tmp_path, "id,text,a,b,c\n1,x,5,6,7\n2,y,8,9,10\n")
-    named = Columns(id="a", text="id")
-    items, taken = read_with_roles(path, named, ignore=["b"])
-    assert taken == Columns("a", "id", features=("c",), ignored=("text", "b"))
-    assert (items.ids, items.texts) == (("5", "8"), ("1", "2"))
-    assert read_items(path, features=["b"]).features.tolist() == [[6], [9]]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -174,31 +127,11 @@ def test_a_line_of_json_is_refused_with_its_number(tmp_path, line, message):
     assert said.startswith(f", line 3: {message}")
 
 
-def test_a_nested_column_that_is_ignored_does_no_harm(tmp_path):
-    lines = '{"id": "a", "text": "x", "more": {"y": 1}}\n{"id": "b", "text": "y"}\n'
-    items, taken = read_with_roles(written(tmp_path, lines, "items.jsonl"), ignore=["more"])
-    assert (items.ids, taken.ignored) == (("a", "b"), ("more",))
-
-
-def test_a_text_of_ten_megabytes_is_refused_and_one_of_a_megabyte_taken(tmp_path):
-    path = written(tmp_path, "id,text\na,x\nb," + "y" * 10_000_000 + "\n")
-    said = refused(path)
-    assert said == ", line 3: the text of 'b' has 10,000,000 bytes; the limit is 1,000,000"
-    written(tmp_path, "id,text\na,x\nb," + "y" * 1_000_000 + "\n")
-    assert len(read_items(path).texts[1]) == 1_000_000
-    assert csv.field_size_limit() == 131072  # what others read is as it was
-
-
 def test_a_column_that_is_not_there_or_no_number_is_named(tmp_path):
     path = written(tmp_path, "id,text\na,x\nb,y\n")
     assert refused(path, ignore=["up"]) == ": there is no column 'up' in id, text"
     assert refused(path, features=["text"]).startswith(", line 2: column 'text': 'x' is not a num")
     assert refused(written(tmp_path, "x", "items.docx")).startswith(": is none of .csv, .tsv")
-
-
-def test_quotes_of_a_tsv_file_that_knows_none_are_text(tmp_path):
-    rows = 'id\ttext\na\t"Never," he said\nb\t"open\n'
-    assert read_items(written(tmp_path, rows, "i.tsv")).texts == ('"Never," he said', '"open')
 
 
 def picture(path: Path, size: tuple[int, int] = (8, 6)) -> Path:
@@ -316,25 +249,6 @@ def test_items_of_other_features_or_of_another_folder_are_refused():
         merge(old, items_of("c", {"x": [1]}, Path("/q")))
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="no ../shared/data here")
-def test_public_files_are_understood():
-    items, taken = read_with_roles(SHARED / "ukpconvarg1" / "items.tsv")
-    frame = pd.read_csv(SHARED / "ukpconvarg1" / "items.tsv", sep="\t", quoting=csv.QUOTE_NONE)
-    assert items.ids == tuple(frame["id"].astype(str))
-    assert items.texts == tuple(frame["text"])
-    assert taken.features == ("gold_rank_score", "up", "down")
-    items = read_items(SHARED / "candy" / "candy-data.csv", ignore=["winpercent"])
-    assert (len(items), items.ids[0], len(items.feature_names)) == (85, "100 Grand", 11)
-    assert read_with_roles(SHARED / "tmdb_title" / "title_features.csv")[1].id == "uid"
-
-
-def test_a_column_whose_differences_float32_loses_is_named(tmp_path):
-    text = "id,size,made\n" + "".join(f"i{k},{k},{1_700_000_000 + 7 * k}\n" for k in range(9))
-    message = ": column 'made': float32 loses the differences of values as large as 1.7e+09"
-    assert refused(written(tmp_path, text)).startswith(message)
-    assert read_items(written(tmp_path, text), ignore=["made"]).feature_names == ("size",)
-
-
 def test_columns_are_shown_and_may_be_features_too(tmp_path):
     path = written(tmp_path, "id,text,price,maker\na,x,1.5,Ann\nb,y,,\nc,z,2,Bob\n")
     items, taken = read_with_roles(path, Columns(shown=("price", "maker")), ignore=["id"])
@@ -349,15 +263,6 @@ def test_columns_are_shown_and_may_be_features_too(tmp_path):
     path = written(tmp_path, 'id,text,note\na,x,"' + "y" * 1_000_001 + '"\nb,y,\n')
     said = ", line 2: the column 'note' of 'a' has 1,000,001 bytes; the limit is 1,000,000"
     assert refused(path, named=Columns(shown=("note",))) == said
-
-
-def test_replaced_items_keep_the_shown_columns_that_their_file_lacks():
-    shown = ({"price": "1"}, None)
-    old = replace(items_of("ab", {}), shown=shown)
-    assert merge(old, items_of("ac", {}), update=True).shown == (*shown, None)
-    new = replace(items_of("a", {}), shown=({"price": "2"},))
-    assert merge(old, new, update=True).shown == ({"price": "2"}, None)
-    assert merge(items_of("ab", {}), items_of("c", {})).shown is None
 
 
 CATEGORIES = "id,text,size,colour\n" + "".join(
@@ -396,13 +301,6 @@ def test_columns_that_are_not_categorical_are_no_features(values):
     assert category_values(values) == ()
 
 
-def test_as_many_values_of_a_categorical_column_become_features_as_the_documentation_says(tmp_path):
-    rows = [f"i{k},kind {k % 60}" for k in range(240)]
-    (tmp_path / "i.csv").write_text("\n".join(["id,kind", *rows]) + "\n")
-    assert len(read_items(tmp_path / "i.csv").feature_names) == 50 == MOST_LEVELS
-    assert f"its {MOST_LEVELS} most frequent texts" in " ".join(read_items.__doc__.split())
-
-
 def test_texts_groups_and_ignored_columns_are_never_categories(tmp_path):
     head = "id,text,topic,kind,qid,a=b,colour=red,colour\n"
     rows = ("p,t,v,A,x,1,red", "q,u,w,B,y,2,blue")
@@ -427,29 +325,3 @@ def test_a_column_that_looks_like_images_but_is_none_says_so(tmp_path):
     assert notes("a.png ", "", "a.png") == notes("some", "words", "a.png") == notes("", "") == ()
     (said,) = notes("a.wav", "b.wav", "c.doc")
     assert "looks like sounds, but 'c.doc' is none of .wav" in said
-
-
-def test_a_column_that_is_named_like_a_group_and_repeats_is_pointed_out(tmp_path: Path) -> None:
-    path = tmp_path / "replies.csv"
-    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k // 3},text {k}\n" for k in range(6)))
-    (note,) = read_with_roles(path)[1].notes
-    assert "'prompt' repeats its values: with --group prompt" in note
-    assert read_with_roles(path, Columns(group="prompt"))[1].notes == ()
-    assert read_with_roles(path, ignore=["prompt"])[1].notes == ()
-    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k},text {k}\n" for k in range(6)))
-    assert read_with_roles(path)[1].notes == ()
-
-
-def test_columns_with_decimal_commas_are_read_where_they_are_no_features(tmp_path: Path) -> None:
-    names = [f"f{k}" for k in range(46)]
-    rows = [";".join([f"d{k}", *(f"{k},{j}" for j in range(46))]) for k in range(3)]
-    path = written(tmp_path, "\n".join([";".join(["id", *names]), *rows]) + "\n")
-    items = read_items(path, Columns(text="f0"), ignore=names[1:])
-    assert items.texts == ("0,0", "1,0", "2,0")
-
-
-def test_texts_with_commas_are_no_numbers(tmp_path: Path) -> None:
-    path = written(tmp_path, 'id,text,place\na,"1,5","1,5 km"\nb,"2,5","Bonn, 2"\nc,"0,5",x\n')
-    items, roles = read_with_roles(path)
-    assert (roles.text, roles.ignored) == ("text", ("place",))
-    assert items.texts == ("1,5", "2,5", "0,5")

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from file_helpers import assert_same
 from sortnet import read_letor, write_letor
 from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
-from sortnet.data import read_queries, scaled_columns, scaling
+from sortnet.data import read_queries, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit
@@ -122,24 +121,6 @@ def test_text_is_read_into_a_file_as_into_memory(monkeypatch, tmp_path, block, s
     assert_same(mapped, in_memory)
 
 
-def test_tables_are_read_into_a_file_as_into_memory(monkeypatch, tmp_path, on_disk):
-    frame = "qid,label,a,b\n" + "".join(f"{k % 40},{k % 3},{k}.5,{-k}\n" for k in range(400))
-    path = tmp_path / "x.csv"
-    path.write_text(frame)
-    mapped = read_queries(path)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 1 << 20)
-    in_memory = read_queries(path)
-    assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
-    np.testing.assert_array_equal(mapped.features, in_memory.features)
-
-
-def test_some_of_the_queries_are_taken_into_a_file_too(on_disk):
-    queries = made(90, 2)
-    some = queries.take([3, 1])
-    assert not some.features.flags.owndata
-    np.testing.assert_array_equal(some.features, queries.features[[*range(27, 36), *range(9, 18)]])
-
-
 def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
     queries = made()
     scaler = fit_scaler(EVERY_PART, queries)
@@ -148,48 +129,6 @@ def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
     in_memory = scaler(queries)
     assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
     np.testing.assert_array_equal(mapped.features, in_memory.features)
-
-
-@pytest.mark.parametrize("sizes", [[4] * 100, [400]])
-def test_scaling_takes_little_beside_its_result(monkeypatch, on_disk, sizes):
-    """Also of one query that is longer than a chunk."""
-    n, d = 400, 1000
-    for module in (scaling, scaled_columns):
-        monkeypatch.setattr(module, "CHUNK", 1 << 12)
-    monkeypatch.setattr(scaled_columns, "_VALUES_COPIED_AT_ONCE", 1 << 12)
-    X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
-    X[::7, ::3] = np.nan
-    queries = Queries.from_arrays(X, group=sizes)
-    parts = ("zscore", "rank", "standard", "none", "missing")
-    for part in parts:  # compiles or loads the kernels, which takes memory once
-        fit_scaler(part, queries)(queries)
-    tracemalloc.start()
-    try:
-        for part in parts:
-            tracemalloc.reset_peak()
-            before = tracemalloc.get_traced_memory()[0]
-            scaler = fit_scaler(part, queries)
-            table = sum(each.nbytes for each in scaler.tables.values())
-            scaler(queries)
-            peak = tracemalloc.get_traced_memory()[1] - before
-            assert peak < 4 * table + 0.3 * X.nbytes, part
-    finally:
-        tracemalloc.stop()
-
-
-def test_checks_of_arrays_make_no_second_table():
-    X = np.zeros((20_000, 100), np.float32)
-    X[-1, -1] = np.inf
-    tracemalloc.start()
-    try:
-        with pytest.raises(DataError, match="row 19999, feature 100: inf"):
-            Queries.from_arrays(X)
-        X[-1, -1] = 0
-        queries = Queries.from_arrays(X, np.zeros(20_000), group=[50] * 400)
-        assert queries.take(np.arange(10, 400)).features.base is not None
-        assert tracemalloc.get_traced_memory()[1] < 0.4 * X.nbytes
-    finally:
-        tracemalloc.stop()
 
 
 # Run in a process of its own, which may take 12 MiB more than it has after it read a small file.
@@ -243,10 +182,3 @@ def test_data_four_times_larger_than_memory_are_read_and_scaled(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "".join(sums)
-
-
-def test_the_folder_is_one_that_is_on_disk(monkeypatch):
-    monkeypatch.delenv("TMPDIR", raising=False)
-    expected = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
-    assert large_arrays._folder() == (expected or large_arrays.tempfile.gettempdir())
-    assert Path(large_arrays._folder()).is_dir()

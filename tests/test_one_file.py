@@ -15,24 +15,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
-from result_helpers import value_of
 
-from sortnet import SortNetRanker, from_frame, load_ranker
+from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.lab.splits import HoldOut, OfficialFold
-from sortnet.metrics import evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
 
 PARTS = ("train", "vali", "test")
 NAMES = NamedColumns(query="search", grade="stars", id="product")
 TYPED = ("--query", "search", "--grade", "stars", "--id", "product")
-CANDY = Path(__file__).parent.parent.parent / "shared/data/candy/candy-data.csv"
 
 
 def shop(n_queries: int = 25, n_products: int = 5) -> pd.DataFrame:
@@ -96,38 +92,6 @@ def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query():
     assert members(read_divided("all.csv", ByHash(0), columns=NAMES)) != expected
 
 
-def test_a_fifth_of_many_queries_chooses_and_a_fifth_tests():
-    parts = ByHash(3).parts_of([f"query {k}" for k in range(20_000)])
-    shares = [parts.count(part) / len(parts) for part in PARTS]
-    np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.015)
-
-
-def test_another_order_and_more_rows_divide_alike():
-    before = members(read_divided("all.csv", columns=NAMES))
-    frame = shop(40)
-    frame.sample(frac=1, random_state=0).to_csv("more.csv", index=False)
-    after = members(read_divided("more.csv", columns=NAMES))
-    for part in PARTS:
-        assert before[part] < after[part]
-
-
-def test_the_parts_hold_the_rows_of_the_file_and_their_features():
-    frame = shop()
-    fold = read_divided("all.csv", columns=NAMES)
-    seen = []
-    for part in PARTS:
-        queries = getattr(fold, part)
-        rows = frame.iloc[queries.rows]
-        assert queries.feature_names == ("price", "age", "colour=blue", "colour=red")
-        expected = rows[["price", "age"]].to_numpy(np.float32)
-        np.testing.assert_array_equal(queries.features[:, :2], expected)
-        assert queries.grades.tolist() == rows["stars"].tolist()
-        assert queries.docids.tolist() == rows["product"].tolist()
-        assert queries.qids[queries.query_of_docs()].tolist() == rows["search"].tolist()
-        seen += queries.rows.tolist()
-    assert sorted(seen) == [*range(len(frame))]
-
-
 def test_the_training_part_alone_decides_which_values_are_features():
     frame = shop()
     of_training = frame["search"].map(part_by_hand) == "train"
@@ -150,16 +114,6 @@ def test_every_format_and_several_files_divide_alike():
     frame[61:].to_csv("part-1.csv", index=False)
     for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
         assert members(read_divided(name, columns=NAMES)) == expected, name
-
-
-def test_letor_text_is_divided_by_its_queries():
-    Path("all.txt").write_text(letor(30, 0))
-    fold, whole = read_divided("all.txt"), read_queries("all.txt")
-    names = whole.qids.tolist()
-    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
-    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
-    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
-        read_divided("all.txt", columns=NAMES)
 
 
 def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
@@ -235,37 +189,7 @@ def test_a_misspelt_column_is_refused_with_the_nearest_one(columns, nearest):
         read_queries("all.csv", columns=columns)
 
 
-def test_a_query_column_that_differs_in_every_row_is_refused():
-    advice = "every query has one document, which cannot be sorted: column 'product' differs in"
-    typed = ("--query", "product", "--grade", "stars")
-    line = fault("train", "all.csv", *typed)
-    assert advice in line and "with --query none all rows are one query" in line
-    for part in ("train", "vali"):
-        shop().to_csv(f"{part}.csv", index=False)
-    assert f"train.csv: {advice}" in fault("train", "train.csv", "vali.csv", *typed)
-
-
 # ------------------------------------------------------------------------------- all rows one query
-
-
-def test_without_a_query_column_a_sentence_says_what_to_do():
-    shop().drop(columns="search").to_csv("rows.csv", index=False)
-    line = fault("train", "rows.csv", "--grade", "stars")
-    assert "there is no column 'qid' in product, price, age, colour, stars" in line
-    assert "--query NAME names the column of the queries" in line
-    assert "with --query none all rows are one" in line
-
-
-def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
-    columns = NamedColumns(query="none", grade="stars", id="product")
-    frame = shop().drop(columns="search").sample(frac=1, random_state=1)
-    frame.to_csv("rows.csv", index=False)
-    fold = read_divided("rows.csv", columns=columns)
-    for part in PARTS:
-        queries = getattr(fold, part)
-        assert queries.qids.tolist() == ["0"]
-        expected = {name for name in frame["product"] if part_by_hand(name) == part}
-        assert {*queries.docids.tolist()} == expected
 
 
 def test_with_query_none_and_no_id_the_content_of_a_row_decides():
@@ -287,15 +211,6 @@ def test_with_query_none_and_no_id_the_content_of_a_row_decides():
 # ------------------------------------------------------------------------------------------- bins
 
 
-def test_grades_that_are_no_whole_numbers_are_refused_and_bins_are_named():
-    frame = shop()
-    frame["stars"] += 0.5
-    frame.to_csv("half.csv", index=False)
-    line = fault("train", "half.csv", *TYPED)
-    assert "half.csv, line 2: grade '" in line and "is not a whole number from 0" in line
-    assert "sortnet train --bins N makes N grades of the numbers of column 'stars'" in line
-
-
 def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
     frame = shop()
     frame["points"] = np.random.default_rng(5).normal(size=len(frame)).round(6)
@@ -313,71 +228,10 @@ def test_bins_are_quantiles_of_the_training_part_and_hold_for_the_others():
     assert len(counts) == 4 and counts.max() - counts.min() <= 1
 
 
-def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
-    assert quantile_edges([0, 0, 0, 0, 4, 6, 8, 9], 4) == (2.0, 6.5)  # of the quantiles 0, 2, 6.5
-    assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
-    with pytest.raises(DataError, match="there is nothing to divide in bins"):
-        quantile_edges([2.0, 2.0], 3)
-
-
-def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
-    numbers = [1.5] * 50 + [2.5] * 2 + [4.0]  # of three quantiles or more, most are 1.5
-    for bins in (3, 4, 31):
-        edges = quantile_edges(numbers, bins)
-        assert in_which_bin([1.5, 2.5, 4.0], edges).tolist() == [0, 1, 2]
-    assert len(quantile_edges(numbers, 2)) == 1
-
-
-def test_fewer_bins_than_asked_for_are_said_with_the_reason():
-    shop().to_csv("all.csv", index=False)
-    few = invoke("train", "all.csv", *TYPED, "--bins", "7", "--out", "few", *FAST)
-    assert "grade       stars in 4 bins, divided at 1, 2, 3\n" in few.stdout
-    assert few.stderr.splitlines()[0] == (
-        "note: --bins 7 makes 4 grades: the numbers of column stars repeat, and equal numbers "
-        "have the same grade"
-    )
-    all_of_them = invoke("train", "all.csv", *TYPED, "--bins", "4", "--out", "all", *FAST)
-    assert all_of_them.exit_code == 0 and "note" not in all_of_them.stderr
-
-
-def test_bins_are_said_stored_and_used_by_evaluate():
-    frame = shop()
-    frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
-    frame.to_csv("points.csv", index=False)
-    said = done("train", "points.csv", *TYPED, "--bins", "3", "--out", "m", *FAST)
-    columns = load_ranker("m").columns
-    below = ", ".join(f"{edge:.6g}" for edge in columns.edges)
-    assert f"grade       stars in 3 bins, divided at {below}\n" in said
-    assert columns.bins == 3 and len(columns.edges) == 2
-    printed = value_of(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
-    test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
-    order = load_ranker("m").order(test)
-    assert printed["measures"]["ndcg@10"] == evaluate(test, order, "ndcg@10")["ndcg@10"]
-    assert printed["n_docs"] == test.n_docs
-
-
 # ----------------------------------------------------------------------------- names of columns
 
 
-def test_the_same_names_hold_for_files_and_frames():
-    of_file = read_queries("all.csv", columns=NAMES)
-    of_frame = from_frame(shop(), query="search", grade="stars", id="product")
-    for name in ("features", "grades", "offsets", "qids", "docids"):
-        np.testing.assert_array_equal(getattr(of_file, name), getattr(of_frame, name))
-    renamed = shop().rename(columns={"search": "qid", "stars": "label", "product": "docid"})
-    renamed.to_csv("renamed.csv", index=False)
-    np.testing.assert_array_equal(read_queries("renamed.csv").features, of_file.features)
-
-
 def test_a_named_column_that_is_not_there_or_twice_named_is_refused():
-    for columns, missing in (
-        (NamedColumns(query="seek", grade="stars"), "seek"),
-        (NamedColumns(query="search", grade="points"), "points"),
-        (replace(NAMES, id="number"), "number"),
-        (replace(NAMES, ignore=("weight",)), "weight"),
-    ):
-        with pytest.raises(DataError, match=f"there is no column '{missing}' in search, product"):
-            read_queries("all.csv", columns=columns)
     with pytest.raises(DataError, match=r"all\.csv: there is no column 'seek' .*stars$"):
         read_queries("all.csv", columns=NamedColumns(query="seek", grade="stars"))
     with pytest.raises(DataError, match="column 'stars' cannot be two of query, grade and id"):
@@ -398,13 +252,6 @@ def test_names_come_back_from_json_and_damage_is_refused():
             NamedColumns.from_json(damage, "model.json")
 
 
-def test_damaged_names_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
-    folder = shutil.copytree(shop_model / "m", tmp_path / "m")
-    about = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**about, "columns": {"query": 3}}))
-    assert "model.json: " in fault("rank", folder, "all.csv")
-
-
 def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp_path):
     for damage in ({"queries": [1, 2]}, {"queries": ["nothing"]}, {"fingerprint": 7}):
         folder = shutil.copytree(shop_model / "m", tmp_path / "m", dirs_exist_ok=True)
@@ -414,39 +261,7 @@ def test_damaged_parts_in_a_model_folder_are_refused_in_one_line(shop_model, tmp
         assert "test part" in fault("evaluate", folder, "all.csv", "--part", "test")
 
 
-def test_ignored_columns_are_no_features():
-    columns = replace(NAMES, ignore=("age", "colour"))
-    assert read_queries("all.csv", columns=columns).feature_names == ("price",)
-
-
 # --------------------------------------------------------------------------- the command and after
-
-
-def test_train_says_what_it_makes_of_every_column(shop_model):
-    lines = (shop_model / "said.txt").read_text().splitlines()
-    fold = read_divided("all.csv", columns=NAMES)
-    sizes = [len(getattr(fold, part)) for part in PARTS]
-    assert lines[0] == (
-        f"all.csv is divided by query, seed 0: {sizes[0]} to train on, {sizes[1]} to choose by, "
-        f"{sizes[2]} to test with"
-    )
-    assert lines[1:7] == [
-        f"query       search, {sizes[0]} queries",
-        "id          product",
-        "grade       stars, 4 grades from 0 to 3",
-        "numbers     price, age",
-        "categories  colour (2 values)",
-        "",
-    ]
-    assert lines[-1] == "next: sortnet evaluate m all.csv --part test"
-
-
-def test_all_columns_are_named_however_many():
-    frame = shop().assign(**{f"number_{k}": np.arange(125) % (k + 2) for k in range(30)})
-    frame.to_csv("wide.csv", index=False)
-    said = done("train", "wide.csv", *TYPED, "--ignore", "price", "--ranker", "err", "--out", "w")
-    numbers = said[said.index("numbers") : said.index("\n\n")].splitlines()[0]
-    assert numbers.split(None, 1)[1].split(", ")[-1] == "number_0 to number_29"
 
 
 def test_a_column_that_is_nearly_the_grade_is_warned_of():
@@ -523,22 +338,6 @@ def test_the_model_remembers_names_and_parts_for_every_command(shop_model):
     assert done("rank", m, "renamed.csv", "--query", "looked for").splitlines() == lines
 
 
-def test_new_rows_need_no_ids_where_features_are_made_of_a_text():
-    generator = np.random.default_rng(2)
-    words = ["slow", "rare", "cheap", "bright", "good"]
-    texts = [" ".join(generator.choice(words, 8)) for _ in range(125)]
-    shop().assign(description=texts).to_csv("texts.csv", index=False)
-    done("train", "texts.csv", *TYPED, "--ranker", "err", "--out", "m")
-    assert load_ranker("m").describer is not None
-    new = shop(2).drop(columns="stars").assign(description=texts[:10])
-    new.to_csv("new.csv", index=False)
-    with_ids = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
-    new.drop(columns="product").to_csv("new.csv", index=False)
-    without = [line.split(",") for line in done("rank", "m", "new.csv").splitlines()[1:]]
-    assert without == [[qid, "", *places] for qid, _, *places in with_ids]
-    assert len(without) == 10
-
-
 def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
     m = shop_model / "m"
     text = Path("all.csv").read_text()
@@ -599,18 +398,6 @@ def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, 
     assert line.count("its content differs from all.csv") == 1
 
 
-def test_names_hold_for_two_files_and_a_folder_too():
-    frame = shop()
-    Path("fold").mkdir()
-    frame[:75].to_csv("fold/train.csv", index=False)
-    frame[75:].to_csv("fold/vali.csv", index=False)
-    for data in (["fold"], ["fold/train.csv", "fold/vali.csv"]):
-        done("train", *data, *TYPED, "--ranker", "err", "--out", "m", "--overwrite")
-        model = load_ranker("m")
-        assert model.columns == NAMES
-        assert model.feature_names == ("price", "age", "colour=blue", "colour=red")
-
-
 def test_names_are_refused_for_a_collection_and_for_letor_text():
     Path("all.txt").write_text(letor(30, 0))
     assert "all.txt: is LETOR text" in fault("train", "all.txt", "--query", "q")
@@ -619,57 +406,7 @@ def test_names_are_refused_for_a_collection_and_for_letor_text():
     assert "sortnet items add names the columns of a collection" in line
 
 
-def test_both_helps_say_that_a_query_is_a_group():
-    query = " ".join(done("train", "--help").split())
-    group = " ".join(done("items", "add", "--help").split())
-    assert "(items add calls it --group)" in query
-    assert "(train calls it --query)" in group
-
-
-def test_a_table_of_sweets_without_queries_is_trained_on_and_ranked():
-    if not CANDY.exists():
-        pytest.skip("the sweets are not here")
-    typed = ("--query", "none", "--grade", "winpercent", "--id", "competitorname")
-    said = done("train", CANDY, *typed, "--bins", "5", "--out", "m", *FAST)
-    frame = pd.read_csv(CANDY)
-    n = [sum(part_by_hand(name) == part for name in frame["competitorname"]) for part in PARTS]
-    assert f"by row, seed 0: {n[0]} to train on, {n[1]} to choose by, {n[2]} to test with" in said
-    assert f"{n[2]}" in done("evaluate", "m", CANDY, "--part", "test", "--per-query", "-")
-    frame.drop(columns="winpercent").to_csv("new.csv", index=False)
-    assert len(done("rank", "m", "new.csv").splitlines()) == 1 + len(frame)
-
-
 # ------------------------------------------------------------------- experiments and the estimator
-
-
-def test_an_experiment_divides_one_file_as_train_does_and_draws_by_query():
-    typed = ("--query", "search", "--grade", "stars", "--id", "product", "--rankers", "err")
-    Path("r").mkdir()
-    done("experiment", "folds", "all.csv", *typed, "--out", "r")
-    frame = pd.read_csv("r/results.csv")
-    assert {*frame["qid"]} == {n for n in shop()["search"].unique() if part_by_hand(n) == "test"}
-    done("experiment", "holdout", "all.csv", *typed, "--splits", "2", "--out", "r")
-    frame = pd.read_csv("r/results.csv")
-    assert {*frame["part"]} == {"split 1", "split 2"}
-    for number in (1, 2):
-        split = HoldOut("all.csv", number, 0.33, 0.2, 0, columns=NAMES)
-        parts = members(split.load())
-        assert len(parts["test"]) == round(0.33 * 25)
-        assert {*frame[frame["part"] == split.name]["qid"]} == parts["test"]
-        assert not parts["train"] & parts["test"] and not parts["vali"] & parts["test"]
-
-
-def test_an_experiment_on_folds_takes_named_columns_and_keeps_its_keys():
-    frame = shop()
-    Path("fold").mkdir()
-    for k, part in enumerate(("train", "vali", "test")):
-        frame[k * 40 : (k + 1) * 40].to_csv(f"fold/{part}.csv", index=False)
-    typed = ("--query", "search", "--grade", "stars", "--rankers", "err")
-    assert "err" in done("experiment", "folds", "fold", *typed)
-    plain = OfficialFold("fold")
-    assert plain.to_json() == {"kind": "OfficialFold", "folder": "fold"}  # as stores have it
-    columns = NamedColumns(query="search")
-    assert OfficialFold("fold", columns=columns).to_json()["columns"] == columns.to_json()
 
 
 def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
@@ -696,32 +433,35 @@ def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
         ranker.predict(frame, qid=frame["search"])
 
 
-def test_names_go_from_the_estimator_to_the_command_and_back():
-    frame = shop()
-    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
-    ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
-    ranker.save("saved")
-    lines = [line.split(",") for line in done("rank", "saved", "all.csv").splitlines()[1:]]
-    scores = ranker.predict(frame)
-    assert {line[1]: float(line[4]) for line in lines} == dict(
-        zip(frame["product"], scores.tolist(), strict=True)
-    )
-    done("train", "all.csv", *TYPED, "--ignore", "colour", "--out", "m", *FAST)
-    loaded = SortNetRanker.load("m")
-    assert (loaded.query, loaded.grade, loaded.id) == ("search", "stars", "product")
-    queries = read_queries("all.csv", like=loaded.model_)
-    expected = queries.in_row_order(loaded.model_.scores(queries))
-    np.testing.assert_array_equal(loaded.predict(frame.drop(columns="colour")), expected)
-
-
-def test_all_rows_are_one_query_for_an_estimator_that_is_told_so():
-    frame = shop()[["price", "age", "stars"]]
-    small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
-    with pytest.warns(UserWarning, match="none is held out"):
-        ranker = SortNetRanker(**small, query="none", grade="stars").fit(frame)
-    assert sorted(ranker.predict(frame)) == [*range(len(frame))]
-
-
 def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():
     line = fault("train", "--query", "Search", "No", "all.csv")
     assert "No: no such file or folder; a name with spaces needs quotes" in line
+
+
+def test_letor_text_is_divided_by_its_queries():
+    Path("all.txt").write_text(letor(30, 0))
+    fold, whole = read_divided("all.txt"), read_queries("all.txt")
+    names = whole.qids.tolist()
+    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
+    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
+    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
+        read_divided("all.txt", columns=NAMES)
+
+
+def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
+    columns = NamedColumns(query="none", grade="stars", id="product")
+    frame = shop().drop(columns="search").sample(frac=1, random_state=1)
+    frame.to_csv("rows.csv", index=False)
+    fold = read_divided("rows.csv", columns=columns)
+    for part in PARTS:
+        queries = getattr(fold, part)
+        assert queries.qids.tolist() == ["0"]
+        expected = {name for name in frame["product"] if part_by_hand(name) == part}
+        assert {*queries.docids.tolist()} == expected
+
+
+def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
+    assert quantile_edges([0, 0, 0, 0, 4, 6, 8, 9], 4) == (2.0, 6.5)  # of the quantiles 0, 2, 6.5
+    assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
+    with pytest.raises(DataError, match="there is nothing to divide in bins"):
+        quantile_edges([2.0, 2.0], 3)

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,16 +110,6 @@ def test_of_two_processes_that_find_the_leases_of_a_killed_one_the_first_has_the
     assert not {*theirs} & {*ids(mine)}
     assert ids(other.next("bot", 3)) == ids(mine)
     first_store.close()
-
-
-def test_a_lease_of_this_process_or_of_none_may_be_taken_over(
-    collection: Collection, url: str
-) -> None:
-    (lease,) = collection.lease("bot", [Question((0, 1), "random", 1.0)], 60)
-    assert collection.may_take_over(lease)
-    assert collection.may_take_over(replace(lease, process=None)), "of version 0.4"
-    with open_store(url) as other:
-        assert not other.collection("args").may_take_over(lease)
 
 
 def test_a_pair_that_was_answered_since_the_last_look_is_not_leased_again(

@@ -51,6 +51,8 @@ def test_some_of_the_queries_keep_their_documents_names_and_rows():
         ({"y": [0, -1]}, "row 1: grade '-1' is not a whole number from 0"),
         ({"y": [0.5, 1]}, "row 0: grade '0.5'"),
         ({"y": [np.nan, 1]}, "grade 'nan'"),
+        ({"y": [np.inf, 1]}, "'inf' is not a whole number from 0"),
+        ({"y": [1, 1e18]}, r"'1e\+18' is larger than 2147483647"),
         ({"y": ["good", "bad"]}, "grades must be numbers"),
         ({"y": [1]}, "2 rows of features but 1 grades"),
         ({"X": [[1.0], [np.inf]]}, "row 1, feature 1: inf is not finite"),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -12,13 +10,11 @@ import numpy as np
 import pytest
 from file_helpers import assert_same
 
-from sortnet import from_frame, write_letor
+from sortnet import write_letor
 from sortnet.core import Queries
-from sortnet.data import cache, default_cache_dir, fingerprint, read_fold, read_queries
+from sortnet.data import read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.tables import letor
-
-MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 
 
 def made(n: int = 200, seed: int = 0) -> Queries:
@@ -32,33 +28,6 @@ def made(n: int = 200, seed: int = 0) -> Queries:
 
 
 # ------------------------------------------------------------------------------------ the folder
-
-
-def test_a_folder_is_one_fold(tmp_path):
-    parts = {name: made(seed=k) for k, name in enumerate(("train", "vali", "test"))}
-    for name, queries in parts.items():
-        write_letor(queries, tmp_path / f"{name}.txt.gz")
-    fold = read_fold(tmp_path)
-    for name, queries in parts.items():
-        np.testing.assert_array_equal(getattr(fold, name).features, queries.features)
-
-
-@pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "validation.txt"])
-def test_a_fold_needs_no_test_part_and_knows_the_names_of_the_validation_part(tmp_path, vali):
-    write_letor(made(), tmp_path / "train.txt")
-    with pytest.raises(DataError, match=r"there is no vali\.txt"):
-        read_fold(tmp_path)
-    write_letor(made(20), tmp_path / vali)
-    fold = read_fold(tmp_path)
-    assert fold.vali.n_docs == 20 and fold.test is None
-
-
-def test_a_part_with_other_features_than_the_training_part_is_refused(tmp_path):
-    (tmp_path / "train.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 2:1\n")
-    (tmp_path / "vali.txt").write_text("1 qid:1 1:1\n0 qid:1 3:3\n")
-    with pytest.raises(DataError, match=r"vali\.txt, line 2: .*beyond the 2 features.*'3:3'"):
-        read_fold(tmp_path)
-    assert read_fold(tmp_path, n_features=4).train.n_features == 4
 
 
 def test_tables_of_a_fold_must_have_the_columns_of_training_in_any_order(tmp_path):
@@ -122,23 +91,6 @@ def test_the_second_read_comes_from_the_cache_and_is_the_same(tmp_path, file, pa
     assert isinstance(second.features.base, np.memmap)
 
 
-def test_feature_names_are_cached_too(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("qid,label,a,b\n1,0,1,2\n")
-    first, second = (read_queries(path, cache=tmp_path / "cache") for _ in range(2))
-    assert_same(first, second)
-    assert isinstance(second.features.base, np.memmap)
-
-
-def test_writing_to_cached_arrays_leaves_the_cache_alone(tmp_path, file):
-    plain = read_queries(file, cache=tmp_path / "cache")
-    again = read_queries(file, cache=tmp_path / "cache")
-    with pytest.raises(ValueError, match="read-only"):
-        again.features[:] = 7
-    again.grades[:] = 7
-    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
-
-
 def test_a_stale_cache_is_noticed(tmp_path, file, parses):
     folder = tmp_path / "cache"
     read_queries(file, cache=folder)
@@ -160,13 +112,6 @@ def test_a_stale_cache_is_noticed(tmp_path, file, parses):
     assert_same(read_queries(file, cache=folder), read_queries(file))
     assert len(parses) == 6
     assert len(list(folder.glob("*/*"))) == 1  # what is stale is taken away
-
-
-def test_a_cache_of_another_format_is_not_read(tmp_path, file, parses, monkeypatch):
-    read_queries(file, cache=tmp_path / "cache")
-    monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
-    read_queries(file, cache=tmp_path / "cache")
-    assert len(parses) == 2
 
 
 def test_what_is_read_differently_is_cached_apart(tmp_path, parses):
@@ -243,45 +188,7 @@ read_queries(sys.argv[1], cache=sys.argv[2])
     assert not list(folder.glob(".writing-*"))
 
 
-def test_a_bad_file_is_refused_with_a_cache_as_without(tmp_path):
-    (tmp_path / "bad.txt").write_text("1 qid:1 1:x\n")
-    for _ in range(2):
-        with pytest.raises(DataError, match="line 1: feature 1: 'x'"):
-            read_queries(tmp_path / "bad.txt", cache=tmp_path / "cache")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty: is a folder without data files"):
-        read_queries(tmp_path / "empty", cache=tmp_path / "cache")
-
-
-def test_the_users_cache_folder_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache_dir() == tmp_path / "sortnet"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for unset in ("", "relative"):
-        monkeypatch.setenv("XDG_CACHE_HOME", unset)
-        assert default_cache_dir() == tmp_path / ".cache" / "sortnet"
-
-
 # ------------------------------------------------------------------------------------- the rest
-
-
-def test_the_fingerprint_is_the_sha256_of_the_content(tmp_path, file):
-    assert fingerprint(file) == hashlib.sha256(file.read_bytes()).hexdigest()
-    with pytest.raises(DataError, match="no such file"):
-        fingerprint(tmp_path / "none")
-
-
-def loaded_by(script: str) -> list[str]:
-    code = f"import json, sys\n{script}\nprint(json.dumps(sorted(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return json.loads(out.stdout)
-
-
-def test_the_compiler_is_loaded_only_to_read_letor_text(tmp_path):
-    frame = from_frame.__module__
-    light = loaded_by("import sortnet; sortnet.read_queries; sortnet.write_letor")
-    assert not {"numba", "pandas", "pyarrow", "torch", frame} & set(light)
-    assert "numba" in loaded_by("import sortnet; sortnet.read_letor")
 
 
 @pytest.mark.slow

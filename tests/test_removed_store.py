@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cli_helpers import FAST, fault, invoke, make_fold
+from cli_helpers import fault
 from collection_helpers import made_items
 from forked_processes import ForkedScript
 from sqlalchemy import event
@@ -21,7 +20,7 @@ from sqlalchemy import event
 from sortnet import sort
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement
-from store import Collection, Run, open_store
+from store import Collection, open_store
 
 
 def remove(file: Path) -> None:
@@ -97,22 +96,6 @@ def test_no_process_writes_to_a_file_that_its_path_no_longer_leads_to(
     assert not file.parent.exists() or list(file.parent.glob("s.db")) == [file] * file.exists()
 
 
-def test_a_store_behind_a_linked_folder_is_written_until_the_link_leads_elsewhere(
-    file: Path, tmp_path: Path
-) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(file.parent)
-    with open_store(link / "s.db") as store:
-        collection = store.collection("c")
-        write(collection)
-        assert collection.n_judgements == 1
-        shutil.copytree(file.parent, tmp_path / "other")
-        link.unlink()
-        link.symlink_to(tmp_path / "other")
-        with pytest.raises(StoreError, match="was replaced while it was in use"):
-            write(collection)
-
-
 def test_a_file_that_is_put_back_is_written_again(file: Path) -> None:
     with open_store(file) as store:
         collection = store.collection("c")
@@ -138,22 +121,6 @@ def test_a_file_that_is_removed_in_a_transaction_stores_nothing(file: Path, mome
         with pytest.raises(StoreError, match=rf"{file}: (s.db was removed|unable to open)"):
             write(collection)
     assert not file.exists()
-
-
-def test_a_changed_folder_of_the_process_is_no_removed_file(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(file.parent)
-    with open_store("s.db") as store:
-        monkeypatch.chdir(tmp_path)
-        write(store.collection("c"))
-
-
-def test_a_store_that_vanished_between_two_commands_is_new(file: Path) -> None:
-    shutil.rmtree(file.parent)
-    with open_store(file) as store:
-        store.add_items("c", made_items(2, d=0))
-        write(store.collection("c"))
 
 
 # Answers in the order of the ids, and changes the store before its third answer.
@@ -222,35 +189,3 @@ def test_sort_ends_with_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"s\.db was removed"):
         sort(["a", "bb", "ccc", "dddd", "eeeee"], judge=longer, store=path)
-
-
-def test_sort_returns_no_ranking_of_a_store_that_was_removed_after_the_last_answer(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "s.db"
-
-    def remove_at_the_end(text: str) -> None:
-        if text.startswith("fitting"):
-            path.unlink(missing_ok=True)
-
-    arguments = {"judge": lambda left, right: "left", "store": path}
-    sort(["a", "bb", "ccc"], **arguments)
-    with pytest.raises(StoreError, match=r"s\.db was removed"):
-        sort(["a", "bb", "ccc"], **arguments, progress=remove_at_the_end)
-
-
-def test_train_ends_with_an_error_and_prints_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_training: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_fold(Path("fold"))
-    record = Run.record
-
-    def remove_and_record(run: Run, *given: Any) -> None:
-        Path("s.db").unlink(missing_ok=True)
-        record(run, *given)
-
-    monkeypatch.setattr(Run, "record", remove_and_record)
-    result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)
-    assert result.exit_code == 2 and "sortnet show" not in result.stdout
-    assert "s.db: s.db was removed while it was in use" in result.stderr.splitlines()[-1]

@@ -7,20 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import done
 from hypothesis import given
 from hypothesis import strategies as st
-from result_helpers import value_of
 
 from sortnet import from_frame
-from sortnet.data import read_fold, read_queries
+from sortnet.data import read_queries
 from sortnet.estimator.arrays import Features
-from sortnet.items import Columns, describe, read_items
+from sortnet.items import Columns, read_items
 from sortnet.items.given_items import items_from
-from sortnet.items.texts import SURFACE
-from sortnet.rankers.load_ranker import load_ranker
-from sortnet.tables.read_rows import read_rows, rows_of_frame
-from sortnet.tables.roles import feature_matrix
+from sortnet.tables.read_rows import read_rows
 from sortnet.tables.values import may_have_numbers, numbers_of
 
 NAMES = ("size", "made", "new", "colour=blue", "colour=red")
@@ -85,47 +80,6 @@ def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
     np.testing.assert_array_equal(items.features, expected)
 
 
-def test_texts_of_training_data_are_described_as_those_of_items_are(tmp_path):
-    for path in written(tmp_path, goods()):
-        queries = read_queries(path)
-        items = describe(read_items(path, Columns("docid", group="qid")))
-        # Grades choose the words of the training data.
-        in_both = [name for name in queries.feature_names if name in items.feature_names]
-        assert len(in_both) > len(NAMES) + 10
-        of_queries = [queries.feature_names.index(name) for name in in_both]
-        of_items = [items.feature_names.index(name) for name in in_both]
-        is_surface = [not name.startswith("text: ") or name[6:] in SURFACE for name in in_both]
-        assert sum(is_surface) > len(NAMES)
-        np.testing.assert_array_equal(
-            queries.features[:, of_queries][:, is_surface],
-            items.features[:, of_items][:, is_surface],
-        )
-        assert queries.docids.tolist() == [*items.ids]
-
-
-def test_a_ranker_of_texts_and_categories_is_trained_kept_and_ranks_a_new_table(tmp_path):
-    for part, seed in (("train", 0), ("vali", 1), ("test", 2)):
-        goods(seed=seed).to_csv(tmp_path / f"{part}.csv", index=False)
-    fold = read_fold(tmp_path)
-    assert fold.vali.feature_names == fold.train.feature_names
-    out = tmp_path / "model"
-    done("train", tmp_path, "--out", out, "--max-iter", "2")
-    model = load_ranker(out)
-    assert model.feature_names == fold.train.feature_names
-    test = read_queries(tmp_path / "test.csv", like=model)
-    expected = fold.test.features
-    np.testing.assert_allclose(test.features, expected, rtol=1e-5, atol=1e-6)
-    figures = value_of(done("evaluate", out, tmp_path / "test.csv", "--json"))
-    assert figures["measures"]["ndcg@10"] > 0.9 if "measures" in figures else figures
-    shuffled = goods(seed=2).drop(columns="label").sample(frac=1, random_state=0, axis=1)
-    shuffled.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
-    again = read_queries(tmp_path / "new.jsonl", labelled=False, like=model)
-    np.testing.assert_array_equal(again.features, test.features)
-    assert again.grades.max() == 0
-    lines = done("rank", out, tmp_path / "new.jsonl").splitlines()
-    assert len(lines) == 1 + 72
-
-
 def test_what_is_named_like_a_grade_or_an_id_is_no_feature(tmp_path):
     text = "uid,grade,index,x\n" + "".join(f"{k},{k % 3},{k},{k / 2}\n" for k in range(9))
     (tmp_path / "t.csv").write_text(text)
@@ -173,26 +127,6 @@ def test_numbers_are_those_that_python_reads(cells):
             expected = {"true": 1.0, "false": 0.0}.get(text)
             expected = float(text) if expected is None else expected
             assert number == pytest.approx(expected, rel=1e-15) and not bad
-
-
-def test_days_of_dates_are_the_same_however_they_are_stored():
-    days = pd.to_datetime(["2026-01-01 12:00", None, "1969-12-31 00:00"])
-    frame = pd.DataFrame(
-        {
-            "a": days,
-            "b": days.tz_localize("UTC").tz_convert("Asia/Tokyo"),
-            "c": [day.isoformat() if day == day else None for day in days],
-            "d": pd.Series(
-                [day.to_pydatetime() if day == day else None for day in days], dtype=object
-            ),
-            "e": days - pd.Timestamp("1970-01-01"),
-        }
-    )
-    rows = rows_of_frame(frame, "frame")
-    found = feature_matrix(rows_of_frame(frame, "frame", lambda c: False), [*frame])
-    for column in found.T:
-        np.testing.assert_array_equal(column, [20454.5, np.nan, -1])
-    assert len(rows) == 3
 
 
 @given(st.lists(st.text("0123456789+-.eEinfINFatrueTR \t٣", max_size=6), min_size=1))

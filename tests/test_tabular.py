@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import sys
 from pathlib import Path
 
@@ -16,82 +15,14 @@ from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.tables import read_csv as tables
 
-TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
-
-FRAME = pd.DataFrame(
-    {
-        "label": [2, 0, 1],
-        "qid": ["b", "a", "b"],
-        "length": [1.5, 2.5, None],
-        "docid": ["x", "y", "z"],
-        "votes": [7, 8, 9],
-    }
-)
-
 
 def written(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
     return file_helpers.written(folder, text, name)
 
 
-def assert_is_the_frame(q):
-    assert q.feature_names == ("length", "votes")
-    assert q.features.dtype == np.float32
-    np.testing.assert_array_equal(q.features, [[1.5, 7], [np.nan, 9], [2.5, 8]])
-    assert q.grades.tolist() == [2, 1, 0]
-    assert (q.qids.tolist(), q.offsets.tolist()) == (["b", "a"], [0, 2, 3])
-    assert q.rows.tolist() == [0, 2, 1]
-    assert q.docids.tolist() == ["x", "z", "y"]
-
-
-def test_a_frame_is_read_whatever_its_index_and_its_numeric_types():
-    for frame in (
-        FRAME,
-        FRAME.set_axis([5, 5, 5]),
-        FRAME.convert_dtypes(),
-        FRAME.astype({"length": object, "votes": object}),
-        FRAME.astype({"qid": "category"}),
-    ):
-        assert_is_the_frame(from_frame(frame))
-
-
-def test_csv_tsv_their_gz_and_parquet_hold_the_same(tmp_path):
-    text = FRAME.to_csv(index=False)
-    tabs = text.replace(",", "\t")
-    files = (
-        (text, "x.csv"),
-        ("\ufeff" + text, "x.csv"),
-        (text.replace("\n", "\r\n\r\n"), "x.csv"),
-        (text.replace(",,", ",NULL,"), "x.csv"),
-        (text.rstrip("\n"), "x.CSV"),
-        (gzip.compress(text.encode()), "x.csv.gz"),
-        (gzip.compress(text.encode()), "x.CSV.GZ"),
-        (tabs, "x.tsv"),
-        (tabs, "y.TSV"),
-    )
-    for content, name in files:
-        assert_is_the_frame(read_queries(written(tmp_path, content, name)))
-    FRAME.to_parquet(tmp_path / "x.PARQUET")
-    assert_is_the_frame(read_queries(tmp_path / "x.PARQUET"))
-
-
 def test_rows_that_are_only_ranked_need_no_grades(tmp_path):
     path = written(tmp_path, "qid,label,x\n1,2,3\n1,,4\n")
     assert read_queries(path, labelled=False).grades.tolist() == [2, 0]
-
-
-def test_a_csv_read_in_pieces_is_the_csv_read_whole(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(200, 3)).round(6), columns=["a", "b", "c"])
-    frame["qid"], frame["label"] = rng.integers(9, size=200), rng.integers(4, size=200)
-    path = written(tmp_path, frame.to_csv(index=False))
-    monkeypatch.setattr(tables, "CELLS_AT_ONCE", 7)
-    q = read_queries(path)
-    expected = frame[["a", "b", "c"]].to_numpy(np.float32)
-    np.testing.assert_array_equal(q.features, expected[q.rows])
-    np.testing.assert_array_equal(q.grades, frame["label"].to_numpy()[q.rows])
-    np.testing.assert_array_equal(
-        q.qids[q.query_of_docs()], frame["qid"].to_numpy()[q.rows].astype(str)
-    )
 
 
 def test_names_of_queries_and_documents_stay_as_they_are_written(tmp_path):
@@ -149,31 +80,11 @@ def test_a_column_that_float32_holds_well_enough_is_taken(values):
     np.testing.assert_array_equal(q.features[:, 1], expected[q.rows])
 
 
-def test_a_frame_of_another_library_is_a_frame():
-    class Other:
-        columns = tuple(FRAME)
-
-        def __getitem__(self, name):
-            return FRAME[name].to_numpy()
-
-    assert_is_the_frame(from_frame(Other()))
-
-
 def test_without_labels_grades_are_zero_if_one_may_be_without(tmp_path):
     path = written(tmp_path, "qid,x\n1,2\n1,3\n")
     assert read_queries(path, labelled=False).grades.tolist() == [0, 0]
     assert fault(path).startswith(": there is no column 'label' in qid, x: --grade NAME")
     assert from_frame(pd.DataFrame({"qid": [1], "x": [1.0]}), labelled=False).n_docs == 1
-
-
-def test_other_names_for_the_columns_can_be_given():
-    if not TMDB.exists():
-        pytest.skip("the film titles are not here")
-    frame = pd.read_csv(TMDB / "title_features.csv").drop(columns=["uid", "keywords"])
-    q = from_frame(frame, grade="grade", id="docId")
-    assert q.feature_names == ("features0", "features1", "features2")
-    assert (len(q), q.n_docs, int(q.grades.max())) == (40, len(frame), 4)
-    np.testing.assert_array_equal(q.features, frame.iloc[q.rows, :3].to_numpy(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -205,11 +116,6 @@ def test_a_bad_row_is_refused_with_its_line_and_text(tmp_path, monkeypatch, row,
     assert fault(path).startswith(f", line 3: {offending}")
 
 
-def test_a_row_is_found_behind_fields_of_several_lines(tmp_path):
-    text = 'docid,qid,label,x\n"two\nlines",1,0,1\nd,1,0,abc\n'
-    assert fault(written(tmp_path, text)).startswith(", line 4: column 'x': 'abc'")
-
-
 def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
     for text, what in (
         ("", "no rows"),
@@ -218,6 +124,7 @@ def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
         ("qid,label,x,x\n1,0,1,2\n", ", line 1: there are two columns 'x'"),
         ("qid,label,\n1,0,1\n", ", line 2: column 3 has no name"),
         ('qid,label,x\n1,0,"1\n"\n1,0,"1\n', ", line 4: unexpected end of data"),
+        ('docid,qid,label,x\n"two\nlines",1,0,1\nd,1,0,abc\n', ", line 4: column 'x': 'abc'"),
         (b"qid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
         (b"\xef\xbb\xbfqid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
         (b"qid,label,x\r1,0,1\r\xff,0,1\r", ", line 3: byte 0xff is not UTF-8"),
@@ -236,20 +143,6 @@ def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
         from_frame(pd.DataFrame([[1, 0, 1, 2]], columns=["qid", "label", "x", "x"]))
 
 
-def test_damaged_files_are_refused(tmp_path):
-    text = FRAME.to_csv(index=False)
-    assert "cut or damaged" in fault(
-        written(tmp_path, gzip.compress(text.encode())[:-9], "x.csv.gz")
-    )
-    FRAME.to_parquet(tmp_path / "x.parquet")
-    whole = (tmp_path / "x.parquet").read_bytes()
-    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
-        path = written(tmp_path, whole[:cut], "x.parquet")
-        assert fault(path).startswith(": is damaged or no Parquet file: ")
-    for name in ("none.csv", "none.parquet"):
-        assert fault(tmp_path / name) == ": no such file or folder"
-
-
 def test_a_table_of_another_number_of_features_is_refused(tmp_path):
     path = written(tmp_path, "qid,label,x\n1,0,1\n")
     assert read_queries(path, n_features=1).n_features == 1
@@ -260,29 +153,3 @@ def test_a_table_of_another_number_of_features_is_refused(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert fault(written(tmp_path, b"PAR1", "x.parquet")).endswith("pip install 'sortnet[parquet]'")
-
-
-@pytest.mark.parametrize("kind", ["list", "bytes", "struct"])
-def test_a_parquet_column_that_no_feature_can_be_is_refused_by_name(tmp_path, kind):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    values = {"list": [[1], [2]], "bytes": [b"1", b"\xff"], "struct": [{"a": 1}, {"a": 2}]}[kind]
-    good = {"qid": [1, 1], "label": [0, 1], "docid": ["a", "b"], "x": [1.0, 2.0]}
-    for name in ("x", "qid", "docid", "label"):
-        path = tmp_path / f"{name}.parquet"
-        parquet.write_table(pa.table(good | {name: values}), path)
-        named = f"row 1.*'{name}'" if (name, kind) != ("x", "bytes") else "no feature column"
-        with pytest.raises(DataError, match=named) as raised:
-            read_queries(path)
-        assert str(raised.value).startswith(f"{path}")
-
-
-def test_metadata_of_pandas_that_is_damaged_does_no_harm(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "t.parquet"
-    table = pa.table({"qid": [1], "label": [0], "x": [1.0]})
-    parquet.write_table(table.replace_schema_metadata({"pandas": "{'no': json"}), path)
-    assert read_queries(path).features.tolist() == [[1.0]], "which is pandas' own, and not needed"

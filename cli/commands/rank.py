@@ -28,7 +28,7 @@ _FORMATS = ("trec", "csv", "jsonl")
     "form",
     type=click.Choice(_FORMATS),
     help="Output format; trec: qid Q0 docid rank score tag; default: by the end of --output, else "
-    "csv for items and if train was given names of columns, else trec.",
+    "trec for LETOR text, csv for tables and folders.",
 )
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments
@@ -39,7 +39,7 @@ def rank(
 
     Tables need no labels. The score is the number of documents of the query that rank below. A
     document without an id is named by its row (from 0) in trec. For a model of items, DATA is a
-    file or folder of items as in `sortnet items add`; the default is csv, as ids may have spaces.
+    file or folder of items as in `sortnet items add`.
     The model remembers the names of columns that `train` was given: no option repeats them.
 
     \b
@@ -57,7 +57,7 @@ def rank(
         status("ranking")
         order = ranker.order(queries)
         if form is None:
-            form = usual_form(ranker, queries)
+            form = usual_form(queries)
         write_ranked(queries, order, form, tag, output)
     if queries.roles is not None:
         say(f"{data.path}: {columns_sentence(queries.roles, queries.feature_names or ())}")

@@ -13,7 +13,6 @@ import numpy as np
 from cli.console import write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of, write_csv_file
 from cli.printing.runs import scaling_in_words
-from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from sortnet.core import I64, Queries
     from sortnet.explanation.attribution import ColumnValue
     from sortnet.explanation.compared_documents import ComparedDocuments, RankedDocument
-    from sortnet.rankers.base import Ranker
     from store.report.evaluation import Evaluation
     from store.report.feature_importance import FeatureImportance
 
@@ -234,9 +232,9 @@ def _name_of(document: RankedDocument) -> str:
     return f"row {document.row}" if document.docid is None else document.docid
 
 
-def usual_form(ranker: Ranker, queries: Queries) -> str:
-    """Return the default format: `csv` for items and tables with named columns, else `trec`."""
-    is_letor = queries.describer is None and ranker.columns == UNNAMED
+def usual_form(queries: Queries) -> str:
+    """Return the default format: `trec` for LETOR text, `csv` for tables and folders."""
+    is_letor = queries.roles is None and queries.describer is None
     return "trec" if is_letor else "csv"
 
 

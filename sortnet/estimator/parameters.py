@@ -15,12 +15,13 @@ from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.rankers.from_model import settings_from_model
-from sortnet.rankers.registry import name_of, settings_for
+from sortnet.rankers.registry import KINDS, name_of, settings_for
 
 P = ParamSpec("P")
 _LIMIT_OF_SEEDS = 2**31  # a drawn seed is below this limit
 OWN = {  # default values of the parameters that are no settings of a run
     "ranker": "sortnet",
+    "settings": None,
     "validation_fraction": 0.2,
     "random_state": Config().seed,
     "query": None,
@@ -34,6 +35,7 @@ OWN = {  # default values of the parameters that are no settings of a run
 # Types of the values of parameters that `Config` does not check.
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("query", "grade", "id"), (str, NoneType)),
+    "settings": (Mapping, NoneType),
     "validation_fraction": Real,
     "random_state": (Integral, np.random.RandomState, np.random.Generator, NoneType),
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
@@ -70,6 +72,8 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
             advice = ""
             if name in _OTHER_LIBRARIES:
                 advice = f"; here it is {_OTHER_LIBRARIES[name]}"
+            elif any(name in settings_for(kind).flat() for kind in KINDS):
+                advice = f"; a setting of another ranker is given as settings={{{name!r}: ...}}"
             raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
         init(*args, **parameters)
 
@@ -81,7 +85,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
 
     Args:
         parameters: all parameters of the estimator. Parameters of SortNet that this ranker does not
-            have must be left at their defaults.
+            have must be left at their defaults; `settings` has precedence over them.
         begin_with: the settings of a SortNet model, if the training begins with the model's
             weights; None: the training begins with random weights.
 
@@ -93,6 +97,9 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     default_settings = settings_for(parameters["ranker"])
     is_sortnet = default_settings.kind == Config.kind
     changes = _changed_settings(parameters, is_sortnet=is_sortnet)
+    changes |= parameters["settings"] or {}
+    if "seed" in changes:
+        raise DataError("settings cannot have seed: give random_state")
     random_state = parameters["random_state"]
     if begin_with is None:
         changes["seed"] = _seed(random_state)
@@ -144,11 +151,27 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def parameters_of(config: Settings) -> dict[str, Any]:
-    """List the parameters of an estimator with these settings by name."""
+    """List the parameters of an estimator with these settings by name.
+
+    `settings` has what no other parameter can express: settings that only this kind of ranker has,
+    and changed settings with the value that a parameter has by default.
+    """
     values = config.flat()
-    values["ranker"] = name_of(config)
-    values["random_state"] = values.pop("seed")
-    return {name: value for name, value in values.items() if name in DEFAULT_PARAMETERS}
+    ranker = name_of(config)
+    random_state = values.pop("seed")
+    usual_values = settings_for(ranker).flat()
+    parameters = {name: value for name, value in values.items() if name in DEFAULT_PARAMETERS}
+    settings = {
+        name: value
+        for name, value in values.items()
+        if value != usual_values[name] and (name not in parameters or _is_default(name, value))
+    }
+    return {
+        **parameters,
+        "ranker": ranker,
+        "settings": settings or None,
+        "random_state": random_state,
+    }
 
 
 def custom(comparator: Any) -> dict[str, Any]:

@@ -45,6 +45,9 @@ from sortnet.threads import limit_threads
 # Share of the epochs of the fit that tells RankQuality before all queries are learned from. A third
 # takes a third of the time, and tells nearly the RankQuality of all epochs, rather a lower one.
 _SHARE_OF_EPOCHS = 1 / 3
+_ENTRY = "settings__"  # prefix by which scikit-learn names an entry of `settings`
+
+_noted = set[tuple[str, tuple[str, ...]]]()  # columns that were noted, with all columns beside them
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -76,6 +79,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             that makes a custom comparator, such as a DirectRanker with any torch module as feature
             part. The scaling decides the number of columns.
         ranker: the kind of ranker; a kind other than `sortnet` uses only the settings that it has.
+        settings: {name: value} for settings of the kind of ranker, such as
+            `settings={"C": 1.0}` for `ranksvm`; `sortnet settings` lists them. A search can vary
+            them one by one, as `settings__C`.
         validation_fraction: share of the queries that are held out if `fit` has no `eval_set`: a
             shorter fit without them tells RankQuality, `best_score_`, and then all queries are
             learned from, and the last iteration is kept. Where an epoch or settings are chosen
@@ -96,8 +102,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             stderr; 0: write nothing.
         n_jobs: threads of fitting and predicting, for the whole process; -1: all cores; None: the
             number stays as it is, by default all cores.
-        settings: every other setting of `sortnet.config.Config` and of its training, by its name
-            and with its default; `help(SortNetRanker)` lists them.
+        quality, relevant_from, ...: every setting of `sortnet.config.Config` and of its training,
+            by its name and with its default; `help(SortNetRanker)` lists them.
 
     Attributes:
         model_: the fitted `Ranker`, a `Model` if the ranker is SortNet.
@@ -174,6 +180,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         precision: str = "float32",
         dropout: float | None = None,
         ranker: str = "sortnet",
+        settings: Mapping[str, Any] | None = None,
         validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         query: str | None = None,
@@ -219,6 +226,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.precision = precision
         self.dropout = dropout
         self.ranker = ranker
+        self.settings = settings
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.query = query
@@ -243,6 +251,28 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             names |= parameters.DEFAULT_PARAMETERS.keys()
         return sorted(names)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep` also the entries of `settings`."""
+        values: dict[str, Any] = super().get_params(deep=deep)
+        settings = values.get("settings")
+        if deep and isinstance(settings, Mapping):
+            values |= {f"{_ENTRY}{name}": value for name, value in settings.items()}
+        return values
+
+    def set_params(self, **values: Any) -> Self:
+        """Set parameters by name; `settings__NAME` sets an entry of `settings`."""
+        entries = {
+            name.removeprefix(_ENTRY): value
+            for name, value in values.items()
+            if name.startswith(_ENTRY)
+        }
+        others = {name: value for name, value in values.items() if not name.startswith(_ENTRY)}
+        if entries:
+            settings = others.get("settings", self.settings) or {}
+            others["settings"] = {**settings, **entries}
+        super().set_params(**others)
+        return self
 
     def fit(
         self,
@@ -310,18 +340,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             if chooses_nothing and remaining is not vali:
                 (name,) = evaluation.names_of_parts(eval_names or ["training"], 1)
                 part = evaluation.EvalPart(name, "train", train)
-                learner._fit_all(part, remaining, vali, config, eval_metric, user_callbacks)
+                learner._fit(
+                    train, [part], vali, config, eval_metric, user_callbacks, remaining=remaining
+                )
                 return self._become(learner)
             train = remaining
             eval_queries = [vali]
         else:
             eval_queries = []
-            eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
-            for source, arguments in eval_parts.items():
+            arguments_of_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
+            for source, arguments in arguments_of_parts.items():
                 eval_queries.append(learner._queries(*arguments, source=source, labelled=True))
         names = evaluation.names_of_parts(eval_names, len(eval_queries))
-        parts = dict(zip(names, eval_queries, strict=True))
-        learner._fit(train, parts, config, eval_metric, user_callbacks, initial)
+        eval_parts = evaluation.with_keys(dict(zip(names, eval_queries, strict=True)))
+        vali = eval_queries[0]
+        config = choose_quality(train, vali, config)
+        learner._fit(train, eval_parts, vali, config, eval_metric, user_callbacks, initial=initial)
         return self._become(learner)
 
     def fit_pairs(
@@ -370,7 +404,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             table, pairs, qid, group, weight, soft, reset=True, initial=initial
         )
         train, vali = hold_out_documents(queries, seed=config.seed)
-        learner._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
+        config = choose_quality(train, vali, config)
+        eval_parts = evaluation.with_keys({"held_out": vali})
+        learner._fit(train, eval_parts, vali, config, None, user_callbacks, initial=initial)
         return self._become(learner)
 
     def _become(self, learner: Self) -> Self:
@@ -484,79 +520,57 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _fit(
         self,
         train: Queries,
-        parts: dict[str, Queries],
+        eval_parts: Sequence[evaluation.EvalPart],
+        vali: Queries,
         config: Settings,
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[Callback],
-        initial: SortNetRanker | None,
+        *,
+        initial: SortNetRanker | None = None,
+        remaining: Queries | None = None,
     ) -> None:
         """Fit the ranker on checked data, and set the attributes of a fitted estimator.
 
         Args:
             train: the training queries.
-            parts: {name: queries} to measure; the first part chooses epoch and iteration.
+            eval_parts: the parts to measure.
+            vali: the queries that choose epoch and iteration.
             config: the settings.
             eval_metric: argument of `fit`.
             callbacks: the callbacks of the user.
             initial: the estimator to begin with; None: the training begins from random weights.
+            remaining: the queries of a shorter fit, which tells RankQuality on `vali`; all queries
+                are then learned from, and the last iteration is kept. None: `vali` chooses.
         """
-        eval_parts = evaluation.with_keys(parts)
-        vali = eval_parts[0].queries
-        config = choose_quality(train, vali, config)
         metrics = evaluation.measures(config, eval_metric)
         history = list[Iteration]()
-        fit_arguments = parameters.custom(self.comparator)
-        if config.kind == Config.kind:  # only SortNet has iterations
-            fit_arguments |= self._arguments_of_loop(
-                eval_parts, metrics, callbacks, initial, history
-            )
+        arguments = parameters.custom(self.comparator)
         with limit_threads(self.n_jobs):
-            config = self._tune_settings(train, vali, config)
-            model = fit_ranker(train, vali, config, **fit_arguments)
+            chooser: Ranker | None = None
+            if remaining is None:
+                config = self._tune_settings(train, vali, config)
+            else:
+                shorter = with_share_of_epochs(cast("Config", config), remaining, _SHARE_OF_EPOCHS)
+                chooser = fit_ranker(remaining, vali, shorter, **arguments)
+                arguments["keep_last"] = True
+            if config.kind == Config.kind:  # only SortNet has iterations
+                arguments |= self._arguments_of_loop(
+                    eval_parts, metrics, callbacks, initial, history
+                )
+            model = fit_ranker(train, vali, config, **arguments)
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
-        self._note_near_features(vali, model)
+        if chooser is not None:
+            model = replace(model, info={**model.info, "quality": chooser.info["quality"]})
+        self._note_near_features(vali, chooser or model)
         # `feature_importances_` computes the shares from the sample at its first use.
-        self._sample = some_queries(vali)
-        self._shares = None
-        self._set_fitted(model, history)
-
-    def _fit_all(
-        self,
-        part: evaluation.EvalPart,
-        remaining: Queries,
-        vali: Queries,
-        config: Settings,
-        eval_metric: str | Sequence[str] | None,
-        callbacks: Sequence[Callback],
-    ) -> None:
-        """Fit the ranker on all queries, after a shorter fit that tells its RankQuality.
-
-        The last iteration is kept. RankQuality is that of a training with a third of the epochs on
-        the remaining queries, measured on the held-out queries.
-
-        Args:
-            part: all queries.
-            remaining: the queries of the shorter fit.
-            vali: the queries that are held out from the shorter fit.
-            config, eval_metric, callbacks: see `_fit`.
-        """
-        metrics = evaluation.measures(config, eval_metric)
-        history = list[Iteration]()
-        custom = parameters.custom(self.comparator)
-        arguments = self._arguments_of_loop([part], metrics, callbacks, None, history)
-        with limit_threads(self.n_jobs):
-            shorter = with_share_of_epochs(cast("Config", config), remaining, _SHARE_OF_EPOCHS)
-            preview = fit_ranker(remaining, vali, shorter, **custom)
-            model = fit_ranker(part.queries, vali, config, keep_last=True, **custom, **arguments)
-            self.evals_result_ = evaluation.results(history, model, [part], metrics)
-        model = replace(model, info={**model.info, "quality": preview.info["quality"]})
-        self._note_near_features(vali, preview)
         self._sample = some_queries(vali)
         self._shares = None
         self._set_fitted(model, history)
 
     def _note_near_features(self, vali: Queries, model: Ranker) -> None:
         """Log a note of each column of a frame that alone orders nearly as well as the model.
+
+        A column is noted once in a process: a search fits tables with the same columns many times.
 
         Args:
             vali: the queries that chose epoch and iteration.
@@ -572,6 +586,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             for feature, alone in features_near_model(vali, quality, config.quality_of).items()
         }
         for column, alone in quality_of_column.items():
+            table = (column, self.features_.columns)
+            if table in _noted:
+                continue
+            _noted.add(table)
             note(
                 vali.source,
                 f"the column {shown(column)} alone orders documents nearly as well as the model "

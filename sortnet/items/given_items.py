@@ -16,9 +16,9 @@ import numpy as np
 from sortnet.core import F64
 from sortnet.core.float32 import refuse_lost
 from sortnet.errors import DataError
-from sortnet.files import is_table, shown
+from sortnet.files import is_table, reading, shown
 from sortnet.items.base import Items, checked_text
-from sortnet.items.read_items import TEXT_FILES, read_with_roles
+from sortnet.items.read_items import TEXT_FILES, items_of_files, read_with_roles
 from sortnet.items.table_documents import NameRule, documents_of
 from sortnet.tables.read_rows import as_pandas, is_frame, read_rows, rows_of_frame
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
@@ -238,41 +238,15 @@ def _items_from_texts(values: Sequence[str]) -> Items:
 
 def _items_from_paths(paths: Sequence[Path]) -> Items:
     """Make an item from each text, image or sound file, named by its path in the common folder."""
-    root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
-    names = [path.resolve().relative_to(root).as_posix() for path in paths]
     for path in paths:
         if path.suffix.lower() not in (*IMAGES, *AUDIO, *TEXT_FILES):
             raise DataError(f"items: {path} is neither a text (.txt, .md) nor an image nor a sound")
-    texts: list[str | None] = []
-    images: list[str | None] = []
-    audio: list[str | None] = []
-    for path, name in zip(paths, names, strict=True):
-        ending = path.suffix.lower()
-        texts.append(_read_text(path) if ending in TEXT_FILES else None)
-        images.append(name if ending in IMAGES else None)
-        audio.append(name if ending in AUDIO else None)
-    for path in paths:
         if not path.is_file():
             raise DataError(f"items: {path}: no such file")
-    return Items(
-        ids=tuple(names),
-        texts=tuple(texts),
-        images=tuple(images),
-        audio=tuple(audio),
-        features=np.empty((len(names), 0), np.float32),
-        feature_names=(),
-        root=root,
-        source=_SOURCE,
-    )
-
-
-def _read_text(path: Path) -> str | None:
-    """Read the text of a file; None if it is blank, DataError if it cannot be read."""
-    try:
-        return checked_text(path.read_text("utf-8-sig"), path.name, str(path))
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"items: {path}: {why}") from None
+    root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
+    names = [path.resolve().relative_to(root).as_posix() for path in paths]
+    with reading(root):
+        return items_of_files(root, names, _SOURCE)
 
 
 def _items_from_numbers(values: Sequence[Any]) -> Items:

@@ -235,21 +235,9 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         for name in ids:
             check_id(name, f"{path}")
             inside(root, name, str(path), suffixes)
-        texts = [
-            _read_text(root / name, name) if _has_ending(name, TEXT_FILES) else None for name in ids
-        ]
+        items = items_of_files(root, ids, str(path))
     if not ids:
         raise DataError(f"{path}: there is no text, image or sound file in this folder")
-    items = Items(
-        ids=tuple(ids),
-        texts=tuple(texts),
-        images=tuple(name if _has_ending(name, IMAGES) else None for name in ids),
-        audio=tuple(name if _has_ending(name, AUDIO) else None for name in ids),
-        features=np.empty((len(ids), 0), np.float32),
-        feature_names=(),
-        root=root,
-        source=str(path),
-    )
     roles = Columns(
         id="files",
         text="files" if any(items.texts) else None,
@@ -258,6 +246,23 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         ignored=tuple(name for name in files if not _has_ending(name, suffixes)),
     )
     return items, roles
+
+
+def items_of_files(root: Path, names: Sequence[str], source: str) -> Items:
+    """Make an item from each text, image or sound file, named by its path relative to `root`."""
+    return Items(
+        ids=tuple(names),
+        texts=tuple(
+            _read_text(root / name, name) if _has_ending(name, TEXT_FILES) else None
+            for name in names
+        ),
+        images=tuple(name if _has_ending(name, IMAGES) else None for name in names),
+        audio=tuple(name if _has_ending(name, AUDIO) else None for name in names),
+        features=np.empty((len(names), 0), np.float32),
+        feature_names=(),
+        root=root,
+        source=source,
+    )
 
 
 def _visible_files(root: Path) -> Iterable[str]:

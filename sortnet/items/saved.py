@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,29 @@ _FIELDS: dict[str, Any] = {
     "texts": int | None,  # number of texts that were counted; None if no features are of texts
     "embedded": bool,  # whether features are made of sentence embeddings
 }
-_ANY_LENGTH = None  # any length, in the shape that an array is expected to have
-# Lowest and highest valid value of an array. An inverse document frequency is at most
-# 1 + log(number of texts), which is far below the limit.
-_RANGE_OF_IDF = (0.01, 100.0)
-_RANGE_IN_UNIT_VECTOR = (-1.01, 1.01)  # a vector of length 1 has values up to 1, with rounding
+
+
+class _Kind(NamedTuple):
+    """The type, the number of dimensions, and the lowest and highest value of a valid array."""
+
+    dtype: Any
+    dimensions: int
+    low: float
+    high: float
+
+
+# An inverse document frequency is at most 1 + log(number of texts), which is far below the limit.
+# Embeddings and axes are vectors of length 1, whose values are at most 1 but for rounding.
+_WORD_ARRAYS = {
+    "counts.words": _Kind(np.uint8, 1, 0, 255),
+    "counts.texts": _Kind(np.int64, 1, 2, np.inf),
+    "words.terms": _Kind(np.uint8, 1, 0, 255),
+    "words.idf": _Kind(np.float32, 1, 0.01, 100),
+}
+_MEANING_ARRAYS = {
+    "meanings.mean": _Kind(np.float64, 1, -1.01, 1.01),
+    "meanings.axes": _Kind(np.float64, 2, -1.01, 1.01),
+}
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
@@ -91,28 +109,87 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
     for role, column in document["columns"].items():
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
-    unused_arrays = dict(arrays)  # the functions named `_pop_...` remove the arrays that they use
     if "topics" in arrays:
         raise ModelError(
             "items: the model describes texts by topics, as versions up to 0.4 did: train it again"
         )
-    counts = None
-    words = None
-    if document["texts"] is not None:
-        counts = _pop_word_counts(unused_arrays, int(document["texts"]))
-        words = _pop_words(unused_arrays)
+    n_texts = document["texts"]
+    kinds = {} if n_texts is None else _WORD_ARRAYS
+    if document["embedded"]:
+        kinds = kinds | _MEANING_ARRAYS
+    unknown = arrays.keys() - kinds.keys()
+    if unknown:
+        raise ModelError(f"items: {shown(min(unknown))} is none of their arrays")
+    for name, kind in kinds.items():
+        _check_array(arrays, name, kind)
     describer = Describer(
         given=tuple(document["given"]),
         made=tuple(document["made"]),
         columns=document["columns"],
-        counts=counts,
-        words=words,
-        meanings=_pop_meanings(unused_arrays) if document["embedded"] else None,
+        counts=None if n_texts is None else _word_counts(arrays, n_texts),
+        words=None if n_texts is None else _words(arrays),
+        meanings=_meanings(arrays) if document["embedded"] else None,
     )
-    if unused_arrays:
-        raise ModelError(f"items: {shown(min(unused_arrays))} is none of their arrays")
     _check_names(describer)
     return describer
+
+
+def _check_array(arrays: Mapping[str, Array], name: str, kind: _Kind) -> None:
+    """Raise a ModelError if an array is missing, or has another type or impossible values."""
+    array = arrays.get(name)
+    if array is None:
+        raise ModelError(f"items: there is no array {name}")
+    if array.dtype != kind.dtype or array.ndim != kind.dimensions:
+        raise ModelError(f"items: {name} is {array.dtype} of {array.ndim} dimensions")
+    if not bool(((array >= kind.low) & (array <= kind.high)).all()):
+        fault = f"has values that are not from {kind.low:g} to {kind.high:g}"
+        raise ModelError(f"items: {name} {fault}")
+
+
+def _word_counts(arrays: Mapping[str, Array], n_texts: int) -> WordCounts:
+    """Restore the frequencies of words in `n_texts` texts."""
+    words = _terms(arrays, "counts.words")
+    counts = arrays["counts.texts"]
+    if len(counts) != len(words) or n_texts < max(1, counts.max(initial=1)):
+        raise ModelError(f"items: {n_texts} texts, or counts.texts, do not fit the words")
+    return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
+
+
+def _words(arrays: Mapping[str, Array]) -> Words:
+    """Restore the words that are features, and their inverse document frequencies."""
+    terms = _terms(arrays, "words.terms")
+    if len(terms) > MOST_TERMS or len(arrays["words.idf"]) != len(terms):
+        raise ModelError(f"items: words.idf or the limit of {MOST_TERMS} does not fit {len(terms)}")
+    return Words(terms, arrays["words.idf"])
+
+
+def _meanings(arrays: Mapping[str, Array]) -> Meanings:
+    """Restore the axes of sentence embeddings.
+
+    There are at most as many axes as dimensions. Otherwise a small file could demand much memory:
+    an array of the shape 0 x 10^9 takes no bytes in the file, but its names take memory.
+    """
+    mean, axes = arrays["meanings.mean"], arrays["meanings.axes"]
+    if len(axes) != len(mean) or axes.shape[1] > len(mean):
+        raise ModelError(f"items: meanings.axes of shape {axes.shape} do not fit meanings.mean")
+    return Meanings(mean, axes)
+
+
+def _terms(arrays: Mapping[str, Array], name: str) -> tuple[str, ...]:
+    """Decode the terms in an array that `_lines` made."""
+    encoded = arrays[name].tobytes()
+    try:
+        terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []
+    except UnicodeDecodeError:
+        raise ModelError(f"items: {name} is not UTF-8") from None
+    if "" in terms or len(set(terms)) < len(terms):
+        raise ModelError(f"items: {name} has a term twice, or an empty one")
+    return tuple(terms)
+
+
+def _lines(terms: Iterable[str]) -> Array:
+    """Encode terms as an array of UTF-8 bytes with a term in each line."""
+    return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def _check_names(describer: Describer) -> None:
@@ -125,112 +202,3 @@ def _check_names(describer: Describer) -> None:
     unknown = next(iter(set(describer.made) - set(describer.possible())), None)
     if unknown is not None:
         raise ModelError(f"items: nothing makes the feature {shown(unknown)}")
-
-
-def _pop_word_counts(unused_arrays: Arrays, n_texts: int) -> WordCounts:
-    """Restore the frequencies of words in `n_texts` texts."""
-    if n_texts < 1:
-        raise ModelError(f"items: texts cannot be {n_texts}")
-    words = _pop_terms(unused_arrays, "counts.words")
-    counts = _pop_array(
-        unused_arrays, "counts.texts", np.int64, (len(words),), value_range=(2, n_texts)
-    )
-    return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
-
-
-def _pop_words(unused_arrays: Arrays) -> Words:
-    """Restore the words that are features, and their inverse document frequencies."""
-    terms = _pop_terms(unused_arrays, "words.terms")
-    if len(terms) > MOST_TERMS:
-        raise ModelError(f"items: words.terms has {len(terms)} words; the limit is {MOST_TERMS}")
-    idf = _pop_array(
-        unused_arrays, "words.idf", np.float32, (len(terms),), value_range=_RANGE_OF_IDF
-    )
-    return Words(terms, idf)
-
-
-def _pop_meanings(unused_arrays: Arrays) -> Meanings:
-    """Restore the axes of sentence embeddings; embeddings and axes are vectors of length 1."""
-    mean = _pop_array(
-        unused_arrays,
-        "meanings.mean",
-        np.float64,
-        (_ANY_LENGTH,),
-        value_range=_RANGE_IN_UNIT_VECTOR,
-    )
-    n_dimensions = len(mean)
-    axes = _pop_array(
-        unused_arrays,
-        "meanings.axes",
-        np.float64,
-        (n_dimensions, _ANY_LENGTH),
-        value_range=_RANGE_IN_UNIT_VECTOR,
-    )
-    n_axes = axes.shape[1]
-    _check_number_of_axes(n_axes, n_dimensions, "meanings.axes")
-    return Meanings(mean, axes)
-
-
-def _check_number_of_axes(n_axes: int, n_dimensions: int, name: str) -> None:
-    """Raise a ModelError if there are more axes than dimensions.
-
-    Without this check a small file could demand much memory: an array of the shape 10^9 x 0 takes
-    no bytes in the file, but its names take memory.
-    """
-    if n_axes > n_dimensions:
-        raise ModelError(f"items: {name} has {n_axes} axes of {n_dimensions} dimensions")
-
-
-def _pop_array(
-    unused_arrays: Arrays,
-    name: str,
-    dtype: type,
-    shape: tuple[int | None, ...],
-    *,
-    value_range: tuple[float, float],
-) -> Array:
-    """Remove an array from the unused arrays, and return the array after checks.
-
-    Args:
-        unused_arrays: arrays that are not used yet.
-        name: name of the array.
-        dtype: expected type of the values.
-        shape: expected shape, perhaps with `_ANY_LENGTH`.
-        value_range: lowest and highest valid value.
-
-    Raises:
-        ModelError: if the array is missing or does not fit.
-    """
-    array = unused_arrays.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
-    if array.dtype != dtype or not _fits(array.shape, shape):
-        raise ModelError(f"items: {name} is {array.dtype} {'x'.join(map(str, array.shape))}")
-    low, high = value_range
-    if not bool(((array >= low) & (array <= high)).all()):
-        raise ModelError(f"items: {name} has values that are not from {low:g} to {high:g}")
-    return array
-
-
-def _lines(terms: Iterable[str]) -> Array:
-    """Encode terms as an array of UTF-8 bytes with a term in each line."""
-    return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
-
-
-def _fits(shape: tuple[int, ...], expected_shape: tuple[int | None, ...]) -> bool:
-    """Whether a shape is the expected shape, which may have `_ANY_LENGTH`."""
-    if len(shape) != len(expected_shape):
-        return False
-    lengths = zip(shape, expected_shape, strict=True)
-    return all(expected in (_ANY_LENGTH, length) for length, expected in lengths)
-
-
-def _pop_terms(unused_arrays: Arrays, name: str) -> tuple[str, ...]:
-    """Decode the terms in an array that `_lines` made; the array is removed."""
-    lines = _pop_array(unused_arrays, name, np.uint8, (_ANY_LENGTH,), value_range=(0, 255))
-    encoded = lines.tobytes()
-    try:
-        terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []
-    except UnicodeDecodeError:
-        raise ModelError(f"items: {name} is not UTF-8") from None
-    if "" in terms or len(set(terms)) < len(terms):
-        raise ModelError(f"items: {name} has a term twice, or an empty one")
-    return tuple(terms)

@@ -149,7 +149,7 @@ def read_csv(path: Path, separator: str | None, keep: Keep) -> Rows:
         separator = separator_line[1]
     elif separator is None:
         # In many countries spreadsheets separate by semicolons.
-        separator = next((character for character in ",;\t" if character in header), ",")
+        separator = next((character for character in ",;\t|" if character in header), ",")
     form = _Format(separator, bool(separator_line))
     try:
         layout = _layout(lines, form)

@@ -21,6 +21,7 @@ from sortnet.core import F64
 from sortnet.core.large_arrays import allocate
 from sortnet.errors import DataError
 from sortnet.files import shown
+from sortnet.messages import printable
 from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 
@@ -403,8 +404,9 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
             continue
         for row, cell in enumerate(cells):
             if isinstance(cell, _NESTED):
-                fault = f"column {shown(column)} holds a nested value"
-                raise DataError(f"{rows.place(row)}: {fault}: {shown(cell)}")
+                fault = f"column {shown(column)} holds a nested value: {shown(cell)}"
+                advice = f"--ignore {printable(column)} leaves it out"
+                raise DataError(f"{rows.place(row)}: {fault}; {advice}")
 
 
 def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
