@@ -50,55 +50,11 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
 
 
-def test_a_comment_of_two_lines_is_listed_in_one():
-    with open_store("s.db") as store:
-        store.collection("args").append(
-            [Judgement.of("eva", (0, 2), "skip", comment="Best: A\nWorst: A")]
-        )
-    last = invoke("judgements", "list", "args").stdout.splitlines()[-1]
-    assert last.endswith("Best: A Worst: A")
-
-
 def test_nothing_said_yet_is_said():
     result = invoke("judgements", "list", "copy")
     assert (result.stdout, result.exit_code) == ("", 0)
     assert "sortnet label copy" in result.stderr
     assert value_of(done("judgements", "list", "copy", "--json")) == []
-
-
-def test_control_characters_of_an_id_do_not_reach_the_terminal(monkeypatch):
-    with open_store("s.db") as store:
-        odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
-        odd.append([Judgement.of("ana", (0, 1), "left")])
-    monkeypatch.setenv("COLUMNS", "80")
-    said = done("judgements", "list", "odd")
-    assert "\x1b" not in said and "x" * 25 not in said
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_what_is_exported_is_imported_and_exported_the_same(form):
-    to = f"out.{form}"
-    result = invoke("judgements", "export", "args", "--format", form, "-o", to)
-    assert (result.stdout, result.stderr) == ("", f"{to}: 3 judgements of args\n")
-    assert done("judgements", "export", "args", "--format", form) == Path(to).read_text()
-    assert done("judgements", "import", "copy", to) == "copy: 3 judgements added\n"
-    assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
-    summary = done("judgements", "import", "copy", to)
-    assert summary == "copy: 0 judgements added, 3 already known\n"
-    summary = value_of(done("judgements", "import", "copy", to, "--json"))
-    assert summary == {"collection": "copy", "added": 0, "known": 3}
-
-
-def test_chosen_and_rejected_texts_for_preference_tuning():
-    Path("v.csv").write_text("winner,loser\ni4,i0\ni4,i0\ni1,i4\n")
-    done("judgements", "import", "copy", "v.csv", "--as", "crowd")
-    said = done("judgements", "export", "copy", "--format", "chosen", "--prompt", "Which?")
-    assert [json.loads(line) for line in said.splitlines()] == [
-        {"prompt": "Which?", "chosen": "text 4", "rejected": "text 0", "weight": 1.0}
-        | {"chosen_id": "i4", "rejected_id": "i0"},
-        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 4", "weight": 1.0}
-        | {"chosen_id": "i1", "rejected_id": "i4"},
-    ]
 
 
 def test_an_export_without_answers_is_said_and_preferences_without_answers_are_refused():

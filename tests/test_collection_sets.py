@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import FAST, done, fault
+from cli_helpers import done, fault
 from collection_helpers import made_items
 from result_helpers import value_of
-from test_report import Page
 
 import sortnet
 from sortnet.errors import SortNetError
@@ -20,7 +19,6 @@ from sortnet.preference.base import unordered_pair
 from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
 from store.service.judged_queries import read_judged
@@ -93,43 +91,6 @@ def test_answers_are_counted_once_and_listed_with_their_items():
     assert words.split()[:5] == ["judgement", "annotator", "items", "answer", "seconds"]
     people = value_of(done("annotators", "list", "c", "--json"))
     assert {one["name"]: one["answers"] for one in people} == {"ana": 24, "bo": 25}
-
-
-def test_the_ranking_is_that_of_the_scores():
-    with open_store("s.db") as store:
-        service = LabellingService(store.collection("c"))
-        service.settle()
-    ranked = service.ranking.order
-    assert np.corrcoef(true_scores()[ranked], np.arange(N))[0, 1] < -0.9
-
-
-def test_the_report_says_what_each_size_has_bought():
-    facts = value_of(done("report", "c", "--json"))
-    assert facts["answers"] == 49
-    by_size = {size["items"]: size for size in facts["sizes"]}
-    fours = by_size[4]
-    assert fours["comparisons"] == 5 * fours["answers"] and fours["seconds"] == 2
-    assert sum(size["answers"] for size in facts["sizes"]) == 49
-    done("report", "c")
-    words = Page(Path("report-c.html").read_text()).words
-    assert "By the number of items in a question." in words
-
-
-def test_an_export_is_imported_again_and_exported_the_same(tmp_path):
-    done("judgements", "export", "c", "--output", "one.jsonl")
-    with open_store("s.db") as store:
-        store.add_items("again", made_items(N, d=3))
-    done("judgements", "import", "again", "one.jsonl")
-    done("judgements", "export", "again", "--output", "two.jsonl")
-    assert Path("one.jsonl").read_bytes() == Path("two.jsonl").read_bytes()
-
-
-def test_a_model_is_learned_from_the_comparisons_that_follow():
-    done("train", "c", "--out", "m", *FAST)
-    model = load_ranker("m")
-    new = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
-    order = model.order(sortnet.Queries.from_arrays(new, feature_names=["f0", "f1", "f2"]))
-    assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
 
 
 def test_the_comparisons_of_an_answer_about_four_weigh_three_together(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +19,6 @@ from terminal_helpers import Terminal
 from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
 from cli.terminal.question_text import item_text
-from cli.terminal.screen import _HELP
-from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
@@ -124,24 +121,6 @@ def test_a_session_by_keys():
     assert [WORDS[stored[0].left], WORDS[stored[0].right]] == two
 
 
-def test_a_killed_session_goes_on_where_it_was():
-    with label("words", "--as", "ana") as terminal:
-        terminal.until("0 answered")
-        terminal.press("1")
-        terminal.until("1 answered")
-        shown = terminal.waiting()
-        terminal.send(signal.SIGKILL)
-        assert terminal.ended() == -signal.SIGKILL
-    assert said() == ["left"]
-    with label("words", "--as", "ana") as terminal:
-        assert texts_of(terminal.waiting()) == texts_of(shown)
-        terminal.press("2")
-        terminal.until("2 answered")
-        terminal.press("\x04")
-        assert terminal.ended() == 0
-    assert said() == ["left", "right"]
-
-
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGINT", "SIGTERM", "SIGHUP", "Ctrl-C in a comment"])
 @pytest.mark.usefixtures("hangups")
 def test_an_interrupt_ends_the_session_and_leaves_the_terminal_as_it_was(how):
@@ -183,19 +162,6 @@ def test_texts_cannot_send_control_sequences_to_the_terminal():
     assert not any(bad in text for bad in ("\x1b]0", "\x07", "\x1b[31m", "\x9b", "\u202e", "\x00"))
 
 
-def test_a_narrow_terminal_has_one_item_above_the_other():
-    with label("words", "--as", "ana", columns=40, rows=30, NO_COLOR="1") as terminal:
-        screen = terminal.until("0 answered", WHICH, "quit")
-        lines = screen.splitlines()
-        at = [next(k for k, line in enumerate(lines) if text in line) for text in texts_of(screen)]
-        assert at[0] < at[1] and max(map(len, lines)) <= 40
-        terminal.resize(100, 30)
-        terminal.press("\r")  # draws the question again
-        wide = re.compile("({}).*({})".format(*texts_of(screen)))
-        terminal.until_so(lambda: wide.search(terminal.shown()) is not None, "wide")
-    assert re.search(rb"\x1b\[(\d+;)*[349]\dm", terminal.raw) is None  # no colour was asked for
-
-
 def test_a_long_text_is_cut_and_a_pager_shows_all_of_it():
     context = "\n".join(f"about {k}" for k in range(99))
     long = "\n".join(f"line {k}" for k in range(200))
@@ -212,23 +178,6 @@ def test_a_long_text_is_cut_and_a_pager_shows_all_of_it():
         terminal.press("q")
         assert terminal.ended() == 0
     assert said("long") == []
-
-
-def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
-    keys = {line.split()[0].rstrip(",") for line in _HELP.splitlines()[2:] if line}
-    assert keys == {"1", "2", "0", "space", "?", "z", "c", "f", "a", "r", "h", "Enter", "q"}
-    with label("words", "--as", "ana", rows=40) as terminal:
-        terminal.until("0 answered")
-        terminal.press("h")
-        terminal.until("undo the last answer", "any key: continue")
-        terminal.press("1")
-        terminal.press("r")
-        screen = terminal.until("rank", "judged", "i3")
-        ranked = re.findall(r"^ *(\d) +(i\d)", screen, re.MULTILINE)
-        assert [rank for rank, _ in ranked] == ["1", "2", "3", "4"]
-        terminal.press("2")
-        terminal.until(WHICH, "0 answered")
-    assert said() == []
 
 
 def test_keys_typed_ahead_and_a_key_held_down_answer_one_question():
@@ -270,27 +219,6 @@ def test_an_answer_too_late_or_given_elsewhere_too_does_not_count_and_says_so(se
     assert asking.ask(front, lease) == expected[0]
     assert front.notes == [expected[1]] and asking.n_new == 0
     assert said() == ["left"] * elsewhere
-
-
-def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
-    with open_store("s.db") as store:
-        service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
-        service.collection.append([Judgement.of("bo", (0, 1), "left")])
-        service.sync()
-        may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
-        service.keep_fitted()
-        asking = Asking(service, "ana")
-        assert asking._status_line() == "many   ana   0 answered   fitting the answers"
-        for _ in range(3):
-            answer_lease(service, service.next("ana")[0], "ana")
-            service.keep_fitted()
-        assert service.ranking.judgements.sum() == 0
-        may.set()
-        service._fitting.join()
-        assert "fitting" not in asking._status_line() and " left" in asking._status_line()
-        service.settle()
-        assert service.ranking.judgements.sum() == 8 and service.fault == ""
 
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
@@ -345,25 +273,6 @@ def test_the_last_answer_to_the_last_pair_can_be_taken_back():
         "nothing was answered"
     )
     assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1
-
-
-def test_on_a_screen_one_key_takes_the_last_answer_back():
-    add("two", ["apple pie", "brown bread"])
-    with label("two", "--as", "ana") as terminal:
-        terminal.until(WHICH)
-        terminal.press("1")
-        terminal.until("all pairs were asked; undo (z) withdraws the last answer")
-        terminal.press("z")
-        terminal.until("0 answered")
-        terminal.press("2")
-        terminal.press("q")
-        assert terminal.ended() == 0
-    assert said("two") == ["left", "undo", "right"]
-
-
-def test_who_answers_is_by_default_who_is_logged_in(monkeypatch):
-    monkeypatch.setenv("LOGNAME", "carla")
-    assert invoke_with("left\n").stdout.startswith("carla: 1 answered")
 
 
 def test_what_cannot_be_is_one_line():
@@ -440,19 +349,3 @@ def test_lines_may_comment_and_flag_before_an_answer():
     assert facts == [
         ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("left", "standing", "told"),
-    [
-        ((63, 142), Standing.ASKING, "60 to 150 left"),
-        ((None, None), Standing.UNCHECKED, "a few left to check"),
-        ((0, 0), Standing.REACHED, "goal is reached"),
-    ],
-)
-def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, standing, told):
-    service.settle()
-    fewest, most = left
-    service.remaining = replace(service.remaining, fewest=fewest, most=most, standing=standing)
-    line = Asking(service, "ana")._status_line()
-    assert told in line and "0 left" not in line.replace("150 left", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -122,22 +121,6 @@ def test_a_run_goes_on_with_a_password_from_elsewhere(
     done(*resume)
 
 
-def test_a_run_whose_folder_holds_the_password_of_an_older_version_goes_on(
-    postgresql_url, password
-):
-    url = url_of(postgresql_url, password)
-    done("train", "fold", "--out", "m", "--store", url, *FAST)
-    about = json.loads(Path("m/run.json").read_text())
-    about["store"] = url.replace("postgresql:", "postgresql+psycopg:")
-    Path("m/run.json").write_text(json.dumps(about))
-    shown_text = shown("train", "--resume", "--out", "m") + shown(
-        "train", "--resume", "--out", "m", "--store", url
-    )
-    other = url.replace("/t", "/other", 1)
-    shown_text += fault("train", "--resume", "--out", "m", "--store", other)
-    assert not [part for part in parts(password) if part in shown_text]
-
-
 @pytest.mark.parametrize(
     "word",
     [
@@ -225,18 +208,6 @@ def test_a_connection_string_in_the_place_of_another_argument_is_echoed_without_
         message = fault(*words)
         assert "s3" not in message and "cret" not in message, message
     assert sorted(tmp_path.rglob("*")) == before, "no folder is called so"
-
-
-def test_a_colon_behind_a_url_is_no_beginning_of_a_password():
-    assert "store URL mysql://...: a store is a file" in fault("runs", "--store", "mysql://h/x")
-
-
-def test_a_url_in_a_path_is_echoed_without_its_password(monkeypatch):
-    for password in ("s3cret", "s3cret" * 20):
-        words = ["train", "fold", "--out", f"postgresql://ann:{password}@db/x"]
-        monkeypatch.setattr("sys.argv", ["sortnet", *words])
-        message = fault(*words)
-        assert "there is no folder" in message and "s3" not in message
 
 
 def test_a_file_may_have_an_equals_sign_in_its_name() -> None:

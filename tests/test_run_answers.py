@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,20 +18,19 @@ from sqlalchemy import delete
 from sortnet.core import I64, SPLITS, Queries, Split
 from sortnet.core.pairs import packed
 from sortnet.data import read_queries
-from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.judges import Function
 from sortnet.preference import Judgement
 from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
-from store import Collection, Run, Store, open_store
+from store import Run, Store
 from store.asking.run_judge import RunJudge
 from store.database.schema import RunRow
 from store.service.run_answers import AskedDocuments, RunAnswers, item_ids, targets_of
 from store.training.documents import asked_documents
 
 if TYPE_CHECKING:
-    from conftest import Server
+    pass
 
 SIZES = {"train": [3, 4], "vali": [2, 3]}
 NOTHING_ASKED = np.empty(0, np.int64)
@@ -159,15 +156,6 @@ def test_answers_of_people_are_not_learned_from_and_undone_answers_are_asked_for
     assert len(asked) == 1 and answers == [0.5, 1]
 
 
-def test_without_its_collection_a_run_asks_anew_and_reads_in_one_line(store: Store) -> None:
-    run = start(store)
-    with pytest.raises(StoreError, match="no collection"):
-        RunAnswers(run)
-    ask(judge_of(run, first_text), [0], [1])
-    store.collection(run.collection).remove()
-    assert ask(judge_of(run, first_text), [0], [1]) == [1]
-
-
 def test_what_is_stored_again_is_stored_once(store: Store) -> None:
     run = start(store)
     answers = RunAnswers(run, create=True)
@@ -265,37 +253,3 @@ def test_files_of_parts_in_two_folders_are_items_of_one(tmp_path: Path) -> None:
     by_function = asked_documents(parts, paths, as_rows=True)
     assert by_function.shown["vali"].ids == ("vali 0 1", "vali 1 2")
     assert by_function.value_of_id["vali 1 2"]["image"] == "b.png"
-
-
-@pytest.fixture
-def killed(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that is killed as the third answer comes, and starts at its third attempt."""
-    append = Collection.append
-    n_attempts = 0
-
-    def append_late(self: Collection, *args: Any, **options: Any) -> Any:
-        nonlocal n_attempts
-        n_attempts += 1
-        if n_attempts == 3:
-            own_server.stop(signal.SIGQUIT)
-        if n_attempts == 5:
-            starter.submit(own_server.start).result()
-        return append(self, *args, **options)
-
-    monkeypatch.setattr(Collection, "append", append_late)
-    # The server ends with the thread that has started it.
-    with ThreadPoolExecutor(1) as starter:
-        yield own_server
-
-
-@pytest.mark.slow
-@pytest.mark.postgresql
-def test_answers_of_a_run_are_kept_while_the_server_of_the_store_is_away(killed: Server) -> None:
-    notes: list[str] = []
-    with open_store(killed.url) as store:
-        run = start(store)
-        judge = judge_of(run, Function(first_text, workers=3), notify=notes.append)
-        assert ask(judge, [0, 0, 1, 3, 3, 3], [1, 2, 2, 4, 5, 6]) == [1] * 6
-        judgements = store.collection(run.collection).judgements()
-        assert len({judgement.pair for judgement in judgements}) == len(judgements) == 6
-    assert len(notes) == 1 and "is away: waiting for at most 600 seconds" in notes[0]

@@ -127,16 +127,6 @@ def test_a_pair_goes_to_the_overlap_of_people_before_new_ones() -> None:
     ][6:18]
 
 
-def test_pairs_of_the_hold_out_are_not_repeated_for_the_overlap() -> None:
-    session = session_of([Judgement.of("ana", (0, 1), "left", strategy="random")], Study(overlap=2))
-    assert session._history.answered_by_few(2) == []
-    session.tell(Judgement.of("ana", (3, 2), "left"))
-    session.tell(Judgement.of("ana", (2, 3), "right"))  # the same person again
-    assert session._history.answered_by_few(2) == [(2, 3)]
-    session.tell(Judgement.of("ben", (2, 3), "tie"))
-    assert session._history.answered_by_few(2) == []
-
-
 @pytest.fixture
 def collection(tmp_path) -> Iterator[Collection]:
     with open_store(sqlite_url(tmp_path)) as store:

@@ -181,19 +181,6 @@ def test_a_whole_session_by_keys_with_undo(site, page):
     assert page.complaints() == []
 
 
-def test_a_page_without_storage_takes_answers_all_the_same(driver, site, page):
-    source = "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, "
-    source += "name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"
-    blocked = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
-    try:
-        page.reload()
-        shown = page.answer("1")
-        assert page.complaints() == []
-    finally:
-        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", blocked)
-    assert stored(site) == [(*shown, "left")]
-
-
 def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
     source = "const plain = setTimeout; window.setTimeout = (call, ms) => plain(call, ms / 10);"
     command = "Page.addScriptToEvaluateOnNewDocument"
@@ -405,22 +392,6 @@ def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, t
         page.find("#left .text").click()
         page.until(lambda: len(stored(site)) == 2)
         assert [answer for *_, answer in stored(site)] == ["right", "left"]
-
-
-OFFERED = {
-    "words": (("kiwi", "apple"), []),
-    "sentences": (("Most people work until five, " * 3, "Most people rest " * 6), ["diff"]),
-    "formatted": (("kiwi", "an *apple*"), ["markdown"]),
-}
-
-
-@pytest.mark.parametrize("kind", OFFERED)
-def test_only_tools_that_do_something_for_a_pair_are_offered(driver, store, kind):
-    texts, offered = OFFERED[kind]
-    with opened(driver, store.add_items(kind, made_items(2, d=1, texts=texts))) as (_, page):
-        page.until(page.ready)
-        tools = [tool for tool in page.all("#tools button") if tool.is_displayed()]
-        assert [tool.get_attribute("data-act") for tool in tools] == offered
 
 
 def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
