@@ -18,7 +18,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import unordered_pair
 from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.study import Decision, Study, study_of
+from sortnet.preference.study import Decision, study_of
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
 from store.service.judged_queries import read_judged
@@ -168,54 +168,6 @@ def test_comparisons_of_a_table_are_those_of_its_answers(seed):
     assert found.weight.sum() == pytest.approx(n_answers)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_facts_of_sizes_are_those_counted_one_by_one(seed):
-    answers = random_answers(seed)
-    table = Judgements.of(answers)
-    study = study_of([Decision("gold", item=3, other=7), Decision("gold", item=2, other=1)])
-
-    def spent(rows):
-        cost = float(table.cost[rows].sum())
-        return {"calls": len(rows), "tokens_in": 0, "tokens_out": 0, "cost": cost}
-
-    undone = {one.undoes for one in answers}
-    live = [one for one in answers if one.number not in undone and one.word != "undo"]
-    for facts in facts_of_sizes(table, study, spent):
-        of_size = [one for one in live if len(one.items) == facts["items"]]
-        of_order = [one for one in of_size if followed(one)]
-        assert facts["answers"] == len(of_order)
-        assert facts["comparisons"] == sum(len(followed(one)) for one in of_order)
-        assert facts["seconds"] == np.median([one.milliseconds for one in of_order]) / 1000
-        asked = [o for o in answers if len(o.items) == facts["items"] and o.answer != "undo"]
-        assert facts["cost"] == pytest.approx(sum(one.cost for one in asked))
-        assert facts["calls"] == len(asked)
-        checked = right = 0
-        for one in of_order:
-            if one.strategy == "random":
-                continue
-            for better, worse, target in followed(one):
-                known = is_better(study, live, one.annotator, better, worse)
-                checked += target == 1 and known is not None
-                right += target == 1 and known is True
-        assert facts["checked"] == checked
-        assert facts["accuracy"] == (pytest.approx(right / checked) if checked else None)
-
-
-def is_better(
-    study: Study, live: list[Judgement], who: str, better: int, worse: int
-) -> bool | None:
-    """Whether gold or the hold-out answers of others say so; None if they do not say."""
-    for decision in study.gold.values():
-        if {decision.item, decision.other} == {better, worse}:
-            return decision.item == better
-    balance = 0
-    for one in live:
-        if one.strategy == "random" and one.annotator != who and {*one.items} == {better, worse}:
-            for first, _, target in followed(one):
-                balance += 0 if target == 0.5 else (1 if first == better else -1)
-    return None if balance == 0 else balance > 0
-
-
 def test_sort_refuses_a_judge_of_pairs_and_a_size_that_cannot_be(tmp_path):
     store = tmp_path / "t.db"
     for size, message in {
@@ -240,3 +192,22 @@ def test_a_prompt_about_pairs_is_refused_by_a_study_about_four():
     with open_store("s.db", write=False) as store:
         assert "tool" not in {one.name for one in store.collection("c").annotators()}
     assert json.loads(done("ask", "c", "--json"))
+
+
+def test_facts_of_sizes_count_answers_comparisons_costs_and_what_is_known_to_be_right():
+    study = study_of([Decision("gold", item=3, other=7)])
+    told = [
+        Judgement.of("ana", (3, 7), "left", number=1, milliseconds=2000, cost=0.5),
+        Judgement.of("bo", (7, 3), "left", number=2, milliseconds=4000, cost=0.25),
+        Judgement.of("bo", (1, 2), "skip", number=3),
+        Judgement.of("ana", (3, 7, 1), "best", number=4, best=3, worst=1, milliseconds=9000),
+        Judgement.of("ana", (5, 7, 1), "best", number=5, best=5, worst=1, milliseconds=1),
+        Judgement.of("ana", (5, 7, 1), "undo", number=6, undoes=5),
+        Judgement.of("cy", (1, 7), "left", number=7, strategy="random"),  # a hold-out answer
+    ]
+    pairs, threes = facts_of_sizes(Judgements.of(told), study)
+    assert (pairs["items"], pairs["answers"], pairs["comparisons"]) == (2, 3, 3)
+    assert (pairs["seconds"], pairs["checked"], pairs["accuracy"]) == (3, 2, 0.5)
+    assert (threes["items"], threes["answers"], threes["comparisons"]) == (3, 1, 3)
+    # Item 3 is better than 7 by the gold pair; 7 is worse than 1 by the hold-out.
+    assert (threes["checked"], threes["accuracy"]) == (2, 0.5)

@@ -16,8 +16,6 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
-from sortnet.errors import SortNetError
-from sortnet.files import refuse_folder
 from sortnet.threads import (
     limit_threads,
     one_blas_thread,
@@ -191,18 +189,3 @@ def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
     done = run(f"ulimit -v {megabytes * 1024}; sortnet doctor", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("sortnet: out of memory: ")
-
-
-@pytest.mark.parametrize("out", ["link", "link/m", "loop", "beside"])
-def test_a_link_that_leads_nowhere_is_no_folder_to_write(tmp_path, monkeypatch, out):
-    monkeypatch.chdir(tmp_path)
-    Path("link").symlink_to("nowhere/m")
-    Path("loop").symlink_to("loop")
-    Path("beside").symlink_to("missing")
-    link = out.split("/")[0]
-    target = str(Path(link).readlink())
-    with pytest.raises(SortNetError) as raised:
-        refuse_folder(out)
-    assert str(raised.value) == (
-        f"cannot make {out!r}: {link!r} is a link to {target!r}, which does not exist"
-    )

@@ -89,7 +89,7 @@ class AlwaysLeft:
 
 
 def test_a_session_by_keys():
-    with label("words", "--as", "ana", columns=80) as terminal:
+    with label("words", "--as", "ana", columns=80, PAGER="cat", MANPAGER="cat") as terminal:
         first = terminal.until(WHICH, "ana   0 answered", "h help")
         assert all(len(line) <= 80 for line in first.splitlines())
         two = texts_of(first)
@@ -103,20 +103,25 @@ def test_a_session_by_keys():
         terminal.until("stored: skip")
         terminal.press("\x7f")
         terminal.until("2 answered", "undone")
-        again = terminal.waiting()
-        assert texts_of(again) == texts_of(before)
+        assert texts_of(terminal.waiting()) == texts_of(before)
         terminal.press("\x1b[1;5A")
         terminal.until("unknown answer")
-        terminal.press("?")
-        terminal.until("2 answered", "stored: cant-say")
+        terminal.press("h")
+        terminal.until("h                   this help", "any key: continue")
+        terminal.press("x")
+        terminal.press("r")
+        terminal.until("rank", "judged", "any key: continue")
+        terminal.press("x")
+        terminal.press("2" * 20)  # keys typed ahead, or held down
+        terminal.until("3 answered", "stored: right")
         terminal.press("q")
         assert terminal.ended() == 0
         assert terminal.is_as_before()
-    assert terminal.shown().splitlines()[-2] == "ana: 2 answered, 2 in all"
+    assert terminal.shown().splitlines()[-2] == "ana: 3 answered, 3 in all"
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
         assert store.collection("words").leases() == []
-    assert [j.word for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
+    assert [j.word for j in stored] == ["left", "tie", "skip", "undo", "right"]
     assert all(0 <= j.milliseconds < 600_000 for j in stored if j.word != "undo")
     assert [WORDS[stored[0].left], WORDS[stored[0].right]] == two
 
@@ -160,34 +165,6 @@ def test_texts_cannot_send_control_sequences_to_the_terminal():
         assert terminal.ended() == 0
     text = terminal.raw.decode()
     assert not any(bad in text for bad in ("\x1b]0", "\x07", "\x1b[31m", "\x9b", "\u202e", "\x00"))
-
-
-def test_a_long_text_is_cut_and_a_pager_shows_all_of_it():
-    context = "\n".join(f"about {k}" for k in range(99))
-    long = "\n".join(f"line {k}" for k in range(200))
-    add("long", [long, "short"], groups=("q", "q"), contexts=(context,) * 2)
-    with label("long", "--as", "ana", PAGER="cat", MANPAGER="cat") as terminal:
-        screen = terminal.until(WHICH, "a: show all", "short", "h help")
-        parts = ["0 answered", WHICH, "about 0", "line 3"]
-        assert sorted(parts, key=screen.index) == parts
-        assert "line 199" not in screen and "about 98" not in screen
-        terminal.press("a")
-        terminal.until_so(lambda: b"line 199" in terminal.raw, "the last line")
-        assert b"about 98" in terminal.raw
-        terminal.until("0 answered", "h help")
-        terminal.press("q")
-        assert terminal.ended() == 0
-    assert said("long") == []
-
-
-def test_keys_typed_ahead_and_a_key_held_down_answer_one_question():
-    with label("words", "--as", "ana") as terminal:
-        terminal.until("0 answered")
-        terminal.press("2" * 20)
-        terminal.until("1 answered", "stored: right")
-        terminal.press("q")
-        assert terminal.ended() == 0
-    assert said() == ["right"]
 
 
 def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
@@ -262,19 +239,6 @@ def test_lines_of_stdin_are_answers_or_keys_of_the_screen():
     assert two.startswith("di: 2 answered, 2 in all")
 
 
-def test_the_last_answer_to_the_last_pair_can_be_taken_back():
-    result = invoke_with("right\n" * 6 + "undo\nleft\nquit\nleft\n", "--as", "ana")
-    first, status = result.stdout.splitlines()
-    assert first == "ana: 6 answered, 6 in all; all pairs were asked"
-    assert "more annotators are needed" in status
-    assert "all pairs were asked; undo (z) withdraws the last answer" in result.stderr
-    assert said() == ["right"] * 6 + ["undo", "left"]
-    assert "undo (z) withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (
-        "nothing was answered"
-    )
-    assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1
-
-
 def test_what_cannot_be_is_one_line():
     assert "no collection 'wrods'" in fault("label", "wrods")
     assert "annotator 'a\\nb'" in fault("label", "words", "--as", "a\nb")
@@ -303,10 +267,8 @@ def test_the_question_the_instructions_a_comment_and_a_flag():
         screen = terminal.until("How to judge", "Taste both", "any key: continue")
         assert "Which dish is \ufffd[31mhotter?" in screen and "\u202e" not in screen
         assert "the rules (https://x.org)" in screen, "nobody is sent to an address unseen"
-        assert "A&B" in screen
         terminal.press("x")
-        screen = terminal.until("0 answered", "\ufffd[31mhotter?", "c comment")
-        assert screen.rindex("hotter?") < screen.index(texts_of(screen)[0]) and WHICH not in screen
+        terminal.until("0 answered", "\ufffd[31mhotter?", "c comment")
         terminal.press("c")
         terminal.until("comment (")
         terminal.type("Too ALL alike!")
@@ -314,23 +276,16 @@ def test_the_question_the_instructions_a_comment_and_a_flag():
         terminal.until("flagged")
         terminal.press("1")
         terminal.until("1 answered", "stored: left")
-        terminal.press("f")
-        terminal.press("c")
-        terminal.type("")  # between two f: a key that comes again at once is held down
-        terminal.press("f")
-        terminal.until("not flagged")
-        terminal.press("2")
-        terminal.until("2 answered")
         decide(Decision("instructions", reason="Only the look.\n\n" + "Look again.\n\n" * 50))
-        terminal.press("1")
+        terminal.press("2")
         terminal.until_so(lambda: b"Only the look." in terminal.raw, "the pager")
-        terminal.until("3 answered")
+        terminal.until("2 answered")
         terminal.press("q")
         assert terminal.ended() == 0
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
     facts = [(j.comment, j.flagged, j.milliseconds is None) for j in stored]
-    assert facts == [("Too ALL alike!", True, True), *[(None, None, False)] * 2]
+    assert facts == [("Too ALL alike!", True, True), (None, None, False)]
 
 
 def test_lines_may_comment_and_flag_before_an_answer():

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sortnet.config import Config
-from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.rankers.sortnet import fit
 from sortnet.sorting import live
-from sortnet.sorting.live import LiveRanking, pairwise
+from sortnet.sorting.live import LiveRanking
 
 
 def minus(a: float, b: float) -> float:
@@ -122,14 +118,3 @@ def test_names_that_are_there_twice_or_not_at_all_are_refused():
     with pytest.raises(DataError, match="'a' is ranked already"):
         LiveRanking(minus, [("a", 2.0), ("a", 1.0)])
     assert ranking.comparisons == 0 and repr(ranking) == "LiveRanking(1 documents, 0 comparisons)"
-
-
-def test_a_ranker_takes_features_as_they_are_and_warns_if_margins_depend_on_the_list():
-    X = np.arange(12.0, dtype=np.float32)[:, None]
-    queries = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    config = Config(quality="ndcg@10", hidden=(4,), max_iter=2, scaling="query").changed(epochs=3)
-    by_list, alone = (fit(queries, queries, config.changed(scaling=s)) for s in ("rank", "normal"))
-    with pytest.warns(UserWarning, match="depend on all documents of the list"):
-        pairwise(by_list)
-    margin = pairwise(alone)
-    assert margin(X[3], X[8]) == alone.margins(queries.take([0, 1]), [3], [8])[0] != 0

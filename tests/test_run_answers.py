@@ -21,7 +21,6 @@ from sortnet.data import read_queries
 from sortnet.items import Items
 from sortnet.judges import Function
 from sortnet.preference import Judgement
-from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
 from store import Run, Store
 from store.asking.run_judge import RunJudge
@@ -107,11 +106,8 @@ def test_documents_become_items_when_they_are_asked_about(store: Store) -> None:
     assert items.features[number].tolist() == documents("train").features[6].tolist()
     study = collection.study()
     assert study.question == "Longer?" and {*study.models} == {*study.probabilities} == {"judge"}
-    judgements = collection.judgements()
-    assert {(j.annotator, j.strategy, j.answer) for j in judgements} == {("judge", "loop", "best")}
     assert judge.facts()["answers"] == {"train": 3, "vali": 1}
-    frame = store.collections_frame()
-    assert frame[["name", "run_id"]].values.tolist() == [[f"run:{run.id}", run.id]]
+    assert store.collections_frame()["run_id"].tolist() == [run.id]
 
 
 def test_a_resumed_run_asks_only_what_is_not_answered_and_a_removed_run_takes_its_answers(
@@ -199,40 +195,6 @@ def test_a_judge_without_answers_leaves_a_collection_that_can_be_read(store: Sto
     assert len(collection.judgements_frame()) == 0 and len(collection.items()) == 5
 
 
-def told_target(judgements: list[Judgement], documents: list[int]) -> float:
-    """What one pair's answers say of its document with the lower number, one after the other."""
-    targets = []
-    for judgement in judgements:
-        if judgement.word not in ("left", "right", "tie"):
-            continue
-        target = {"left": 1.0, "right": 0.0, "tie": 0.5}[judgement.word]
-        target = target if judgement.p is None else judgement.p
-        is_turned = documents[judgement.left] > documents[judgement.right]
-        targets.append(1 - target if is_turned else target)
-    return round(sum(targets) / len(targets), 12) if targets else math.nan
-
-
-def test_targets_are_those_of_one_answer_after_the_other() -> None:
-    rng = np.random.default_rng(0)
-    for n in (0, 1, 3, 200):
-        numbers = rng.permutation(30).tolist()
-        judgements = []
-        for _ in range(n):
-            items = tuple(rng.choice(12, 2, replace=False).tolist())
-            word = str(rng.choice(["left", "right", "tie", "skip", "cant-say"]))
-            p = None if rng.random() < 0.5 else round(rng.random(), 2)
-            judgements.append(Judgement.of("m", items, word, p=p))
-        by_pair: dict[Pair, list[Judgement]] = {}
-        for judgement in judgements:
-            low, high = sorted(numbers[item] for item in judgement.items)
-            by_pair.setdefault((low, high), []).append(judgement)
-        expected = {pair: told_target(told, numbers) for pair, told in by_pair.items()}
-        targets = targets_of(Judgements(judgements), np.array(numbers))
-        assert targets.keys() == expected.keys()
-        for pair, target in expected.items():
-            assert targets[pair] == target or (math.isnan(target) and math.isnan(targets[pair]))
-
-
 def test_files_of_parts_in_two_folders_are_items_of_one(tmp_path: Path) -> None:
     parts: dict[Split, Queries] = {}
     paths: dict[Split, str] = {}
@@ -253,3 +215,18 @@ def test_files_of_parts_in_two_folders_are_items_of_one(tmp_path: Path) -> None:
     by_function = asked_documents(parts, paths, as_rows=True)
     assert by_function.shown["vali"].ids == ("vali 0 1", "vali 1 2")
     assert by_function.value_of_id["vali 1 2"]["image"] == "b.png"
+
+
+def test_targets_are_the_average_of_a_pairs_answers() -> None:
+    documents = np.array([7, 2, 5])  # of the items
+    told = [
+        Judgement.of("m", (0, 1), "left"),  # document 7 is better than 2
+        Judgement.of("m", (1, 0), "left"),
+        Judgement.of("m", (0, 1), "right", p=0.2),
+        Judgement.of("m", (1, 2), "tie"),
+        Judgement.of("m", (0, 2), "skip"),
+    ]
+    targets = targets_of(Judgements(told), documents)
+    assert targets.pop((2, 7)) == pytest.approx((0 + 1 + 0.8) / 3)
+    assert targets.pop((2, 5)) == 0.5
+    assert math.isnan(targets.pop((5, 7))) and not targets

@@ -245,3 +245,12 @@ def test_any_actions_leave_what_the_model_says(store: Store, actions: list[tuple
         getattr(model, kind)(*arguments)
         assert collection.leases() == model.live()
     assert len(collection.judgements()) == len(model.answered)
+
+
+@ON_SQLITE
+def test_an_annotator_who_has_answered_a_pair_since_is_not_asked_a_set_with_it(
+    collection: Collection,
+) -> None:
+    collection.append([Judgement.of("ana", (1, 2, 3), "best", best=1)])
+    assert collection.lease("ana", [set_question(3, 4, 2)], 60, after=0) == []
+    assert len(collection.lease("ana", [set_question(3, 4, 5)], 60, after=0)) == 1

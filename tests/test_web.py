@@ -34,13 +34,9 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web import server
-from cli.web.app import make_app
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names, Rate
+from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
 from cli.web.pages import MOST_CHARACTERS, Pages, People
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
-from sortnet.preference.stopping import Remaining, Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.report.markdown import rendered
@@ -105,11 +101,6 @@ def test_every_reply_says_what_a_browser_may_do_with_it(site):
         assert "Set-Cookie" not in reply.headers and "Server" not in reply.headers
     assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
-
-
-def test_every_address_of_a_page_is_known_behind_a_proxy(standing):
-    routes = make_app([(standing.pages, standing.people)], Names(frozenset())).app.routes
-    assert [r.path for r in routes if not f"{r.path}/".startswith(PAGES)] == []
 
 
 def test_a_link_opens_its_own_door_only(site):
@@ -190,9 +181,10 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     assert len(set(pairs(first))) == 3
     assert pairs(site.client.post(f"{ana}/next")) == pairs(first)
     body = {"lease": pairs(first)[0], "answer": "right", "milliseconds": 1234.5}
+    other = site.client.post(f"{site.link('ben')}/answer", body)
+    assert other.status == 410 and "not put to 'ben'" in other.json()["error"]
     after = site.client.post(f"{ana}/answer", body)
     assert pairs(after)[:2] == pairs(first)[1:] and len(pairs(after)) == 3
-    assert after.json()["answered"] == 1
     (judgement,) = collection.judgements()
     shown = first.json()["pairs"][0]
     # Neither a score nor an id, nor anybody else.
@@ -200,42 +192,15 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     assert set(shown["left"]) == {"text", "html", "image", "audio", "more", "shown"}
     texts = site.pages.items.texts
     assert shown["left"]["text"] == texts[judgement.left]
-    assert shown["right"]["text"] == texts[judgement.right]
     assert (judgement.word, judgement.milliseconds) == ("right", 1234)
     assert site.client.post(f"{ana}/answer", body).json() == after.json()
     # As if the link were open in another tab: the answer is not lost without a word.
     other = site.client.post(f"{ana}/answer", body | {"answer": "left"})
     assert other.json() == after.json() | {"counted": "right"}
-    assert judged(collection) == [("ana", "right")]
-
-
-def test_nobody_answers_for_another(site, collection):
-    ana, ben = site.link("ana"), site.link("ben")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    reply = site.client.post(f"{ben}/answer", {"lease": lease, "answer": "left"})
-    assert reply.status == 410 and "not put to 'ben'" in reply.json()["error"]
-    assert collection.judgements() == []
-    assert not set(pairs(reply)) & set(pairs(site.client.post(f"{ana}/next")))
-
-
-def test_an_undo_asked_for_twice_takes_back_one_answer(site, collection):
-    ana = site.link("ana")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    last = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).json()["last"]
-    undone = [site.client.post(f"{ana}/undo", {"last": last}).json() for _ in range(2)]
-    assert [reply["undone"] for reply in undone] == [True, False]
-    assert [reply["answered"] for reply in undone] == [0, 0]
-    assert undone[0]["pairs"] == undone[1]["pairs"]
-    assert [answer for _, answer in judged(collection)] == ["left", "undo"]
-
-
-def test_what_stops_a_session_is_told(site):
-    service = site.pages.services[0]
-    service.settle()
-    assert site.client.post(f"{site.link('ana')}/next").json()["stop"] is False
-    service.remaining = Remaining(Goal(), Standing.REACHED, 0.0, questions=0)
-    reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert (reply["stop"], reply["left"]) == (True, 0) and "goal is reached" in reply["why"]
+    for undone, words in ((True, ["right", "undo"]), (False, ["right", "undo"])):
+        reply = site.client.post(f"{ana}/undo", {"last": judgement.number}).json()
+        assert (reply["undone"], reply["answered"]) == (undone, 0)
+        assert [answer for _, answer in judged(collection)] == words
 
 
 def test_names_and_texts_are_data_wherever_they_stand(store):
@@ -501,15 +466,6 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404
 
 
-def test_the_names_of_a_server_on_all_addresses():
-    names = Names(frozenset({"box"}), any_address=True)
-    known = ("BOX:8000", "box", "192.0.2.1:8000", "[2001:db8::1]:8000", "192.0.2.1")
-    assert all(map(names.allows, known))
-    assert not any(
-        map(names.allows, ("evil.example:8000", "box.evil", "", "192.0.2.1.evil.example:80"))
-    )
-
-
 @contextlib.contextmanager
 def command(*args: object, last: str = "admin", code: str | None = None, **environment: str):
     """`sortnet serve` in a process of its own, and the links it prints.
@@ -557,46 +513,6 @@ class Command:
         return code, self.stderr.read()
 
 
-def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_path):
-    collection.annotator("eve")
-    collection.decide(Decision("revoke", "eve"))
-    links = []
-    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with command(*where) as (process, printed):
-            assert set(printed) == {"ana", "admin"}
-            address = urlsplit(printed["ana"])
-            assert len(pairs(Client(address.port).post(f"{address.path}/next"))) == 3
-            message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
-            assert "served by another process" in message
-            code, said = process.ended(number)
-            assert code == 0
-            assert "Traceback" not in said and "WARNING" not in said
-            assert "eve: link revoked" in said
-            links.append([urlsplit(link).path for link in printed.values()])
-    assert links[0] == links[1]
-    with collection.serving():
-        pass  # the command's claim is gone
-
-
-@pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
-    store, collection, tmp_path, number
-):
-    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
-    with command(*where) as (process, printed):
-        address = urlsplit(printed["ana"])
-        head = f"POST {address.path}/next HTTP/1.1\r\nHost: {address.netloc}\r\n"
-        with socket.create_connection((address.hostname, address.port), timeout=WAIT) as client:
-            rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
-            client.sendall(f"{head}{rest}\r\n\r\n".encode())
-            assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
-            code, said = process.ended(number)
-    assert code == 0
-    assert "Traceback" not in said and "no longer serving" in said
-
-
 # A server notices, when it looks at its claim, that its collection is gone.
 BEATS_OFTEN = """
 from functools import partialmethod
@@ -617,49 +533,6 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
             "sortnet: collection 'essays' was removed, or another process serves it now"
         )
         assert "Traceback" not in said and len(said.splitlines()) <= 4
-
-
-def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
-    store, collection, tmp_path
-):
-    file = tmp_path / "s.db"
-    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
-        address = urlsplit(links["ana"])
-        client = Client(address.port)
-        (first, *_) = client.post(f"{address.path}/next").json()["pairs"]
-        file.unlink()
-        reply = client.post(f"{address.path}/answer", {"lease": first["lease"], "answer": "left"})
-        assert reply.status == 503
-        assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
-        code, said = process.ended(signal.SIGTERM)
-        assert code == 2
-        assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
-        assert "no longer serving" not in said and not file.exists()
-
-
-def test_who_lets_others_in_is_warned(store, collection, tmp_path):
-    where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
-    with command(*where) as (process, printed):
-        client = Client(urlsplit(printed["admin"]).port)
-        assert client.get("/", Host="192.0.2.1:80").status == 404
-        refused = client.get("/", Host="evil.example:80")
-        assert refused.status == 421 and "start it with --url" in refused.json()["error"]
-        _, said = process.ended(signal.SIGTERM)
-    assert "only protection" in said and "over plain http the links can be read" in said
-
-
-def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path):
-    where = ("essays", "--port", 0, "--url", "https://Label.example.org/", "--annotator", "ana")
-    with command(*where, "--store", tmp_path / "s.db") as (process, printed):
-        assert printed["ana"].startswith("https://label.example.org/a/")
-        port = _port_of(process)
-        path = printed["ana"].removeprefix("https://label.example.org")
-        origin = {"Host": "label.example.org", "Origin": "https://label.example.org"}
-        assert Client(port).post(f"{path}/next", **origin).status == 200
-        origin["Origin"] = "http://label.example.org.evil.example"
-        assert Client(port).post(f"{path}/next", **origin).status == 403
-        _, said = process.ended(signal.SIGTERM)
-    assert "only protection" in said and "plain http" not in said
 
 
 @pytest.mark.parametrize("root", ["/label", "/a"])
@@ -696,27 +569,6 @@ def test_one_server_of_two_collections_keeps_them_apart(store, tmp_path):
         code, said = process.ended(signal.SIGTERM)
     assert code == 0 and "no longer serving 'essays', 'tales'" in said
     assert "no collection 'nothing'" in fault("serve", "essays", "nothing", *where)
-
-
-def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypatch):
-    sites = []
-    for name in ("essays", "tales"):
-        collection = store.add_items(name, made_items(4, d=1))
-        sites.append((Pages(collection), People(collection)))
-    monkeypatch.setattr(server, "READ_EVERY", 0.01)
-    monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
-    with server.keep_up_to_date(sites):
-        while not (said := capsys.readouterr().err):
-            time.sleep(0.01)
-    assert said == "sortnet: collection 'essays': ZeroDivisionError: division by zero\n"
-
-
-def _port_of(process) -> int:
-    """The port on which a process listens."""
-    (found,) = [
-        c for c in psutil.Process(process.pid).net_connections() if c.status == psutil.CONN_LISTEN
-    ]
-    return found.laddr.port
 
 
 def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypatch):
@@ -803,3 +655,64 @@ def test_the_admin_page_makes_links_that_outlive_the_server(site, store):
     assert (after.admin, after.tokens) == (site.people.admin, site.people.tokens)
     assert [*after.tokens] == ["carl"] and len(after.admin) >= 32
     assert People(store.add_items("other", made_items(2))).admin != after.admin
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_command_prints_links_and_a_signal_ends_it_while_it_answers(
+    store, collection, tmp_path, number
+):
+    collection.annotator("eve")
+    collection.decide(Decision("revoke", "eve"))
+    token = collection.annotator("ana").token
+    with command("essays", "--port", 0, "--store", tmp_path / "s.db") as (process, printed):
+        assert set(printed) == {"ana", "admin"} and printed["ana"].endswith(f"/a/{token}")
+        message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
+        assert "served by another process" in message
+        address = urlsplit(printed["ana"])
+        head = f"POST {address.path}/next HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        with socket.create_connection((address.hostname, address.port), timeout=WAIT) as client:
+            rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
+            client.sendall(f"{head}{rest}\r\n\r\n".encode())
+            assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
+            code, said = process.ended(number)
+    assert code == 0
+    assert "Traceback" not in said and "no longer serving" in said and "link revoked" in said
+    with collection.serving():
+        pass  # the command's claim is gone
+
+
+def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
+    store, collection, tmp_path
+):
+    file = tmp_path / "s.db"
+    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
+        address = urlsplit(links["ana"])
+        client = Client(address.port)
+        lease = pairs(client.post(f"{address.path}/next"))[0]
+        file.unlink()
+        reply = client.post(f"{address.path}/answer", {"lease": lease, "answer": "left"})
+        assert reply.status == 503 and "s.db was removed while it was" in reply.json()["error"]
+        code, said = process.ended(signal.SIGTERM)
+    assert code == 2 and "no longer serving" not in said and not file.exists()
+    assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
+
+
+def test_who_lets_others_in_is_warned_and_a_proxy_has_its_own_address(store, collection, tmp_path):
+    where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
+    url = ("--url", "https://Label.example.org/", "--annotator", "ana")
+    with command(*where, *url) as (process, printed):
+        assert printed["ana"].startswith("https://label.example.org/a/")
+        (connection, *_) = [
+            c for c in psutil.Process(process.pid).net_connections() if c.status == "LISTEN"
+        ]
+        client = Client(connection.laddr.port)
+        path = urlsplit(printed["ana"]).path
+        for host, status in (("192.0.2.1:80", 404), ("[::1]", 404), ("evil.example", 421)):
+            assert client.get("/", Host=host).status == status
+        own = {"Host": "label.example.org", "Origin": "https://label.example.org"}
+        assert client.post(f"{path}/next", **own).status == 200
+        own["Origin"] = "http://label.example.org.evil.example"
+        assert client.post(f"{path}/next", **own).status == 403
+        _, said = process.ended(signal.SIGTERM)
+    assert "only protection" in said

@@ -245,17 +245,3 @@ def test_the_admin_makes_a_link_and_decides_about_it_by_keys_and_undoes_it(admin
     expected = ["exclude", "include", "pause", "resume", "revoke", "renew", "pause", "resume"]
     assert kinds == expected
     assert admin.complaints() == []
-
-
-def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin):
-    site = admin.site
-    admin.enter_at("#ranking tbody button", 2 * 4)
-    admin.enter_at("#ranking tbody button", 2 * 1 + 1)
-    better, worse = admin.text("#better"), admin.text("#worse")
-    admin.find("#add-gold").click()
-    admin.until(lambda: admin.find("#gold").is_displayed())
-    (pair,) = site.pages.collection.study().gold.values()
-    assert (f"text {pair.item}", f"text {pair.other}") == (better, worse)
-    admin.enter_at("#gold tbody button", 0)
-    admin.until(lambda: not admin.find("#gold").is_displayed())
-    assert site.pages.collection.study().gold == {}

@@ -259,23 +259,6 @@ def test_on_a_phone_it_works_by_taps(driver, store):
         assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
 
 
-def test_keys_of_one_character_can_be_switched_off(site, page):
-    def switch() -> None:
-        page.find("#help").click()
-        page.find("#keys").click()
-        page.find("#manual .close").click()
-
-    switch()
-    page.press("2")
-    page.reload()
-    page.press("1")
-    time.sleep(SOON)
-    assert stored(site) == []
-    page.answer(Keys.ARROW_LEFT)
-    switch()
-    page.answer("1")
-
-
 def test_keys_with_others_held_down_repeated_or_in_a_field_are_not_ours(driver, site, page):
     page.until(page.ready)
     keys = webdriver.ActionChains(driver)
@@ -319,18 +302,6 @@ def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
     page.until(page.ready)
     page.answer(" ")
     assert [answer for *_, answer in stored(site)] == ["right", "right", "left", "skip"]
-
-
-def test_a_long_text_scrolls_in_its_box_by_keys(driver, store):
-    texts = ("line\n" * 500,) * 2
-    with opened(driver, store.add_items("long", made_items(2, d=1, texts=texts))) as (site, page):
-        page.until(page.ready)
-        box = page.find("#left .item")
-        assert box.size["height"] < 900
-        driver.execute_script("arguments[0].focus()", box)
-        page.press(Keys.ARROW_DOWN)
-        page.until(lambda: driver.execute_script("return arguments[0].scrollTop", box) > 0)
-        assert stored(site) == []
 
 
 def test_an_answer_is_kept_and_sent_again_while_the_file_of_the_store_is_away(site, page, tmp_path):

@@ -27,7 +27,6 @@ from store import open_store
 
 pytestmark = pytest.mark.browser
 
-MOST_FETCHED = 10  # questions that a page has fetched before their size changes
 AGAIN = "return shown && performance.now() > Math.max(shownAt, chosenAt) + DOUBLE_PRESS"
 
 
@@ -172,38 +171,6 @@ def test_a_server_that_ends_between_best_and_worst_costs_nothing(driver, store):
         texts = site.pages.items.texts
         asked = [[texts[item] for item in one.items] for one in collection.judgements()]
         assert asked[1:3] == shown
-
-
-def answer_fetched(page, kind, key):
-    """Answer the questions of a kind that the page has fetched before their size changed."""
-    for _ in range(MOST_FETCHED):
-        if not page.find(kind).is_displayed():
-            return
-        page.press(key)
-        page.until(page.has_sent)
-        page.until(page.ready)
-
-
-def test_pairs_and_sets_follow_each_other(driver, store):
-    collection = sets_of(store, made_items(12, d=1), 3)
-    with served(collection) as site:
-        page = SetPage(driver, site)
-        page.choose(0)
-        page.choose(1)
-        page.sent(1)
-        collection.decide(Decision("set-size", amount=2))
-        answer_fetched(page, "#set", "=")
-        n = page.answered
-        assert page.find("#pair").is_displayed() and not page.find("[data-act=same]").is_displayed()
-        page.press(Keys.ARROW_LEFT)
-        page.sent(n + 1)
-        collection.decide(Decision("set-size", amount=3))
-        page.press("1")  # typed by habit, it would answer a set
-        page.until(lambda: page.text("#confirmation").startswith("Only two items"))
-        assert page.answered == n + 1
-        answer_fetched(page, "#pair", Keys.ARROW_LEFT)
-        assert len(page.items) == 3 and not page.find("[data-act=left]").is_displayed()
-        assert page.complaints() == []
 
 
 @pytest.mark.slow
