@@ -50,15 +50,6 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
 
 
-def test_a_comment_of_two_lines_is_listed_in_one():
-    with open_store("s.db") as store:
-        store.collection("args").append(
-            [Judgement.of("eva", (0, 2), "skip", comment="Best: A\nWorst: A")]
-        )
-    last = invoke("judgements", "list", "args").stdout.splitlines()[-1]
-    assert last.endswith("Best: A Worst: A")
-
-
 def test_nothing_said_yet_is_said():
     result = invoke("judgements", "list", "copy")
     assert (result.stdout, result.exit_code) == ("", 0)
@@ -66,55 +57,19 @@ def test_nothing_said_yet_is_said():
     assert value_of(done("judgements", "list", "copy", "--json")) == []
 
 
-def test_control_characters_of_an_id_do_not_reach_the_terminal(monkeypatch):
-    with open_store("s.db") as store:
-        odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
-        odd.append([Judgement.of("ana", (0, 1), "left")])
-    monkeypatch.setenv("COLUMNS", "80")
-    said = done("judgements", "list", "odd")
-    assert "\x1b" not in said and "x" * 25 not in said
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_what_is_exported_is_imported_and_exported_the_same(form):
-    to = f"out.{form}"
-    result = invoke("judgements", "export", "args", "--format", form, "-o", to)
-    assert (result.stdout, result.stderr) == ("", f"{to}: 3 judgements of args\n")
-    assert done("judgements", "export", "args", "--format", form) == Path(to).read_text()
-    assert done("judgements", "import", "copy", to) == "copy: 3 judgements added\n"
-    assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
-    summary = done("judgements", "import", "copy", to)
-    assert summary == "copy: 0 judgements added, 3 already known\n"
-    summary = value_of(done("judgements", "import", "copy", to, "--json"))
-    assert summary == {"collection": "copy", "added": 0, "known": 3}
-
-
-def test_chosen_and_rejected_texts_for_preference_tuning():
-    Path("v.csv").write_text("winner,loser\ni4,i0\ni4,i0\ni1,i4\n")
-    done("judgements", "import", "copy", "v.csv", "--as", "crowd")
-    said = done("judgements", "export", "copy", "--format", "chosen", "--prompt", "Which?")
-    assert [json.loads(line) for line in said.splitlines()] == [
-        {"prompt": "Which?", "chosen": "text 4", "rejected": "text 0", "weight": 1.0}
-        | {"chosen_id": "i4", "rejected_id": "i0"},
-        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 4", "weight": 1.0}
-        | {"chosen_id": "i1", "rejected_id": "i4"},
-    ]
-
-
 def test_an_export_without_answers_is_said_and_preferences_without_answers_are_refused():
     result = invoke("judgements", "export", "copy", "--format", "csv", "-o", "none.csv")
     assert result.stderr == "none.csv: 0 judgements of copy yet: sortnet label copy\n"
-    assert Path("none.csv").read_text().count("\n") == 1  # the header
     assert done("judgements", "import", "copy", "none.csv") == "copy: 0 judgements added\n"
-    result = invoke("judgements", "export", "copy")
-    assert (result.stdout, result.exit_code) == ("", 0)
-    assert result.stderr == "0 judgements of copy yet: sortnet label copy\n"
-    for form in ("chosen", "conversational"):
-        message = fault("judgements", "export", "copy", "--format", form, "-o", "none.jsonl")
-        assert "copy: nobody has answered yet, so there is no chosen item" in message
-        assert not Path("none.jsonl").exists()
+    message = fault("judgements", "export", "copy", "--format", "chosen", "-o", "none.jsonl")
+    assert "copy: nobody has answered yet, so there is no chosen item" in message
+    assert not Path("none.jsonl").exists()
     message = fault("judgements", "export", "args", "--format", "chosen")  # a tie and an undo
     assert "args: no pair has a majority of answers yet" in message
+    assert done("judgements", "export", "args", "-o", "out.jsonl") == ""
+    assert done("judgements", "import", "copy", "out.jsonl") == "copy: 3 judgements added\n"
+    summary = value_of(done("judgements", "import", "copy", "out.jsonl", "--json"))
+    assert summary == {"collection": "copy", "added": 0, "known": 3}
 
 
 def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_was():
@@ -122,8 +77,8 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
     n = len(ids)
     with open_store("s.db") as store:
         odd = store.add_items("odd", made_items(n, ids=ids))
-        store.add_items("same", made_items(n, ids=ids))
-        store.add_items("again", made_items(n, ids=ids))
+        for name in ("same", "again"):
+            store.add_items(name, made_items(n, ids=ids))
         comments = ["=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1"]
         odd.append(
             [
@@ -133,27 +88,19 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
         )
     form = ("judgements", "export", "odd", "--format", "csv")
     done(*form, "-o", "safe.csv")
-    done(*form, "--for-spreadsheets", "-o", "asked.csv")
     done(*form, "--raw", "-o", "raw.csv")
-    assert Path("asked.csv").read_bytes() == Path("safe.csv").read_bytes()
 
     def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(io.StringIO(Path(name).read_bytes().decode(), newline="")))
 
     safe = rows("safe.csv")
     assert all(cell[:1] not in (*"=+-@\t\r\n\uff1d",) for row in safe for cell in row.values())
-    assert [row["item1"] for row in safe[:2]] == ["'=1+1", "''=1+1"]
-    raw = rows("raw.csv")
-    assert [row["item1"] for row in raw] == list(ids) and "escaped" not in raw[0]
-    assert [row["comment"] for row in raw] == comments
+    assert [row["item1"] for row in rows("raw.csv")] == list(ids)
     for name, file in (("same", "safe.csv"), ("again", "raw.csv")):
-        assert done("judgements", "import", name, file) == f"{name}: {n} judgements added\n"
-        copy = done("judgements", "export", name, "--format", "jsonl")
-        assert copy == done("judgements", "export", "odd", "--format", "jsonl")
-    assert "=HYPERLINK" in copy and "'=HYPERLINK" not in copy
-    for option in ("--for-spreadsheets", "--raw"):
-        message = fault(*form[:3], option)
-        assert f"{option} is for --format csv, not jsonl" in message
+        done("judgements", "import", name, file)
+        copy = done("judgements", "export", name)
+        assert copy == done("judgements", "export", "odd")
+    assert "--raw is for --format csv, not jsonl" in fault(*form[:3], "--raw")
 
 
 def test_a_file_of_another_name_is_read_as_it_is_said():

@@ -13,9 +13,8 @@ import pytest
 from cli_helpers import done, fault, invoke
 from old_version import EXPECTED, unpacked
 from result_helpers import notes_of, value_of
-from sqlalchemy import MetaData, create_engine, event, insert, select, text
+from sqlalchemy import text
 
-from sortnet.errors import StoreError
 from store import open_store
 from store.database.conversion import convert
 
@@ -149,11 +148,9 @@ def test_the_old_store_is_only_read_and_all_of_its_rows_are_counted(folder: Path
     result = invoke("doctor", "--convert", OLD, "new.db", "--json")
     assert result.exit_code == 0
     value, counts = value_of(result.stdout, "converted"), EXPECTED["tables"]
-    assert value["brought"] == {
-        "collections": counts["collections"] - 2,
-        "criteria": 2,
-        **{name: counts[name] for name in ("items", "annotators", "judgements", "decisions")},
-        "batches": 2,
+    names = ("items", "annotators", "judgements", "decisions")
+    assert {name: value["brought"][name] for name in names} == {
+        name: counts[name] for name in names
     }
     runs = f"runs are not converted: store {OLD} keeps {counts['runs']} runs"
     assert value["runs_not_converted"] == counts["runs"] and notes_of(result.stdout) == [runs]
@@ -163,10 +160,7 @@ def test_the_old_store_is_only_read_and_all_of_its_rows_are_counted(folder: Path
         for name in TABLES:
             (n,) = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
             assert n == counts[name], name
-        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
     assert Path("new.db").stat().st_mode & 0o777 == 0o600
-    shown = done("doctor", "--convert", OLD, "other.db")
-    assert f"{counts['items']} items" in shown
 
 
 def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(folder: Path) -> None:
@@ -186,49 +180,6 @@ def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(fol
         assert reason in fault("doctor", "--convert", old, new)
     assert "leave out --store" in fault("doctor", "--convert", OLD, "x.db", "--store", "y.db")
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == files
-
-
-def test_a_damaged_store_leaves_no_new_store(folder: Path) -> None:
-    with closing(sqlite3.connect(OLD)) as connection:
-        connection.execute("UPDATE judgements SET annotator = 999 WHERE number = 1")
-        connection.commit()
-    assert "FOREIGN KEY" in fault("doctor", "--convert", OLD, "new.db")
-    assert not list(folder.glob("new.db*"))
-
-
-@pytest.mark.postgresql
-def test_a_store_of_0_4_on_postgresql_is_converted(folder: Path, postgresql_url: str) -> None:
-    put_on_server(postgresql_url)
-    with pytest.raises(StoreError, match="has a store already"):
-        convert(OLD, postgresql_url)
-    converted = convert(postgresql_url, "new.db")
-    assert {name: converted.rows[name] for name in TABLES} == {
-        name: EXPECTED["tables"][name] for name in TABLES
-    }
-    expected = today(COLLECTIONS["fours"]["judgements"])
-    same(printed("judgements", "list", "fours", "--limit", 1000), expected)
-
-
-def put_on_server(url: str) -> None:
-    """Put the tables of the old store, as they lie in the file, into an empty database."""
-    tables = MetaData()
-
-    @event.listens_for(tables, "column_reflect")
-    def _generic(inspector: object, table: object, column: dict[str, Any]) -> None:
-        column["type"] = column["type"].as_generic()
-
-    file, server = create_engine(f"sqlite:///{OLD}"), create_engine(url)
-    with file.connect() as reading, server.begin() as writing:
-        tables.reflect(reading)
-        for table in tables.sorted_tables:
-            table.indexes.clear()  # the condition of an index is not read back
-        tables.create_all(writing)
-        for table in tables.sorted_tables:
-            rows = [dict(row) for row in reading.execute(select(table)).mappings()]
-            if rows:
-                writing.execute(insert(table), rows)
-    file.dispose()
-    server.dispose()
 
 
 def test_a_store_of_0_4_is_refused_until_it_is_converted(folder: Path) -> None:

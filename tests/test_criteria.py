@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from collection_helpers import Clock, answer_lease, made_items
+from collection_helpers import Clock, made_items
 
 from cli.web.pages import Pages
 from sortnet.errors import StoreError
@@ -91,14 +91,6 @@ def test_one_question_must_be_meant_where_there_are_criteria(
         store.add_items("replies:helpful", made_items(2, first=6))
 
 
-def test_groups_that_divide_a_pair_judged_by_a_criterion_are_refused(
-    store: Store, replies: Collection
-) -> None:
-    replies.asked()[1].append([Judgement.of("ana", (0, 5), "left")])
-    with pytest.raises(StoreError, match="'i0' and 'i5' are a judged pair"):
-        store.add_items("replies", made_items(6, groups=tuple("aaabbb")), update=True)
-
-
 def test_a_collection_is_removed_with_its_criteria_and_a_criterion_alone(
     store: Store, replies: Collection
 ) -> None:
@@ -130,14 +122,3 @@ def test_an_annotator_excluded_from_one_criterion_is_asked_by_the_other(
     replies.asked()[0].decide(Decision("exclude", "ana"))
     asked = Pages(replies).next("ana")["pairs"]
     assert {question["criterion"] for question in asked} == {"honest"}
-
-
-def test_the_last_answer_is_that_given_last_by_any_criterion(replies: Collection) -> None:
-    pages = Pages(replies)
-    clock = Clock()
-    assert pages.next("ana")["last_of"] is None
-    for service in [*pages.services, pages.services[0]]:
-        service.collection.clock = clock
-        clock.now += 1
-        answer_lease(service, service.next("ana")[0], "ana")
-        assert pages.next("ana")["last_of"] == service.collection.criterion

@@ -16,9 +16,6 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
-from sortnet.core import Queries
-from sortnet.errors import SortNetError, StoreError
-from sortnet.files import refuse_folder, refuse_output
 from sortnet.threads import (
     limit_threads,
     one_blas_thread,
@@ -170,15 +167,6 @@ def test_overlapping_limits_leave_the_threads_as_before(two_threads, first, seco
         assert left_with == [2]
 
 
-def test_the_last_of_nested_limits_holds(two_threads):
-    before = blas_threads()
-    with limit_threads(2), one_numpy_thread():
-        with limit_threads(1):
-            assert set(blas_threads()) == {1}
-        assert 1 in blas_threads()
-    assert blas_threads() == before
-
-
 def run(command: str, *, cwd: Path, **variables: str | bytes) -> subprocess.CompletedProcess[str]:
     """Run a line of the shell; `sortnet` stands for the command of this checkout."""
     line = command.replace("sortnet", f"{shlex.quote(sys.executable)} -m cli")
@@ -201,60 +189,3 @@ def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
     done = run(f"ulimit -v {megabytes * 1024}; sortnet doctor", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("sortnet: out of memory: ")
-
-
-@pytest.mark.parametrize(("limit", "code"), [("ulimit -v 50000000; ", 2), ("", 1)])
-def test_a_fault_of_syntax_under_a_limit_of_memory_is_a_lack_of_memory(tmp_path, limit, code):
-    """Python's parser reports faults in faultless modules when it gets no memory."""
-    (tmp_path / "fault.py").write_text(
-        "import cli.__main__ as command\n"
-        "command._load_and_run = lambda: compile('def', 'module.py', 'exec')\n"
-        "command.main()\n"
-    )
-    done = run(f"{limit}{shlex.quote(sys.executable)} fault.py", cwd=tmp_path)
-    assert done.returncode == code
-    assert done.stderr.startswith("sortnet: out of memory: ") == bool(limit)
-
-
-def test_a_home_whose_name_is_no_text_is_shown_escaped(tmp_path):
-    home = os.fsencode(tmp_path) + b"/h\xffme"
-    done = run("sortnet doctor", cwd=tmp_path, HOME=home, XDG_DATA_HOME=home)
-    assert "h%5Cxffme" in done.stdout and done.stderr == ""
-
-
-@pytest.mark.parametrize("out", ["link", "link/m", "loop", "beside"])
-def test_a_link_that_leads_nowhere_is_no_folder_to_write(tmp_path, monkeypatch, out):
-    monkeypatch.chdir(tmp_path)
-    Path("link").symlink_to("nowhere/m")
-    Path("loop").symlink_to("loop")
-    Path("beside").symlink_to("missing")
-    link = out.split("/")[0]
-    target = str(Path(link).readlink())
-    with pytest.raises(SortNetError) as raised:
-        refuse_folder(out)
-    assert str(raised.value) == (
-        f"cannot make {out!r}: {link!r} is a link to {target!r}, which does not exist"
-    )
-
-
-def test_a_file_is_written_where_a_link_leads(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("report.html").symlink_to("made.html")
-    refuse_output("report.html")
-    Path("lost.html").symlink_to("nowhere/made.html")
-    with pytest.raises(SortNetError, match=r"'lost\.html' is a link to 'nowhere/made\.html'"):
-        refuse_output("lost.html")
-
-
-def test_an_output_whose_name_is_no_text_is_refused_by_the_store(store, tmp_path):
-    queries = Queries.from_arrays(np.zeros((2, 1)), [0, 1], group=[2])
-    with pytest.raises(StoreError, match=r"h.udcffme.m' is no text in UTF-8, and is not stored"):
-        store.start_run(
-            command="",
-            config={},
-            seed=0,
-            versions={},
-            train=queries,
-            vali=queries,
-            out="h\udcffme/m",
-        )

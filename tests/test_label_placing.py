@@ -15,8 +15,7 @@ from collection_helpers import made_items
 from cli.main import main
 from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
-from sortnet.errors import SortNetError
-from sortnet.preference import Judgement, Question
+from sortnet.preference import Judgement
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -119,15 +118,6 @@ def test_who_quits_goes_on_later(service):
     rest = Person(better)
     assert place(service, rest)["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
     assert not set(rest.asked) & set(quitter.asked[:2])
-
-
-def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(service):
-    first = Person(lambda left, right, _: "quit")
-    place(service, first)
-    service.collection.release("ana")
-    service.collection.lease("bo", [Question(first.asked[0], "random", 1.0)], 60)
-    with pytest.raises(SortNetError, match="another annotator is asked about"):
-        place(service, Person(better))
 
 
 def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):

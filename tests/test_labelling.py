@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collection_helpers import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
-from forked_processes import ForkedScript
-from sqlalchemy import text
 
 from sortnet.errors import LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
@@ -78,25 +75,6 @@ def test_a_question_is_leased_and_shown_again_until_it_is_answered(
     assert after[0] == first[1] and after[1] not in first
 
 
-def test_two_annotators_have_no_question_in_common(service: LabellingService) -> None:
-    ana, bo = service.next("ana", 5), service.next("bo", 5)
-    assert len(pairs((*ana, *bo))) == 10
-
-
-def test_a_repeated_answer_is_added_to_the_session_once(
-    service: LabellingService,
-) -> None:
-    (lease,) = service.next("ana")
-    first = answer_lease(service, lease, "ana", "left", 700)
-    assert answer_lease(service, lease, "ana", "right", 900) == first
-    assert service.session.events == 1 and service.session.last("ana") == first
-    assert (first.left, first.right, first.strategy) == (
-        lease.question.left,
-        lease.question.right,
-        lease.question.strategy,
-    )
-
-
 def test_an_annotator_who_asks_again_gets_time_to_answer(
     service: LabellingService, clock: Clock
 ) -> None:
@@ -141,23 +119,6 @@ def test_a_replay_gives_the_state_that_was_left(
     assert np.allclose(one.score, other.score, atol=1e-3)
 
 
-def test_the_collection_says_what_kind_of_session_it_wants(store: Store) -> None:
-    settings = {"strategy": "random", "holdout": 1.0, "repeats": 0.0, "colour": "red"}
-    collection = store.add_items("odd", made_items(5), seed=9, settings=settings)
-    service = LabellingService(collection)
-    assert service.session.seed == 9
-    assert {lease.question.strategy for lease in service.next("ana", 4)} == {"random"}
-
-
-def test_nothing_is_asked_where_nothing_is_left(store: Store) -> None:
-    service = LabellingService(store.add_items("two", made_items(2), settings={"repeats": 0.0}))
-    (lease,) = service.next("ana", 3)
-    assert service.next("bo", 3) == [], "the only pair is under a lease"
-    answer_lease(service, lease, "ana", "left")
-    assert service.next("ana") == []
-    assert pairs(service.next("bo", 3)) == {(0, 1)}
-
-
 @pytest.mark.parametrize("n", [0, 1])
 def test_fewer_than_two_items_are_nothing_to_compare(store: Store, n: int) -> None:
     with pytest.raises(StoreError, match=rf"collection 'few' has {n} item\(s\); there must be two"):
@@ -180,18 +141,6 @@ def test_two_services_on_one_database_see_each_other(
     assert one.session.judgements() == other.session.judgements() == collection.judgements()
 
 
-def test_judgements_of_other_processes_are_added_in_order(
-    two: list[LabellingService], collection: Collection
-) -> None:
-    one, other = two
-    (mine,), (theirs,) = one.next("ana"), other.next("bo")
-    answer_lease(other, theirs, "bo", "tie")
-    collection.append([Judgement.of("cy", (0, 1), "left")])
-    assert answer_lease(one, mine, "ana", "left").number == 3
-    assert [j.number for j in one.session.judgements()] == [1, 2, 3]
-    assert [j.annotator for j in one.session.judgements()] == ["bo", "cy", "ana"]
-
-
 def test_a_pair_taken_meanwhile_is_replaced_by_another(
     collection: Collection, service: LabellingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,17 +156,6 @@ def test_a_pair_taken_meanwhile_is_replaced_by_another(
     mine = service.next("ana", 2)
     assert len(mine) == 2 and len(rival) == 2
     assert len(live_pairs(collection)) == 4
-
-
-def test_items_added_meanwhile_are_taken_in_when_somebody_judges_them(
-    store: Store, collection: Collection, service: LabellingService
-) -> None:
-    answer(service, "ana")
-    store.add_items("args", made_items(2, first=N))
-    collection.append([Judgement.of("bo", (N, N + 1), "left")])
-    service.sync()
-    assert service.session.n_items == len(service.items) == N + 2
-    assert service.session.judgements() == collection.judgements()
 
 
 def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store) -> None:
@@ -236,32 +174,6 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     store.add_items("small", made_items(1, first=7))
     small.append([Judgement.of("bo", (7, 0), "left")])
     assert service.sync() == 1 and service.sync() == 0
-
-
-def test_leases_on_items_that_are_not_known_yet_are_left_alone(
-    store: Store, service: LabellingService, collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.add_items("args", made_items(2, first=N))
-    collection.lease("ana", [question(N, 0)], 60)
-    collection.lease("bo", [question(N, N + 1)], 60)
-    changes = collection.changes(0)._replace(n_items=N)  # the items came after it
-    monkeypatch.setattr(collection, "changes", lambda *after: changes)
-    assert max(n for lease in service.next("ana", 3) for n in lease.question.pair) < N
-
-
-def test_two_services_put_no_question_twice_to_one_name(two: list[LabellingService]) -> None:
-    one, other = two
-    assert one.next("bot") and other.next("bot")
-    assert other.next("bot") == one.next("bot"), "what was there when it began is taken over"
-    for _ in range(5):
-        (mine,) = one.next("bot")
-        answer_lease(one, mine, "bot", "left")
-        (theirs,) = other.next("bot", 1)
-        if theirs.id == mine.id:
-            continue
-        answer_lease(other, theirs, "bot", "left")
-    (mine,), (theirs,) = one.next("bot"), other.next("bot")
-    assert mine.question.pair != theirs.question.pair
 
 
 def test_a_service_takes_back_only_what_it_handed_out(
@@ -312,66 +224,3 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
     for service in two:
         service.sync()
         assert service.session.judgements() == stored
-
-
-# Answers until it is killed; says which leases were answered when that is stored.
-ANSWERS = """
-import sys
-from collection_helpers import answer_lease
-from store import open_store
-from store.service.labelling import LabellingService
-service = LabellingService(open_store(sys.argv[1]).collection("many"))
-while True:
-    for lease in service.next("ana", 2):
-        print(lease.id, answer_lease(service, lease, "ana", "left").number, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
-    store: Store, tmp_path: Path
-) -> None:
-    collection = store.add_items("many", made_items(60))
-    for round_ in range(2):
-        with ForkedScript(ANSWERS, sqlite_url(tmp_path)) as server:
-            lines = [server.stdout.readline() for _ in range(9 + round_)]
-            server.send_signal(signal.SIGKILL)
-            lines += server.stdout.readlines()
-        said = {tuple(line.split()) for line in lines if line.endswith("\n")}
-        with store.database.transaction() as connection:
-            rows = connection.execute(text("SELECT lease, number FROM judgements")).all()
-        stored = {(row.lease, str(row.number)) for row in rows}
-        assert len(said) >= 9 + round_
-        assert said <= stored and len(stored) == len(rows)
-        assert sorted(row.number for row in rows) == list(range(1, len(rows) + 1))
-        held = [lease.question for lease in collection.leases("ana")]
-        again = LabellingService(collection).next("ana", len(held))
-        assert [lease.question for lease in again] == held
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_whatever_annotators_do_each_question_is_of_a_group_and_allowed(
-    store: Store, clock: Clock, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    groups = ("x",) * 5 + ("y",) * 4
-    allowed = {(0, 1), (0, 2), (1, 4), (2, 3), (5, 6), (7, 8), (5, 8)}
-    store.add_items("g", made_items(9, groups=groups), pairs=np.array(sorted(allowed)))
-    collection = store.collection("g", clock=clock)
-    services = [LabellingService(collection, lease_seconds=60) for _ in range(2)]
-    for _ in range(60):
-        service, who = services[rng.integers(2)], ("ana", "bo")[rng.integers(2)]
-        leases = service.next(who, int(rng.integers(1, 4)))
-        assert pairs(leases) <= allowed
-        match rng.integers(6):
-            case 0:
-                service.undo(who)
-            case 1:
-                clock.now += 61
-            case 2:
-                service.release(who)
-            case _ if leases:
-                said: tuple[Answer, ...] = ("left", "right", "tie", "skip", "cant-say")
-                answer_lease(service, leases[0], who, said[rng.integers(5)])
-    assert {j.pair for j in collection.judgements()} <= allowed
-    assert len(collection.judgements()) > 10

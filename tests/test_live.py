@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-import random
 from math import ceil, log2
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sortnet.config import Config
-from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.rankers.sortnet import fit
 from sortnet.sorting import live
-from sortnet.sorting.live import LiveRanking, pairwise
+from sortnet.sorting.live import LiveRanking
 
 
 def minus(a: float, b: float) -> float:
@@ -97,27 +92,6 @@ TestAgainstAPlainList.settings = TestWithLittleRoom.settings = settings(
 )
 
 
-def test_a_comparator_that_tosses_coins_corrupts_nothing():
-    coins = random.Random(7)
-    ranking: LiveRanking[int, int] = LiveRanking(lambda a, b: coins.choice([-1.0, 0.0, 1.0]))
-    for name in range(3000):
-        before = ranking.comparisons
-        ranking.insert(name, name)
-        assert ranking.comparisons - before <= ceil(log2(name + 1))
-        if name % 3 == 2:
-            ranking.remove(coins.choice(ranking[:50]))
-    ranking._check()
-    assert len(ranking) == 2000
-
-
-def test_a_thousand_insertions_at_one_spot_run_out_of_labels_and_go_on():
-    ranking = LiveRanking(minus, [("best", 1e9), ("worst", -1.0)])
-    for value in range(1000):
-        assert ranking.insert(value, float(value)) == 2
-    assert ranking[:3] == ["best", 999, 998] and ranking[-1] == "worst"
-    ranking._check()
-
-
 def test_a_failing_comparator_leaves_the_ranking_as_it_was():
     def moody(a: float, b: float) -> float:
         if a == 13:
@@ -144,30 +118,3 @@ def test_names_that_are_there_twice_or_not_at_all_are_refused():
     with pytest.raises(DataError, match="'a' is ranked already"):
         LiveRanking(minus, [("a", 2.0), ("a", 1.0)])
     assert ranking.comparisons == 0 and repr(ranking) == "LiveRanking(1 documents, 0 comparisons)"
-
-
-def test_a_learned_comparator_ranks_rows_of_features():
-    class Linear:
-        def prepare(self, X):
-            assert X.dtype == np.float32
-            return X @ np.array([2.0, -1.0], dtype=np.float32)
-
-        def prefer(self, prepared, i, j):
-            return prepared[i] - prepared[j]
-
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    ranking: LiveRanking[int, np.ndarray] = LiveRanking(pairwise(Linear()))
-    for row, features in enumerate(X):
-        ranking.insert(row, features)
-    assert list(ranking) == np.argsort(-(X @ [2.0, -1.0])).tolist()
-
-
-def test_a_ranker_takes_features_as_they_are_and_warns_if_margins_depend_on_the_list():
-    X = np.arange(12.0, dtype=np.float32)[:, None]
-    queries = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    config = Config(quality="ndcg@10", hidden=(4,), max_iter=2, scaling="query").changed(epochs=3)
-    by_list, alone = (fit(queries, queries, config.changed(scaling=s)) for s in ("rank", "normal"))
-    with pytest.warns(UserWarning, match="depend on all documents of the list"):
-        pairwise(by_list)
-    margin = pairwise(alone)
-    assert margin(X[3], X[8]) == alone.margins(queries.take([0, 1]), [3], [8])[0] != 0

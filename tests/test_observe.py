@@ -3,12 +3,11 @@
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.core import ComparedPairs, Queries, Sorting
+from sortnet.core import Queries, Sorting
 from sortnet.learning.judges import judge_by_grades
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS, Tally
@@ -71,28 +70,6 @@ def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
     assert found["ranks"]["compared"] == ranks.sum(axis=0).tolist()
     assert found["ranks"]["wrong"] == ranks[1].tolist()
     assert sum(found["margins"]["wrong"]) == len(wrong)
-
-
-def one_comparison(margin: float) -> tuple[Queries, Sorting]:
-    queries = Queries.from_arrays([[0.0], [0.0]])
-    return queries, Sorting(np.array([0, 1]), ComparedPairs.of([0], [1], margin=margin))
-
-
-@pytest.mark.parametrize(("answer", "counted"), [(0.2, 1), (0.0, 1), (0.5, 0), (np.nan, 0)])
-def test_a_comparison_counts_as_wrong_where_the_judge_prefers_the_other(answer, counted):
-    found = observe(*one_comparison(0.25), np.array([answer], np.float32))
-    assert found["margins"]["wrong"][1 + MARGIN_EDGES.index(0.25)] == counted
-    assert found["ranks"]["wrong"][0][1] == counted
-    assert sum(found["margins"]["right"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("margin", "at"), [(0.0, 0), (2**-12, 1), (-0.9, 12), (1.0, 13), (63.9, 18), (1e30, 19)]
-)
-def test_a_margin_is_in_the_bin_that_begins_at_or_below_it(margin, at):
-    found = observe(*one_comparison(margin), np.array([1 if margin > 0 else 0], np.float32))
-    right = np.array(found["margins"]["right"]) + found["margins"]["wrong"]
-    assert np.flatnonzero(right).tolist() == [at]
 
 
 def test_circles_are_sampled_with_the_comparator():

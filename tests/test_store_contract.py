@@ -13,10 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pair_tables import table
-from sqlalchemy import text
 
 from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, ComparedPairs, Queries, Split
-from sortnet.errors import SortNetError, StoreError
+from sortnet.errors import SortNetError
 from sortnet.learning.pair_sinks import MemoryPairs
 from store import Run, Store, open_store
 
@@ -55,12 +54,6 @@ def new_sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
     if request.param == "memory":
         yield lambda part=None: MemoryPairs()
         return
-    yield from new_runs(request, tmp_path)
-
-
-@pytest.fixture(params=STORES)
-def new_run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
-    """The same of a database, which counts too how often a pair was mis-compared."""
     yield from new_runs(request, tmp_path)
 
 
@@ -177,15 +170,6 @@ def test_many_chunks_of_pairs_come_back_in_order(
     assert rows_of(sink.pairs("train")) == expected
 
 
-def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
-    sink = new_run()
-    both, one = pairs_of([(0, 1), (5, 6)], wrong=False), pairs_of([(5, 6)])
-    sink.add("train", 0, both, wrong=one)
-    sink.add("train", 1, both, wrong=pairs_of([]))
-    sink.add("train", 2, pairs_of([(0, 1), (5, 6)]))
-    assert sink.pairs_frame()[COUNTED].to_numpy().tolist() == [[0, 2, 2, 1], [0, 0, 2, 2]]
-
-
 def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
     new_sink: New,
 ) -> None:
@@ -202,21 +186,3 @@ def test_a_wrong_pair_that_no_iteration_added_is_counted_and_not_learned_from(
         ((2, 3), [NEVER_ADDED, 0, 0, 1]),
         ((5, 6), [1, 0, 0, 1]),
     ]
-
-
-@pytest.mark.postgresql
-def test_a_fault_within_an_add_is_an_error_of_the_store(postgresql_url: str) -> None:
-    with open_store(postgresql_url) as store:
-        run = start(store)
-        with store.database.transaction(write=True) as connection:
-            connection.execute(text("ALTER TABLE pairs ADD CHECK (loser <> 3)"))
-        with pytest.raises(StoreError, match="violates check constraint"):
-            run.add("train", 0, pairs_of([(0, 1), (2, 3)]))
-        assert len(run.pairs("train")) == 0
-
-
-def test_a_run_keeps_the_options_of_its_judge(new_run):
-    run = new_run()
-    assert run.judge is None
-    run.set_judge({"judge": "python judge.py", "workers": 2})
-    assert run.judge == {"judge": "python judge.py", "workers": 2}

@@ -6,9 +6,7 @@ import json
 import threading
 from collections import Counter
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +14,9 @@ from collection_helpers import (
     ON_SQLITE,
     Clock,
     answer_lease,
-    live_pairs,
     made_items,
     question,
-    sqlite_url,
+    set_question,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +24,7 @@ from sqlalchemy import event, text
 
 from sortnet.errors import JudgementError, LeaseError, SortNetError
 from sortnet.preference import Judgement, Question
-from store import Collection, Store, open_store
+from store import Collection, Lease, Store, open_store
 
 
 @pytest.fixture
@@ -40,28 +37,6 @@ def rows(store: Store, statement: str) -> list[Any]:
     """What the tables hold, read without the code under test."""
     with store.database.transaction() as connection:
         return list(connection.execute(text(statement)).all())
-
-
-def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> None:
-    (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    asked = Question((4, 1), strategy="informative", probability=0.25, model=7)
-    assert (lease.question, lease.question.pair, lease.expires) == (asked, (1, 4), 1060.0)
-    assert len(lease.id) >= 20 and lease.id.isascii()
-    assert collection.leases("ana") == [lease]
-    assert collection.leases("bo") == []
-
-
-def test_an_answer_becomes_a_judgement_and_frees_the_pair(
-    collection: Collection, clock: Clock
-) -> None:
-    (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    clock.now = 1009.5
-    judgement = answer_lease(collection, lease, "ana", "right", 850)
-    facts = {"strategy": "informative", "probability": 0.25, "model": 7, "number": 1, "at": 1009.5}
-    assert judgement == Judgement.of("ana", (4, 1), "right", milliseconds=850, **facts)
-    assert collection.judgements() == [judgement]
-    assert live_pairs(collection) == set() and collection.leases("ana") == []
-    assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
 
 
 @ON_SQLITE
@@ -86,34 +61,6 @@ def test_an_answer_brings_what_came_before_it_elsewhere(collection: Collection) 
     assert [(j.number, j.annotator) for j in stored.since] == [(2, "bo"), (3, "ana")]
 
 
-def test_an_answer_sent_again_is_the_first_one_also_after_the_lease_would_have_ended(
-    collection: Collection, clock: Clock
-) -> None:
-    (lease,) = collection.lease("ana", [question(0, 1)], 60)
-    first = answer_lease(collection, lease, "ana", "left", 10)
-    clock.now += 1000
-    assert answer_lease(collection, lease, "ana", "right", 99) == first
-    assert collection.judgements() == [first]
-
-
-def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
-    collection: Collection, clock: Clock
-) -> None:
-    early, late = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
-    clock.now += 59
-    renewed = collection.lease("ana", (), 60, renew=[early.id])
-    assert renewed == [replace(early, expires=1119.0)]
-    for _ in range(2):
-        assert collection.lease("bo", (), 60, renew=[late.id]) == [], "not theirs"
-    clock.now += 1
-    (renewed,) = collection.lease("ana", (), 60, renew=[early.id, late.id])
-    assert renewed.id == early.id
-    assert [lease.expires for lease in collection.leases("ana")] == [1120.0]
-    with pytest.raises(LeaseError, match="expired 0 s ago"):
-        answer_lease(collection, late, "ana", "left")
-    assert answer_lease(collection, early, "ana", "left").number == 1
-
-
 @ON_SQLITE
 def test_a_lease_of_another_collection_is_unknown(store: Store, collection: Collection) -> None:
     other = store.add_items("other", made_items(4))
@@ -129,62 +76,8 @@ def test_an_unknown_lease_is_refused_in_one_short_line(collection: Collection) -
         assert len(str(caught.value)) < 200 and "\n" not in str(caught.value)
 
 
-@ON_SQLITE
-def test_an_unknown_answer_is_refused_and_the_question_stays(collection: Collection) -> None:
-    (lease,) = collection.lease("ana", [question(0, 1)], 60)
-    wrong: tuple[Any, ...] = ("Left", "", "better")
-    for answer in wrong:
-        with pytest.raises(JudgementError, match=f"unknown answer '{answer}'"):
-            answer_lease(collection, lease, "ana", answer)
-    assert collection.leases("ana") == [lease]
-
-
-@ON_SQLITE
-@pytest.mark.parametrize("milliseconds", [-1, 2**60])
-def test_a_time_that_cannot_be_is_refused(collection: Collection, milliseconds: int) -> None:
-    (lease,) = collection.lease("ana", [question(0, 1)], 60)
-    with pytest.raises(JudgementError, match=f"after {milliseconds} milliseconds"):
-        answer_lease(collection, lease, "ana", "left", milliseconds)
-
-
-@ON_SQLITE
-def test_released_questions_are_free_and_their_answers_refused(collection: Collection) -> None:
-    (lease,) = collection.lease("ana", [question(0, 1)], 60)
-    (other,) = collection.lease("bo", [question(2, 3)], 60)
-    collection.release("ana")
-    with pytest.raises(LeaseError, match="to 'ana' was taken back"):
-        answer_lease(collection, lease, "ana", "left")
-    assert live_pairs(collection) == {(2, 3)} and collection.leases("bo") == [other]
-    collection.release("nobody")
-
-
-def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
-    with open_store(sqlite_url(tmp_path)) as store:
-        store.add_items("args", made_items(4))
-        seen: list[tuple[str, Any]] = []
-
-        def look(_c: Any, _k: Any, statement: str, parameters: Any, *_: Any) -> None:
-            seen.append((statement, parameters))
-
-        collection = store.collection("args")
-        event.listen(store.database.engine, "before_cursor_execute", look)
-        (lease,) = collection.lease("ana", [question(0, 1)], 60)
-        collection.leases("ana")
-        live_pairs(collection)
-        answer_lease(collection, lease, "ana", "left")
-        collection.judgements(after=1)
-        event.remove(store.database.engine, "before_cursor_execute", look)
-        with store.database.transaction() as connection:
-            for statement, parameters in seen:
-                if statement.startswith(("SELECT", "UPDATE")):
-                    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-                    steps = " / ".join(row.detail for row in plan)
-                    assert "SCAN judgements" not in steps and "SCAN leases" not in steps, statement
-
-
-@pytest.mark.parametrize("round_", [1, 2])
 def test_an_answer_waits_for_the_disk_and_a_lease_does_not(
-    url: str, store: Store, collection: Collection, round_: int
+    url: str, store: Store, collection: Collection
 ) -> None:
     sqlite = url.startswith("sqlite")
     setting = "PRAGMA synchronous" if sqlite else "SHOW synchronous_commit"
@@ -198,96 +91,12 @@ def test_an_answer_waits_for_the_disk_and_a_lease_does_not(
 
     collection.annotator("ana")
     event.listen(store.database.engine, "before_cursor_execute", look)
-    for low in range(0, 2 * round_, 2):
+    for low in (0, 2):
         (lease,) = collection.lease("ana", [question(low, low + 1)], 60)
         answer_lease(collection, lease, "ana", "left")
     event.remove(store.database.engine, "before_cursor_execute", look)
     levels = ["leases 1", "judgements 2"] if sqlite else ["leases off", "judgements on"]
-    assert seen == levels * round_
-
-
-an_action = st.one_of(
-    st.tuples(
-        st.just("lease"),
-        st.sampled_from(["ana", "bo"]),
-        st.lists(st.permutations(range(4)).map(lambda p: (p[0], p[1])), min_size=1, max_size=3),
-        st.sampled_from([10, 30]),
-    ),
-    st.tuples(st.just("wait"), st.sampled_from([1, 5, 10, 29])),
-    st.tuples(st.just("answer"), st.integers(0, 9), st.sampled_from(["ana", "bo"])),
-    st.tuples(st.just("release"), st.sampled_from(["ana", "bo"])),
-    st.tuples(st.just("renew"), st.integers(0, 9), st.sampled_from(["ana", "bo"])),
-)
-
-
-class Model:
-    """Leases in plain Python: {id: [annotator, pair, expires, open, answered]}."""
-
-    def __init__(self) -> None:
-        self.leases: dict[str, list[Any]] = {}
-
-    def live(self, now: float) -> dict[str, list[Any]]:
-        return {id: f for id, f in self.leases.items() if f[3] and f[2] > now}
-
-    def free(self, asked: list[tuple[int, int]], now: float) -> list[tuple[int, int]]:
-        """The sides of those asked for whose pair is under no lease; each pair once."""
-        taken = {frozenset(f[1]) for f in self.live(now).values()}
-        found = []
-        for sides in asked:
-            if frozenset(sides) not in taken:
-                taken.add(frozenset(sides))
-                found.append(sides)
-        return found
-
-
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(actions=st.lists(an_action, max_size=20))
-def test_any_actions_leave_what_the_model_says(store: Store, actions: list[tuple]) -> None:
-    name, clock, model = f"c{len(store.collections_frame())}", Clock(), Model()
-    store.add_items(name, made_items(4))
-    collection = store.collection(name, clock=clock)
-    for action in actions:
-        apply(action, collection, clock, model)
-        live = model.live(clock.now)
-        assert live_pairs(collection) == {tuple(sorted(f[1])) for f in live.values()}
-        for who in ("ana", "bo"):
-            ids = [lease.id for lease in collection.leases(who)]
-            assert ids == [id for id, f in live.items() if f[0] == who]
-    assert len(collection.judgements()) == sum(f[4] for f in model.leases.values())
-
-
-def apply(action: tuple, collection: Collection, clock: Clock, model: Model) -> None:
-    """Do one action on the collection and on the model, and compare what they say."""
-    kind, *arguments = action
-    if kind == "wait":
-        clock.now += arguments[0]
-    elif kind == "lease":
-        who, asked, seconds = arguments
-        free = model.free(asked, clock.now)
-        leases = collection.lease(who, [question(*sides) for sides in asked], seconds)
-        assert [(lease.question.left, lease.question.right) for lease in leases] == free
-        for lease in leases:
-            sides = lease.question.left, lease.question.right
-            model.leases[lease.id] = [who, sides, lease.expires, True, False]
-    elif kind == "release":
-        collection.release(arguments[0])
-        for f in model.leases.values():
-            f[3] = f[3] and f[0] != arguments[0]
-    elif model.leases:
-        which, who = arguments
-        id, f = list(model.leases.items())[which % len(model.leases)]
-        if kind == "renew":
-            can = id in model.live(clock.now) and f[0] == who
-            assert len(collection.lease(who, (), 20, renew=[id])) == can
-            f[2] = clock.now + 20 if can else f[2]
-        elif f[0] == who and (f[4] or id in model.live(clock.now)):
-            assert answer_lease(collection, id, who, "left").pair == tuple(sorted(f[1]))
-            f[3], f[4] = False, True
-        else:
-            with pytest.raises(LeaseError):
-                answer_lease(collection, id, who, "left")
+    assert seen == levels * 2
 
 
 def test_clients_with_retries_and_expired_leases_lose_and_double_nothing(
@@ -347,27 +156,101 @@ def check_tables(store: Store, acknowledged: set[tuple[str, int]]) -> None:
             assert answered.get(one.id, one.expires) <= other.created
 
 
-def test_a_reader_that_goes_by_numbers_misses_no_judgement(
-    store: Store, collection: Collection
+who = st.sampled_from(["ana", "bo"])
+
+
+some_questions = st.lists(
+    st.tuples(st.permutations(range(6)), st.integers(2, 3)).map(
+        lambda drawn: set_question(*drawn[0][: drawn[1]])
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+an_action = st.one_of(
+    st.tuples(st.just("lease"), who, some_questions),
+    st.tuples(st.just("wait"), st.sampled_from([1, 10, 29])),
+    st.tuples(st.just("answer"), who, st.integers(0, 9)),
+    st.tuples(st.just("renew"), who, st.integers(0, 9)),
+    st.tuples(st.just("release"), who),
+)
+
+
+class Leases:
+    """Leases in plain Python, whose operations check those of a collection."""
+
+    def __init__(self, collection: Collection, clock: Clock) -> None:
+        self.collection, self.clock = collection, clock
+        self.open: dict[str, Lease] = {}
+        self.all: list[Lease] = []
+        self.answered: set[str] = set()
+
+    def live(self) -> list[Lease]:
+        return [lease for lease in self.open.values() if lease.expires > self.clock.now]
+
+    def lease(self, who: str, questions: list[Question]) -> None:
+        taken = {pair for lease in self.live() for pair in lease.question.pairs}
+        free = []
+        for asked in questions:
+            if taken.isdisjoint(asked.pairs):
+                taken.update(asked.pairs)
+                free.append(asked)
+        leases = self.collection.lease(who, questions, 30)
+        assert [lease.question for lease in leases] == free
+        self.all += leases
+        self.open.update({lease.id: lease for lease in leases})
+
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def answer(self, who: str, number: int) -> None:
+        if not self.all:
+            return
+        lease = self.all[number % len(self.all)]
+        judgement = lease.question.answered(who, "skip")
+        if lease.annotator == who and (lease.id in self.answered or lease in self.live()):
+            stored = self.collection.answer(lease.id, judgement)
+            assert stored.judgement.question == lease.question
+            assert stored.new == (lease.id not in self.answered)
+            self.answered.add(lease.id)
+            self.open.pop(lease.id, None)
+        else:
+            with pytest.raises(LeaseError):
+                self.collection.answer(lease.id, judgement)
+
+    def renew(self, who: str, number: int) -> None:
+        if self.all:
+            lease = self.all[number % len(self.all)]
+            current = self.open.get(lease.id, lease)
+            renewed = self.collection.lease(who, (), 20, renew=[lease.id])
+            assert len(renewed) == (current in self.live() and lease.annotator == who)
+            self.open.update({lease.id: lease for lease in renewed})
+
+    def release(self, who: str) -> None:
+        self.collection.release(who)
+        self.open = {id: lease for id, lease in self.open.items() if lease.annotator != who}
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(actions=st.lists(an_action, max_size=20))
+def test_any_actions_leave_what_the_model_says(store: Store, actions: list[tuple]) -> None:
+    name, clock = f"c{len(store.collections_frame())}", Clock()
+    store.add_items(name, made_items(6))
+    collection = store.collection(name, clock=clock)
+    model = Leases(collection, clock)
+    for kind, *arguments in actions:
+        getattr(model, kind)(*arguments)
+        assert collection.leases() == model.live()
+    assert len(collection.judgements()) == len(model.answered)
+
+
+@ON_SQLITE
+def test_an_annotator_who_has_answered_a_pair_since_is_not_asked_a_set_with_it(
+    collection: Collection,
 ) -> None:
-    stop, seen = threading.Event(), []
-
-    def read() -> None:
-        own = store.collection("args")
-        while not stop.is_set():
-            seen.extend(j.number for j in own.judgements(after=seen[-1] if seen else 0))
-
-    def write(who: str) -> None:
-        for _ in range(25):
-            collection.append([Judgement.of(who, (0, 1), "left")])
-
-    reader = threading.Thread(target=read)
-    writers = [threading.Thread(target=write, args=(f"w{k}",)) for k in range(3)]
-    for thread in (reader, *writers):
-        thread.start()
-    for thread in writers:
-        thread.join()
-    stop.set()
-    reader.join()
-    seen.extend(j.number for j in collection.judgements(after=seen[-1] if seen else 0))
-    assert seen == list(range(1, 76))
+    collection.append([Judgement.of("ana", (1, 2, 3), "best", best=1)])
+    assert collection.lease("ana", [set_question(3, 4, 2)], 60, after=0) == []
+    assert len(collection.lease("ana", [set_question(3, 4, 5)], 60, after=0)) == 1

@@ -13,7 +13,6 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from cli_helpers import done, fault
 from collection_helpers import made_items
 from sqlalchemy import Connection, inspect, text
 
@@ -142,13 +141,6 @@ def test_a_number_of_a_removed_collection_is_never_given_again(url: str) -> None
         assert store.add_items("b", made_items(2)).number > first.number
 
 
-def test_opening_again_changes_nothing(url: str) -> None:
-    with open_store(url) as store, store.database.transaction() as connection:
-        before = described(connection)
-    with open_store(url) as store, store.database.transaction() as connection:
-        assert described(connection) == before
-
-
 @pytest.mark.parametrize("write", [True, False])
 @pytest.mark.parametrize("version", ["m0003", "m0015", "m9999", "r9999", "\x1b[2Jx"])
 def test_a_store_of_another_version_is_refused_in_one_line(
@@ -160,22 +152,6 @@ def test_a_store_of_another_version_is_refused_in_one_line(
         open_store(url, write=write)
     assert "sortnet doctor --convert OLD NEW" in str(refused.value)
     assert str(refused.value).isprintable()
-
-
-def test_a_command_that_writes_leaves_a_store_of_another_version_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    open_store("s.db").close()
-    execute("s.db", f"UPDATE {revision.VERSION_TABLE} SET version_num = 'm0015'")
-    Path("a.csv").write_text("id,x\na,1\nb,2\n")
-    before = Path("s.db").read_bytes()
-    for command in (("items", "add", "a", "a.csv"), ("runs",), ("items", "list")):
-        message = fault(*command, "--store", "s.db")
-        assert "store s.db is of another version" in message
-    assert Path("s.db").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "s.db"]
-    done("items", "add", "a", "a.csv", "--store", "new.db")
 
 
 @pytest.mark.parametrize("write", [True, False])

@@ -41,21 +41,6 @@ def collection(store: Store, clock: Clock) -> Collection:
     return store.collection("args", clock=clock)
 
 
-def test_a_second_server_is_refused_in_one_line_until_the_first_ends(
-    url: str, store: Store, collection: Collection
-) -> None:
-    with collection.serving():
-        assert collection.is_served()
-        with pytest.raises(StoreError, match="collection 'args' is served by another process"):
-            collection.serving()
-        with open_store(url) as other, pytest.raises(StoreError, match="by another process"):
-            other.collection("args").serving()
-        with store.collection("other").serving():
-            pass
-    assert not collection.is_served()
-    collection.serving().end()
-
-
 def test_a_server_killed_dead_does_not_block_its_restart(url: str, store: Store) -> None:
     with ForkedScript(SERVES, url) as server:
         assert server.stdout.readline() == "serving\n"

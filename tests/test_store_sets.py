@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from sortnet.errors import DataError, JudgementError, LeaseError, StoreError, StudyError
+from sortnet.errors import DataError, JudgementError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import MOST_ITEMS
-from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import Decision
-from store import Collection, Lease, Store, open_store
+from store import Collection, Store, open_store
 from store.service.labelling import LabellingService
-from store.service.questions import change_questions, check_set_size
+from store.service.questions import change_questions
 
 N_ITEMS = 9
 ON_BOTH = settings(
@@ -107,31 +105,6 @@ def test_blocks_of_sets_and_pairs_are_read_in_order(
     ]
 
 
-@ON_BOTH
-@given(
-    asked=st.lists(
-        st.tuples(st.sampled_from(["ana", "bo"]), st.integers(2, 6), st.permutations(range(9))),
-        max_size=12,
-    )
-)
-def test_open_questions_share_no_pair(
-    store: Store, asked: list[tuple[str, int, list[int]]]
-) -> None:
-    collection = store.add_items(next(names), made_items(N_ITEMS))
-    leases: list[Lease] = []
-    for who, size, items in asked:
-        asked_now = set_question(*items[:size])
-        taken = {pair for lease in leases for pair in lease.question.pairs}
-        new = collection.lease(who, [asked_now], 60)
-        assert len(new) == taken.isdisjoint(asked_now.pairs)
-        leases += new
-    assert collection.leases() == leases
-    pairs = Counter(pair for lease in leases for pair in lease.question.pairs)
-    assert not pairs or max(pairs.values()) == 1
-    for lease in leases:
-        assert collection.question(lease.id) == lease.question
-
-
 def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     collection: Collection, clock: Clock
 ) -> None:
@@ -149,48 +122,6 @@ def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     assert len(collection.lease("bo", [question(6, 2)], 60)) == 1
 
 
-def test_the_annotator_who_has_answered_a_pair_since_is_not_asked_a_set_with_it(
-    collection: Collection,
-) -> None:
-    collection.append([Judgement.of("ana", (1, 2, 3), "best", best=1)])
-    assert collection.lease("ana", [set_question(3, 4, 2)], 60, after=0) == []
-    assert len(collection.lease("ana", [set_question(3, 4, 5)], 60, after=0)) == 1
-
-
-def test_leases_of_sets_expire_are_released_and_renewed(
-    collection: Collection, clock: Clock
-) -> None:
-    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
-    clock.now += 50
-    (renewed,) = collection.lease("ana", [], 60, renew=[lease.id])
-    assert renewed.question == lease.question and renewed.expires == clock.now + 60
-    clock.now += 61
-    with pytest.raises(LeaseError, match="expired"):
-        collection.answer(lease.id, lease.question.answered_by_place("ana", 0))
-    (other,) = collection.lease("bo", [set_question(1, 6, 8)], 60)
-    collection.release("bo")
-    assert collection.leases() == [] and len(collection.lease("ana", [other.question], 60)) == 1
-
-
-@ON_SQLITE
-@pytest.mark.parametrize(
-    ("best", "worst", "message"),
-    [
-        (1, 1, "item 1 cannot be the best and the worst"),
-        (4, None, "place 4 of a question about 4 items"),
-        (-1, None, "place -1 of a question about 4 items"),
-        (0, 6, "place 6 of a question about 4 items"),
-    ],
-)
-def test_an_answer_that_names_no_item_is_refused_and_nothing_is_stored(
-    collection: Collection, best: int, worst: int | None, message: str
-) -> None:
-    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
-    with pytest.raises(JudgementError, match=message):
-        collection.answer(lease.id, lease.question.answered_by_place("ana", best, worst))
-    assert len(collection.judgements()) == 0 and collection.leases() == [lease]
-
-
 @ON_SQLITE
 def test_an_answer_names_the_worst_item_where_it_is_asked_for(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
@@ -202,110 +133,14 @@ def test_an_answer_names_the_worst_item_where_it_is_asked_for(collection: Collec
     assert collection.answer(lease.id, best_only).new
 
 
-@ON_SQLITE
-def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Collection) -> None:
-    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
-    with pytest.raises(JudgementError):
-        collection.answer(lease.id, set_question(4, 1, 8).answered("ana", "best", best=8))
-    assert len(collection.judgements()) == 0 and collection.leases() == [lease]
-
-
-@ON_SQLITE
-def test_appending_an_item_that_is_not_there_is_refused(collection: Collection) -> None:
-    with pytest.raises(JudgementError, match="has no item 9: there are 9, numbered from 0"):
-        collection.append([Judgement.of("ana", (1, 2, 9, 3), "same")])
-    assert len(collection.judgements()) == 0
-
-
-@ON_SQLITE
-def test_items_of_a_set_stay_in_one_group(store: Store) -> None:
-    store.add_items("g", made_items(6, groups=("x",) * 6))
-    collection = store.collection("g")
-    (kept, withdrawn) = collection.lease("ana", [set_question(0, 1, 2), set_question(3, 4, 5)], 60)
-    store.add_items("g", made_items(6, groups=("x",) * 5 + ("y",)), update=True)
-    assert [lease.id for lease in collection.leases()] == [kept.id]
-    assert withdrawn.question.items == (3, 4, 5)
-    collection.append([Judgement.of("ana", (0, 1, 2), "same")])
-    with pytest.raises(StoreError, match="are a judged pair, so they stay in one group"):
-        store.add_items("g", made_items(6, groups=("x",) * 2 + ("y",) * 4), update=True)
-
-
-@ON_SQLITE
-def test_a_study_decides_how_many_items_are_asked_about(collection: Collection) -> None:
-    service = LabellingService(collection)
-    assert len(service.next("ana")[0].question.items) == 2
-    service.release("ana")
-    collection.decide(Decision("set-size", amount=4), Decision("worst", amount=0))
-    leases = service.next("ana", 2)
-    assert (service.study.set_size, service.study.worst) == (4, False)
-    sizes = {len(lease.question.items) for lease in leases if lease.question.strategy != "random"}
-    assert sizes <= {4} and len(leases) == 2
-    pairs = Counter(pair for lease in leases for pair in lease.question.pairs)
-    assert max(pairs.values()) == 1
-
-
-@pytest.mark.parametrize("amount", [1, 7, 2.5])
-def test_a_size_that_cannot_be_is_refused(amount: float) -> None:
-    with pytest.raises(StudyError, match="set-size"):
-        Decision("set-size", amount=amount)
-
-
-def test_a_size_that_no_group_has_is_refused() -> None:
-    items = made_items(5, groups=("x",) * 3 + ("y",) * 2)
-    check_set_size(items, 3)
+def test_a_size_that_no_group_has_is_refused(store: Store) -> None:
+    collection = store.add_items("args", made_items(5, groups=("x",) * 3 + ("y",) * 2))
+    change_questions(collection, None, None, [Decision("set-size", amount=3)])
     with pytest.raises(DataError, match="about 4 items, but there are only 3 in the largest group"):
-        check_set_size(items, 4)
+        change_questions(collection, None, None, [Decision("set-size", amount=4)])
+    collection.decide(Decision("retire", item=1))
     with pytest.raises(DataError, match="about 3 items, but there are only 2 in the largest group"):
-        check_set_size(items, 3, retired=[1])
-
-
-@ON_SQLITE
-def test_a_size_beyond_the_items_that_are_not_retired_is_refused(collection: Collection) -> None:
-    collection.decide(*(Decision("retire", item=item) for item in range(4)))
-    n_left = N_ITEMS - 4
-    change_questions(collection, None, None, [Decision("set-size", amount=n_left)])
-    with pytest.raises(DataError, match=f"there are only {n_left}: ask about fewer"):
-        change_questions(collection, None, None, [Decision("set-size", amount=n_left + 1)])
-
-
-def answer_all(service: LabellingService, who: str, most: int = 1000) -> list[Question]:
-    """Answer questions by the items' numbers, the lowest is the best, until none is left."""
-    asked: list[Question] = []
-    while len(asked) < most and (leases := service.next(who)):
-        lease = leases[0]
-        items = lease.question.items
-        ordered = sorted(range(len(items)), key=items.__getitem__)
-        if len(items) > 2:
-            answer = lease.question.answered_by_place(who, ordered[0], ordered[-1])
-        else:
-            answer = lease.question.answered(who, ("left", "right")[ordered[0]])
-        service.answer(lease.id, answer)
-        asked.append(lease.question)
-    return asked
-
-
-@ON_SQLITE
-def test_fewer_items_are_asked_about_where_fewer_are_left(store: Store) -> None:
-    collection = store.add_items("few", made_items(5))
-    collection.decide(Decision("set-size", amount=4))
-    asked = answer_all(LabellingService(collection), "ana")
-    assert {len(one.items) for one in asked} <= {2, 3, 4} and len(asked) > 1
-    judged = Judgements.of([*collection.judgements()])
-    assert {pair for one in judged for pair in one.pairs} == {
-        (i, j) for j in range(5) for i in range(j)
-    }
-
-
-@ON_SQLITE
-def test_a_quota_counts_answers_and_an_undo_takes_back_all_of_one(collection: Collection) -> None:
-    collection.annotator("ana")
-    collection.decide(Decision("set-size", amount=4), Decision("quota", "ana", amount=3))
-    service = LabellingService(collection)
-    asked = answer_all(service, "ana")
-    assert len(asked) == service.answered("ana") == 3
-    undo = service.undo("ana")
-    assert undo is not None and undo.items == asked[-1].items and service.answered("ana") == 2
-    assert [lease.question for lease in service.next("ana")] == [asked[-1]]
+        change_questions(collection, None, None, [Decision("set-size", amount=3)])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -319,7 +154,7 @@ def test_whatever_annotators_do_questions_share_no_pair_and_all_pairs_are_allowe
     collection = store.collection("g", clock=clock)
     collection.decide(Decision("set-size", amount=4))
     services = [LabellingService(collection, lease_seconds=60) for _ in range(2)]
-    sizes: Counter[int] = Counter()
+    n_items: list[int] = []
     for _ in range(30):
         service, who = services[rng.integers(2)], ("ana", "bo")[rng.integers(2)]
         leases = service.next(who, int(rng.integers(1, 4)))
@@ -333,15 +168,10 @@ def test_whatever_annotators_do_questions_share_no_pair_and_all_pairs_are_allowe
             case 2:
                 service.release(who)
             case _ if leases:
-                asked = leases[0].question
-                sizes[len(asked.items)] += 1
-                if len(asked.items) > 2 and rng.random() < 0.8:
-                    best, worst = rng.permutation(len(asked.items))[:2].tolist()
-                    answer = asked.answered_by_place(who, best, worst)
-                else:
-                    answer = asked.answered(who, "skip")
-                service.answer(leases[0].id, answer)
-    assert sum(n for size, n in sizes.items() if size > 2) > 5
+                n_items.append(len(leases[0].question.items))
+                word = "same" if n_items[-1] > 2 else "tie"
+                service.answer(leases[0].id, leases[0].question.answered(who, word))
+    assert max(n_items) > 2
     for service in services:
         service.sync()
         assert service.session.judgements() == collection.judgements()
@@ -388,3 +218,33 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
             held = [lease.question for lease in collection.leases("ana")]
             again = LabellingService(collection).next("ana", len(held))
             assert [lease.question for lease in again] == held
+
+
+@ON_SQLITE
+def test_fewer_items_are_asked_about_where_fewer_are_left_and_a_quota_counts_answers(
+    store: Store,
+) -> None:
+    collection = store.add_items("few", made_items(5))
+    collection.annotator("bo")
+    collection.decide(Decision("set-size", amount=4), Decision("quota", "bo", amount=3))
+    service = LabellingService(collection)
+    asked = answer_all(service, "ana")
+    assert {len(one.items) for one in asked} <= {2, 3, 4} and len(asked) > 1
+    judged = {pair for one in collection.judgements() for pair in one.pairs}
+    assert judged == {(i, j) for j in range(5) for i in range(j)}
+    asked = answer_all(service, "bo")
+    assert len(asked) == service.answered("bo") == 3
+    undo = service.undo("bo")
+    assert undo is not None and undo.items == asked[-1].items and service.answered("bo") == 2
+    assert [lease.question for lease in service.next("bo")] == [asked[-1]]
+
+
+def answer_all(service: LabellingService, who: str) -> list[Question]:
+    """Answer all questions that no item is better."""
+    asked: list[Question] = []
+    while leases := service.next(who):
+        (lease,) = leases
+        word = "same" if len(lease.question.items) > 2 else "tie"
+        service.answer(lease.id, lease.question.answered(who, word))
+        asked.append(lease.question)
+    return asked

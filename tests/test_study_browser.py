@@ -90,9 +90,9 @@ def check_exports(each: Collection, criterion: str, best: str) -> None:
     everything, chosen = io.StringIO(), io.StringIO()
     export_judgements(each, everything, "csv")
     frame = pd.read_csv(io.StringIO(everything.getvalue()))
-    assert set(frame["criterion"]) == {criterion}
-    assert set(frame["question"]) == {QUESTIONS[criterion]}
-    assert set(frame["context"]) == set(PROMPTS)
+    columns = {name: {*frame[name]} for name in ("criterion", "question", "context")}
+    question = QUESTIONS[criterion]
+    assert columns == {"criterion": {criterion}, "question": {question}, "context": {*PROMPTS}}
     export_judgements(each, chosen, "chosen")
     records = [json.loads(line) for line in chosen.getvalue().splitlines()]
     for record in records:

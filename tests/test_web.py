@@ -12,12 +12,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,22 +31,15 @@ from forked_processes import Forked
 from hypothesis import strategies as st
 from PIL import Image
 from result_helpers import value_of
-from sqlalchemy import event, update
+from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web import server
-from cli.web.app import make_app
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names, Rate
-from cli.web.pages import MOST_CHARACTERS, Pages, People, _range_left
+from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
+from cli.web.pages import MOST_CHARACTERS, Pages, People
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
-from sortnet.preference.session import Session
-from sortnet.preference.stopping import Remaining, Standing
 from sortnet.preference.study import Decision
 from store import open_store
-from store.database.schema import LeaseRow
 from store.report.markdown import rendered
-from store.service.labelling import LabellingService
 from store.service.sentences import why
 
 SCRIPT = "<script>document.title = 'taken'</script>"
@@ -99,14 +90,12 @@ def test_every_reply_says_what_a_browser_may_do_with_it(site):
     ana = site.link("ana")
     replies = [
         site.client.get(ana),
-        site.client.get(site.admin),
         site.client.get("/static/page.js"),
         site.client.get("/nothing"),
         site.client.post(f"{ana}/next"),
-        site.client.post(f"{ana}/answer"),
         site.client.get(ana, Host="evil.example"),
     ]
-    assert [reply.status for reply in replies] == [200, 200, 200, 404, 200, 422, 421]
+    assert [reply.status for reply in replies] == [200, 200, 404, 200, 421]
     for reply in replies:
         assert {name: reply.headers[name] for name in HEADERS} == HEADERS
         assert "Set-Cookie" not in reply.headers and "Server" not in reply.headers
@@ -114,36 +103,14 @@ def test_every_reply_says_what_a_browser_may_do_with_it(site):
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
 
 
-def test_every_address_of_a_page_is_known_behind_a_proxy(standing):
-    routes = make_app([(standing.pages, standing.people)], Names(frozenset())).app.routes
-    assert [r.path for r in routes if not f"{r.path}/".startswith(PAGES)] == []
-
-
-def test_pages_need_nothing_from_elsewhere_and_no_code_inside(site):
-    for path in (site.link("ana"), site.admin):
-        text = site.client.get(path).body.decode()
-        assert "://" not in text and "style=" not in text and "onclick" not in text
-        assert text.count("<script") == text.count('<script src="../static/') > 0
-        assert '<html lang="en">' in text
-        for name in ("style.css", "icon.png"):
-            assert f"/static/{name}" in text
-            assert site.client.get(f"/static/{name}").status == 200
-
-
-@pytest.mark.parametrize("path", ["/a/{}", "/admin/{}", "/a/{}/image/0", "/admin/{}/state"])
-def test_an_unknown_link_is_a_page_that_says_so(standing, path):
-    page = standing.client.get(path.format("x" * 22), Accept="text/html,*/*")
-    assert page.status == 404
-    assert page.headers["Content-Type"].startswith("text/html")
-    assert "This link is unknown" in page.body.decode()
-    assert "unknown" in standing.client.get(path.format("x" * 22)).json()["error"]
-
-
 def test_a_link_opens_its_own_door_only(site):
     ana = site.link("ana")
     token, admin = ana.removeprefix("/a/"), site.admin.removeprefix("/admin/")
-    assert site.client.get(f"/admin/{token}/state").status == 404
-    assert site.client.get(f"/a/{admin}").status == 404
+    for path in (f"/admin/{token}/state", f"/a/{admin}", f"/a/{'x' * 22}/image/0"):
+        reply = site.client.get(path)
+        assert reply.status == 404 and "unknown" in reply.json()["error"]
+        page = site.client.get(path, Accept="text/html,*/*")
+        assert page.status == 404 and "This link is unknown" in page.body.decode()
     assert site.client.post(f"/a/{admin}/next").status == 404
     assert site.client.post(f"/admin/{token}/annotators", {"name": "eve"}).status == 404
     assert "eve" not in site.people.tokens
@@ -154,11 +121,10 @@ def test_looking_changes_nothing(site, collection):
     site.client.post(f"{ana}/next")
     before = collection.judgements(), collection.leases("ana"), collection.annotators()
     for path in ("/next", "/answer", "/undo"):
-        assert site.client.get(f"{ana}{path}").status in (404, 405)
-        for method in ("HEAD", "PUT", "DELETE", "PATCH"):
+        for method in ("GET", "HEAD", "PUT", "DELETE", "PATCH"):
             assert site.client.send(method, f"{ana}{path}").status in (404, 405, 415)
     assert site.client.get(f"{site.admin}/annotators?name=eve").status == 404
-    for path in (ana, site.admin, f"{site.admin}/state?find=text", f"{site.admin}/ranking.csv"):
+    for path in (ana, f"{site.admin}/state?find=text", f"{site.admin}/ranking.csv"):
         assert site.client.get(path).status == 200
     assert before == (collection.judgements(), collection.leases("ana"), collection.annotators())
 
@@ -184,35 +150,21 @@ def test_a_page_elsewhere_can_neither_ask_nor_change(site, collection):
     assert site.client.post(f"{ana}/answer", answer, Content_Type=kind).status == 200
 
 
-def test_what_is_too_large_is_refused(site, collection):
-    path = f"{site.link('ana')}/answer"
-    large = {"lease": "x", "answer": "left", "more": "y" * MOST_BYTES}
-    reply = site.client.post(path, large)
-    assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
-    # Who sends ten megabytes sees the refusal, and a connection that is not reset.
-    reply = site.client.send("POST", path, b"x" * 10**7, Content_Type="text/plain")
-    assert reply.status == 413
-    assert collection.judgements() == []
-
-
-def test_an_address_that_is_too_long_is_refused(site):
-    for page in ("image", "sound", "text"):
-        reply = site.client.get(f"{site.link('ana')}/{page}/{'5' * 5000}")
-        assert reply.status == 414 and str(LONGEST_PATH) in reply.json()["error"]
-        path = f"{site.link('ana')}/{page}/"
-        assert site.client.get(path + "5" * (LONGEST_PATH - len(path))).status == 404
-
-
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        (b"", 400), (b"{", 400), (b"[]", 400), (b'"x"', 400), (b"\xff", 400), (b"[" * 4000, 400),
+        (b"", 400), (b"{", 400), (b"[]", 400), (b"\xff", 400), (b"[" * 4000, 400),
         (b"{}", 422), (b'{"lease": 3, "answer": "left"}', 422),
-        (b'{"lease": "", "answer": "left"}', 422),
         (b'{"lease": "x", "answer": "undo"}', 422), (b'{"lease": "x", "answer": "better"}', 422),
         (b'{"lease": "%s", "answer": "left"}' % (b"x" * 101), 422),
         (b'{"lease": "\\u0000", "answer": "left"}', 410),
         (b'{"lease": "x", "answer": "left"}', 410),
+        (b'{"lease": "\\udc00", "answer": "left"}', 400),  # no text in UTF-8
+        (b'{"lease": "x", "answer": "left", "criterion": "\\udc00"}', 400),
+        (b'{"lease": "x", "answer": "left", "comment": "%s"}' % (b"y" * 2001), 422),
+        (b'{"lease": "x", "answer": "left", "comment": ["x"]}', 422),
+        (b'{"lease": "x", "answer": "left", "flagged": "yes"}', 422),
+        (b'{"lease": "x", "answer": "left", "markdown": 1}', 422),
     ],
 )  # fmt: skip
 def test_rubbish_is_refused_in_one_line(standing, body, status):
@@ -223,158 +175,32 @@ def test_rubbish_is_refused_in_one_line(standing, body, status):
     assert standing.pages.collection.judgements() == []
 
 
-@pytest.mark.parametrize("name", ["lease", "answer", "criterion"])
-def test_text_that_is_no_unicode_is_the_fault_of_the_request(standing, name):
-    facts = {"lease": "x", "answer": "left", name: "\udc00"}
-    reply = standing.client.post(f"{standing.link('ana')}/answer", facts)
-    assert reply.status == 400 and f"'{name}' has half" in reply.json()["error"]
-    body = {"kind": "question", "reason": "a \ud800 b"}
-    assert standing.client.post(f"{standing.admin}/decisions", body).status == 400
-    assert standing.pages.collection.decisions() == []
-
-
 def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collection):
     ana = site.link("ana")
     first = site.client.post(f"{ana}/next")
     assert len(set(pairs(first))) == 3
     assert pairs(site.client.post(f"{ana}/next")) == pairs(first)
-    lease = pairs(first)[0]
-    body = {"lease": lease, "answer": "left", "milliseconds": 1234.5}
+    body = {"lease": pairs(first)[0], "answer": "right", "milliseconds": 1234.5}
+    other = site.client.post(f"{site.link('ben')}/answer", body)
+    assert other.status == 410 and "not put to 'ben'" in other.json()["error"]
     after = site.client.post(f"{ana}/answer", body)
-    assert pairs(after)[:2] == pairs(first)[1:]
-    assert len(pairs(after)) == 3
-    assert after.json()["answered"] == 1
+    assert pairs(after)[:2] == pairs(first)[1:] and len(pairs(after)) == 3
     (judgement,) = collection.judgements()
     shown = first.json()["pairs"][0]
     # Neither a score nor an id, nor anybody else.
     assert set(shown) == {"lease", "criterion", "question", "left", "right", "context"}
     assert set(shown["left"]) == {"text", "html", "image", "audio", "more", "shown"}
-    assert shown["context"] is None
     texts = site.pages.items.texts
     assert shown["left"]["text"] == texts[judgement.left]
-    assert shown["right"]["text"] == texts[judgement.right]
-    assert (judgement.word, judgement.milliseconds) == ("left", 1234)
-
-
-def test_who_answers_a_question_again_is_told_the_answer_that_counts(site, collection):
-    ana = site.link("ana")
-    body = {"lease": pairs(site.client.post(f"{ana}/next"))[0], "answer": "right"}
-    first = site.client.post(f"{ana}/answer", body)
-    again = site.client.post(f"{ana}/answer", body)
-    other = site.client.post(f"{ana}/answer", body | {"answer": "left"})
-    assert first.json() == again.json()
+    assert (judgement.word, judgement.milliseconds) == ("right", 1234)
+    assert site.client.post(f"{ana}/answer", body).json() == after.json()
     # As if the link were open in another tab: the answer is not lost without a word.
-    assert other.json() == first.json() | {"counted": "right"}
-    assert judged(collection) == [("ana", "right")]
-
-
-def test_a_time_that_cannot_be_does_not_cost_the_answer(site, collection):
-    ana = site.link("ana")
-    given = (-1, 10**12, "x", None, True, [1])
-    for milliseconds in given:
-        lease = pairs(site.client.post(f"{ana}/next"))[0]
-        body = {"lease": lease, "answer": "tie", "milliseconds": milliseconds}
-        assert site.client.post(f"{ana}/answer", body).status == 200
-    assert [j.milliseconds for j in collection.judgements()] == [None] * len(given)
-
-
-def test_nobody_answers_for_another(site, collection):
-    ana, ben = site.link("ana"), site.link("ben")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    reply = site.client.post(f"{ben}/answer", {"lease": lease, "answer": "left"})
-    assert reply.status == 410 and "not put to 'ben'" in reply.json()["error"]
-    assert collection.judgements() == []
-    assert not set(pairs(reply)) & set(pairs(site.client.post(f"{ana}/next")))
-
-
-def test_an_undo_asked_for_twice_takes_back_one_answer(site, collection):
-    ana = site.link("ana")
-    reply = site.client.post(f"{ana}/next")
-    for answer in ("left", "right"):
-        body = {"lease": pairs(reply)[0], "answer": answer}
-        reply = site.client.post(f"{ana}/answer", body)
-    last = reply.json()["last"]
-    undone = site.client.post(f"{ana}/undo", {"last": last})
-    again = site.client.post(f"{ana}/undo", {"last": last})
-    assert (undone.json()["undone"], again.json()["undone"]) == (True, False)
-    assert undone.json()["answered"] == again.json()["answered"] == 1
-    assert pairs(undone) == pairs(again)
-    assert site.client.post(f"{ana}/undo", {"last": None}).json()["undone"] is False
-    assert [answer for _, answer in judged(collection)].count("undo") == 1
-
-
-@contextlib.contextmanager
-def statements(store):
-    """What the database is sent meanwhile; each transaction begins with a BEGIN."""
-    sent: list[str] = []
-
-    def note(_c, _k, statement, *_):
-        sent.append(statement)
-
-    event.listen(store.database.engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(store.database.engine, "before_cursor_execute", note)
-
-
-@pytest.mark.parametrize("between", ["nothing", "another process answers", "leases run low"])
-def test_an_answer_costs_three_transactions_at_most(store, collection, site, clock, between):
-    ana = site.link("ana")
-    (lease, *rest) = pairs(site.client.post(f"{ana}/next"))
-    if between == "another process answers":
-        elsewhere = LabellingService(store.collection("essays", clock=clock))
-        answer_lease(elsewhere, elsewhere.next("ben")[0], "ben", "tie")
-    elif between == "leases run low":
-        clock.now += 400
-    with statements(store) as sent:
-        body = {"lease": lease, "answer": "left", "milliseconds": 900}
-        after = site.client.post(f"{ana}/answer", body)
-    assert pairs(after)[:2] == rest and len(pairs(after)) == 3
-    assert sum(statement.startswith("BEGIN") for statement in sent) <= 3
-    assert len(sent) <= 24, "two settings of SQLite, two about decisions, one about new answers"
-    if between == "leases run low":
-        assert [held.expires for held in collection.leases("ana")] == [clock.now + 600] * 3
-
-
-def test_a_page_of_before_a_restart_answers_its_question(store, collection, clock):
-    with served(collection) as site:
-        ana = site.link("ana")
-        lease, *rest = pairs(site.client.post(f"{ana}/next"))
-    with served(store.collection("essays", clock=clock)) as site:
-        for _ in range(2):  # the reply to the first was lost
-            after = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "right"})
-            assert after.status == 200 and pairs(after)[:2] == rest
-    assert judged(collection) == [("ana", "right")]
-
-
-def test_the_range_of_what_is_left_is_of_all_criteria_together():
-    one = replace(Session(None, 12).remaining(), fewest=60, most=140)
-    ended = replace(one, standing=Standing.REACHED)
-    unknown = replace(one, fewest=None, most=None)
-    assert _range_left([one, ended]) == "60 to 140 left"
-    assert _range_left([replace(one, n_annotators=2)]) == "60 to 140 left for all annotators"
-    assert _range_left([one, one, ended]) == "120 to 280 left"
-    assert _range_left([one, unknown]) == _range_left([ended]) == ""
-
-
-def test_what_stops_a_session_is_told(site):
-    site.pages.services[0].settle()
-    reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert reply["stop"] is site.pages.services[0].remaining.stop is False
-    site.pages.services[0].remaining = Remaining(Goal(), Standing.REACHED, 0.0, questions=0)
-    reply = site.client.post(f"{site.link('ana')}/next").json()
-    reached = "the goal is reached, at most 10% of the pairs in the wrong order."
-    assert (reply["stop"], reply["why"], reply["left"]) == (True, reached, 0)
-    site.pages.services[0].remaining = Remaining(Goal(), Standing.CONTRADICTED, 0.0)
-    assert site.client.post(f"{site.link('ana')}/next").json()["left"] is None
-
-
-def test_an_item_without_anything_to_show_is_called_by_its_id(store):
-    items = made_items(3, d=1, texts=(None,) * 3)
-    with served(store.add_items("bare", items)) as site:
-        shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]["left"]
-        assert shown["text"] in items.ids
+    other = site.client.post(f"{ana}/answer", body | {"answer": "left"})
+    assert other.json() == after.json() | {"counted": "right"}
+    for undone, words in ((True, ["right", "undo"]), (False, ["right", "undo"])):
+        reply = site.client.post(f"{ana}/undo", {"last": judgement.number}).json()
+        assert (reply["undone"], reply["answered"]) == (undone, 0)
+        assert [answer for _, answer in judged(collection)] == words
 
 
 def test_names_and_texts_are_data_wherever_they_stand(store):
@@ -392,17 +218,17 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
 
 def test_a_long_text_is_cut_and_all_of_it_is_behind_a_link(store):
     long = "é" * (MOST_CHARACTERS + 1)
-    with served(store.add_items("long", made_items(2, d=1, texts=(long, SCRIPT)))) as site:
+    with served(store.add_items("long", made_items(2, d=1, texts=(long, None)))) as site:
         ana = site.link("ana")
         pair = site.client.post(f"{ana}/next").json()["pairs"][0]
-        shown = max((pair["left"], pair["right"]), key=lambda item: len(item["text"]))
+        bare, shown = sorted((pair["left"], pair["right"]), key=lambda item: len(item["text"]))
+        assert bare["text"] == "i1"  # there is nothing else to show
         assert shown["text"] == "é" * MOST_CHARACTERS + " …"
         assert shown["more"] == "/text/0"
-        assert site.client.get(f"{ana}/text/0").body.decode() == long
-        short = site.client.get(f"{ana}/text/1")
-        assert short.headers["Content-Type"] == "text/plain; charset=utf-8"
-        assert "sandbox" in short.headers["Content-Security-Policy"]
-        assert site.client.get(f"{ana}/text/2").status == 404
+        whole = site.client.get(f"{ana}/text/0")
+        assert whole.body.decode() == long
+        assert whole.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert "sandbox" in whole.headers["Content-Security-Policy"]
 
 
 @pytest.fixture(scope="module")
@@ -446,27 +272,17 @@ def test_pictures_and_sounds_come_with_their_type_and_can_do_nothing(pictures):
     assert pictures.client.get(f"{pictures.admin}/image/0").body == image.body
 
 
-@pytest.mark.parametrize("number", range(1, 8))
-def test_nothing_active_and_nothing_outside_the_folder_is_shown(pictures, number):
-    assert pictures.client.get(f"{pictures.link('ana')}/image/{number}").status == 404
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("image/99999999999999999999", "image/-1", "image/..%2f..%2foutside.png", "sound/1"),
-        *("image/../../../outside.png", "root/0", "image/a.png", "text/-1"),
-    ],
+OUTSIDE = (
+    *("image/99999999999999999999", "image/-1", "image/..%2f..%2foutside.png", "sound/1"),
+    *("image/../../../outside.png", "root/0", "image/a.png", "text/-1"),
 )
-def test_files_are_asked_for_by_number_only(pictures, path):
+
+
+@pytest.mark.parametrize("path", [*(f"image/{number}" for number in range(1, 8)), *OUTSIDE])
+def test_nothing_active_and_nothing_outside_the_folder_is_shown(pictures, path):
     assert pictures.client.get(f"{pictures.link('ana')}/{path}").status == 404
-
-
-@pytest.mark.parametrize(
-    "path", ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/"]
-)
-def test_beside_the_pages_own_files_nothing_is_served(standing, path):
-    assert standing.client.get(path).status in (404, 405)
+    if ".." in path:
+        assert pictures.client.get(f"/static/{path}").status == 404
 
 
 def test_an_annotator_reads_only_items_of_own_questions(store, tmp_path):
@@ -481,12 +297,10 @@ def test_an_annotator_reads_only_items_of_own_questions(store, tmp_path):
             path = f"{link}/{kind}/"
             return {k for k in range(12) if site.client.get(f"{path}{k}").status == 200}
 
-        def asked(who):
-            return {k for lease in collection.leases(who) for k in lease.question.pair}
-
         site.client.post(f"{ana}/next")
-        assert read(ana, "image") == read(ana, "text") == read(ana, "context") == asked("ana")
-        assert asked("ana") and read(ben, "image") == set()
+        asked = {k for lease in collection.leases("ana") for k in lease.question.pair}
+        assert read(ana, "image") == read(ana, "text") == read(ana, "context") == asked
+        assert asked and read(ben, "image") == set()
         assert read(site.admin, "image") == {*range(12)}
         (first, *_) = collection.leases("ana")
         answer_lease(site.pages.services[0], first, "ana")
@@ -497,46 +311,10 @@ def test_an_annotator_reads_only_items_of_own_questions(store, tmp_path):
         assert read(ben, "text") == {*lease.question.pair}
 
 
-def test_a_comment_and_a_flag_are_kept_with_the_answer(site, collection):
-    ana = site.link("ana")
-    told = [
-        ({"comment": " unclear\n", "flagged": True}, ("unclear", True)),
-        ({"comment": "", "flagged": False}, (None, None)),
-        ({"comment": "é\0\ud800" * 600}, ("é?" * 600, None)),
-        ({"comment": None}, (None, None)),
-        ({"comment": "字" * 2000}, ("字" * 2000, None)),
-    ]
-    for facts, _ in told:
-        lease = pairs(site.client.post(f"{ana}/next"))[0]
-        body = {"lease": lease, "answer": "left", **facts}
-        assert site.client.post(f"{ana}/answer", body).status == 200
-    kept = [(j.comment, j.flagged) for j in collection.judgements()]
-    assert kept == [expected for _, expected in told]
-
-
-@pytest.mark.parametrize(
-    ("facts", "fault"),
-    [
-        ({"comment": "x" * 2001}, "'comment' is not a text of at most 2000 characters"),
-        ({"comment": ["x"]}, "'comment' is not a text"),
-        ({"flagged": "yes"}, "'flagged' is neither true nor false"),
-        ({"markdown": 1}, "'markdown' is neither true nor false"),
-    ],
-)
-def test_a_remark_that_cannot_be_is_refused_and_the_pair_stays(site, collection, facts, fault):
-    ana = site.link("ana")
-    lease = pairs(site.client.post(f"{ana}/next"))[0]
-    reply = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left", **facts})
-    assert reply.status == 422 and fault in reply.json()["error"]
-    assert collection.judgements() == []
-    assert pairs(site.client.post(f"{ana}/next"))[0] == lease
-
-
 def test_the_question_and_the_instructions_are_those_of_now(site, collection):
     ana = site.link("ana")
     before = site.client.post(f"{ana}/next").json()
     assert (before["question"], before["instructions"]) == ("Which is better?", "")
-    assert site.client.get(f"{ana}/instructions").json() == {"key": "", "html": ""}
     collection.decide(Decision("question", reason=f"Which is <clearer>? {SCRIPT}"))
     collection.decide(Decision("instructions", reason=f"Be **fair**. {SCRIPT}"))
     after = site.client.post(f"{ana}/next").json()
@@ -545,16 +323,8 @@ def test_the_question_and_the_instructions_are_those_of_now(site, collection):
     assert told["key"] == after["instructions"] != ""
     assert "<strong>fair</strong>" in told["html"] and "<script" not in told["html"]
     assert "&lt;clearer&gt;" in site.client.get(ana).body.decode()
-
-
-def test_texts_come_as_html_if_that_is_asked_for(store):
-    texts = (f"**a** {SCRIPT}",) * 4
-    with served(store.add_items("marked", made_items(4, d=1, texts=texts))) as site:
-        ana = site.link("ana")
-        plain = site.client.post(f"{ana}/next").json()["pairs"][0]["left"]
-        marked = site.client.post(f"{ana}/next", {"markdown": True}).json()["pairs"][0]["left"]
-        assert plain["html"] is None and plain["text"] == marked["text"] == texts[0]
-        assert marked["html"].startswith("<p><strong>a</strong> &lt;script&gt;")
+    marked = site.client.post(f"{ana}/next", {"markdown": True}).json()["pairs"][0]["left"]
+    assert marked["html"] == f"<p>{marked['text']}</p>\n"
 
 
 ELEMENTS = {"h3", "h4", "h5", "h6", "table", "tbody", "td", "th", "thead", "tr", "a", "blockquote"}
@@ -616,90 +386,36 @@ def test_who_asks_too_often_is_told_to_wait(collection, monkeypatch):
         assert site.client.get(f"{ben}/instructions").status == 200
 
 
-def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
-    from sortnet.errors import StoreError
-
-    ana = site.link("ana")
-
-    def away(*_: object) -> None:
-        raise StoreError("store x:\n it is locked")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(site.pages.services[0], "next", away)
-        reply = site.client.post(f"{ana}/next")
-        assert (reply.status, reply.json()) == (503, {"error": "Store x: it is locked."})
-    assert site.client.post(f"{ana}/next").status == 200
-
-
 def test_a_full_disk_is_told_once_on_the_terminal_and_that_it_is_over(site, collection, capsys):
-    path, n_refused = site.link("ana"), 0
+    path, statuses = site.link("ana"), []
 
     def limit(connection, _record) -> None:
         connection.execute(f"PRAGMA max_page_count = {most}")
+
+    def answer(comment: str) -> int:
+        reply = site.client.post(f"{path}/next")
+        if reply.status == 200:
+            body = {"lease": pairs(reply)[0], "answer": "left", "comment": comment}
+            reply = site.client.post(f"{path}/answer", body)
+        return reply.status
 
     engine = collection.database.engine
     with engine.connect() as connection:
         most = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     event.listen(engine, "connect", limit)
     engine.dispose()
-    while n_refused < 3:
-        reply = site.client.post(f"{path}/next")
-        if reply.status == 200:
-            lease = reply.json()["pairs"][0]["lease"]
-            body = {"lease": lease, "answer": "left", "comment": "x" * 2000}
-            reply = site.client.post(f"{path}/answer", body)
-        assert reply.status in (200, 503)
-        n_refused += reply.status == 503
+    while statuses.count(503) < 3:
+        statuses.append(answer("x" * 2000))
+    assert {*statuses} == {200, 503}
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert told.startswith("sortnet: collection 'essays': no answer can be stored, pages keep")
     assert told.endswith("s.db: database or disk is full\n")
     most = 10**6
     engine.dispose()
-    lease = site.client.post(f"{path}/next").json()["pairs"][0]["lease"]
-    assert capsys.readouterr().err == ""
-    for _ in range(2):  # the second is the first repeated
-        body = {"lease": lease, "answer": "left"}
-        assert site.client.post(f"{path}/answer", body).status == 200
+    assert answer("") == answer("") == 200
     said = "sortnet: collection 'essays': answers are stored again\n"
     assert capsys.readouterr().err == said
-
-
-def test_too_many_connections_are_told_to_come_again(collection, monkeypatch):
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
-    with served(collection) as site:
-        ana = site.link("ana")
-        assert site.client.get(ana).status == 200
-        with socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as silent:
-            silent.sendall(b"GET / HT")
-            while site.client.get(ana).status != 503:
-                time.sleep(0.01)
-        while site.client.get(ana).status != 200:
-            time.sleep(0.01)
-
-
-def test_links_outlive_the_server(store, collection):
-    before = People(collection)
-    token = before.add("ana")
-    after = People(store.collection("essays"))
-    assert (after.admin, after.tokens) == (before.admin, {"ana": token})
-    other = People(store.add_items("other", made_items(2)))
-    assert other.admin != before.admin
-    assert len(before.admin) >= 32 and len(token) >= 22
-
-
-def test_the_admin_page_makes_links(site):
-    made = site.client.post(f"{site.admin}/annotators", {"name": " carl "})
-    assert (made.status, made.json()["name"]) == (201, "carl")
-    assert site.client.get(made.json()["path"]).status == 200
-    again = site.client.post(f"{site.admin}/annotators", {"name": "carl"})
-    assert again.json() == made.json()
-    for name in ("", " ", "x" * 201, "a\nb", "a\0b", "\x1b[2J", "\ud800", 3, None):
-        reply = site.client.post(f"{site.admin}/annotators", {"name": name})
-        assert (
-            reply.status == (400 if name == "\ud800" else 422) and "\n" not in reply.json()["error"]
-        )
-    assert list(site.people.tokens) == ["carl"]
 
 
 def answered(site, name: str, answers: int) -> None:
@@ -718,7 +434,6 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     site.pages.services[0].settle()
     state = site.client.get(f"{site.admin}/state").json()
     assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
-    assert [row["rank"] for row in state["ranking"]] == list(range(1, 13))
     assert all(row["low"] <= row["rank"] <= row["high"] for row in state["ranking"])
     assert {row["id"] for row in state["ranking"]} == set(site.pages.items.ids)
     assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
@@ -727,18 +442,12 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
     assert people["ana"]["report"]["median_seconds"] == 0.9
     assert people["ana"]["path"] == site.link("ana")
-    remaining = site.pages.services[0].remaining
-    assert state["remaining"]["why"] == why(remaining)
-    for find, expected in (("I3", {"i3"}), ("TEXT%201", {"i1", "i10", "i11"}), ("nothing", set())):
-        state = site.client.get(f"{site.admin}/state?find={find}").json()
-        assert {row["id"] for row in state["ranking"]} == expected
-        assert state["found"] == len(expected)
+    assert state["remaining"]["why"] == why(site.pages.services[0].remaining)
 
 
 def test_the_ranking_and_the_answers_are_downloaded(site, collection):
-    answered(site, "ana", 3)
-    last = collection.judgements()[-1].number
-    site.client.post(f"{site.link('ana')}/undo", {"last": last})
+    formula = "=cmd|' /C calc'!A0"
+    answered(site, formula, 3)
     site.pages.services[0].settle()
     found = {}
     for name in ("ranking.csv", "ranking.json", "judgements.csv", "judgements.jsonl"):
@@ -746,71 +455,15 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
         assert reply.headers["Content-Disposition"] == f'attachment; filename="{name}"'
         found[name] = reply.body.decode()
     ranking = value_of(found["ranking.json"], "ranking")
-    assert [row["rank"] for row in ranking] == list(range(1, 13))
     rows = list(csv.DictReader(io.StringIO(found["ranking.csv"])))
-    assert [row["id"] for row in rows] == [row["id"] for row in ranking]
+    assert [row["id"] for row in rows] == [row["id"] for row in ranking] != []
     lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
-    assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
-    assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
-    ids = site.pages.items.ids
-    assert lines[0]["items"] == [ids[item] for item in collection.judgements()[0].items]
     rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))
     assert [row["answer"] for row in rows] == [line["answer"] for line in lines]
+    assert len(lines) == len(collection.judgements()) == 3
+    assert {line["annotator"] for line in lines} == {formula}
+    assert {row["annotator"] for row in rows} == {"'" + formula}  # a spreadsheet runs it else
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404
-
-
-def test_an_annotator_whose_name_is_a_formula_is_escaped_in_the_page_s_csv_file(site):
-    answered(site, "=cmd|' /C calc'!A0", 1)
-    text = site.client.get(f"{site.admin}/judgements.csv").body.decode()
-    (row,) = csv.DictReader(io.StringIO(text))
-    assert row["annotator"] == "'=cmd|' /C calc'!A0"
-    (line,) = site.client.get(f"{site.admin}/judgements.jsonl").body.decode().splitlines()
-    assert json.loads(line)["annotator"] == "=cmd|' /C calc'!A0"
-
-
-def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, collection):
-    with served(store.collection("essays"), background=True) as site:
-        service = LabellingService(collection)
-        for _ in range(4):
-            answer_lease(service, service.next("terminal")[0], "terminal", "left")
-        for _ in range(200):
-            state = site.client.get(f"{site.admin}/state").json()
-            if sum(row["judgements"] for row in state["ranking"]) == 8:
-                break
-            time.sleep(0.05)
-        assert state["people"][0]["standing"] == state["answers"] == 4
-        assert sum(row["judgements"] for row in state["ranking"]) == 8
-
-
-def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monkeypatch, caplog):
-    asked, over = threading.Event(), threading.Event()
-
-    def stuck(name, markdown):
-        asked.set()
-        over.wait()
-        return {}
-
-    replies = []
-    with served(collection) as site:
-        link = site.link("ana")
-        monkeypatch.setattr(site.pages, "next", stuck)
-        client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
-        client.start()
-        assert asked.wait(WAIT)
-    client.join(WAIT)  # the server has ended, the answer is not there yet
-    assert not over.is_set() and not client.is_alive()
-    over.set()
-    assert [reply.status for reply in replies] == [503]
-    assert all(record.exc_info is None for record in caplog.records)
-
-
-def test_the_names_of_a_server_on_all_addresses():
-    names = Names(frozenset({"box"}), any_address=True)
-    known = ("BOX:8000", "box", "192.0.2.1:8000", "[2001:db8::1]:8000", "192.0.2.1")
-    assert all(map(names.allows, known))
-    assert not any(
-        map(names.allows, ("evil.example:8000", "box.evil", "", "192.0.2.1.evil.example:80"))
-    )
 
 
 @contextlib.contextmanager
@@ -860,73 +513,6 @@ class Command:
         return code, self.stderr.read()
 
 
-def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_path):
-    collection.annotator("eve")
-    collection.decide(Decision("revoke", "eve"))
-    links = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with command(
-            *("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
-        ) as (process, printed):
-            assert set(printed) == {"ana", "admin"}
-            port = int(printed["admin"].split(":")[2].split("/")[0])
-            path = printed["ana"].split(str(port))[1]
-            reply = Client(port).post(f"{path}/next")
-            assert len(pairs(reply)) == 3
-            message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
-            assert "served by another process" in message
-            code, said = process.ended(number)
-            assert code == 0
-            assert "Traceback" not in said and "WARNING" not in said
-            assert "eve: link revoked; sortnet annotators revoke --undo makes a new one" in said
-            links.append({who: link.split("/", 3)[3] for who, link in printed.items()})
-    assert links[0] == links[1]
-    with collection.serving():
-        pass  # the command's claim is gone
-
-
-@pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
-    store, collection, tmp_path, number
-):
-    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
-    with command(*where) as (process, printed):
-        address = urlsplit(printed["ana"])
-        head = f"POST {address.path}/next HTTP/1.1\r\nHost: {address.netloc}\r\n"
-        with socket.create_connection((address.hostname, address.port), timeout=WAIT) as client:
-            rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
-            client.sendall(f"{head}{rest}\r\n\r\n".encode())
-            assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
-            code, said = process.ended(number)
-    assert code == 0
-    assert "Traceback" not in said and "no longer serving" in said
-
-
-LOST = """
-import signal, sys
-from contextlib import suppress
-from cli.main import main
-from cli.web.pages import People
-
-def add(self, who, add=People.add):
-    with suppress(KeyboardInterrupt):  # as a finaliser or an import's callback loses it
-        signal.raise_signal(signal.SIGTERM)
-    return add(self, who)
-
-People.add = add
-sys.exit(main())
-"""
-
-
-def test_a_signal_that_is_lost_while_the_server_starts_ends_it(store, collection, tmp_path):
-    where = ("serve", "essays", "--port", "0", "--annotator", "ana", "--store", tmp_path / "s.db")
-    done = subprocess.run(
-        [sys.executable, "-c", LOST, *where], capture_output=True, text=True, timeout=WAIT
-    )
-    assert done.returncode == 0 and "no longer serving" in done.stderr
-
-
 # A server notices, when it looks at its claim, that its collection is gone.
 BEATS_OFTEN = """
 from functools import partialmethod
@@ -949,54 +535,7 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
         assert "Traceback" not in said and len(said.splitlines()) <= 4
 
 
-def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
-    store, collection, tmp_path
-):
-    file = tmp_path / "s.db"
-    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
-        address = urlsplit(links["ana"])
-        client = Client(address.port)
-        (first, *_) = client.post(f"{address.path}/next").json()["pairs"]
-        file.unlink()
-        reply = client.post(f"{address.path}/answer", {"lease": first["lease"], "answer": "left"})
-        assert reply.status == 503
-        assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
-        code, said = process.ended(signal.SIGTERM)
-        assert code == 2
-        assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
-        assert "no longer serving" not in said and not file.exists()
-
-
-def test_who_lets_others_in_is_warned(store, collection, tmp_path):
-    where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
-    with command(*where) as (process, printed):
-        port = int(printed["admin"].rsplit(":", 1)[1].split("/")[0])
-        assert Client(port).get("/", Host=f"192.0.2.1:{port}").status == 404
-        refused = Client(port).get("/", Host=f"evil.example:{port}")
-        assert refused.status == 421
-        why = refused.json()["error"]
-        assert "localhost, " in why and f"not for 'evil.example:{port}'" in why
-        assert "start it with --url" in why and "\n" not in why
-        _, said = process.ended(signal.SIGTERM)
-    assert "only protection" in said and "over plain http the links can be read" in said
-    assert "Put an https proxy in front of it" in said
-
-
-def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path):
-    where = ("essays", "--port", 0, "--url", "https://Label.example.org/", "--annotator", "ana")
-    with command(*where, "--store", tmp_path / "s.db") as (process, printed):
-        assert printed["ana"].startswith("https://label.example.org/a/")
-        port = _port_of(process)
-        path = printed["ana"].removeprefix("https://label.example.org")
-        origin = {"Host": "label.example.org", "Origin": "https://label.example.org"}
-        assert Client(port).post(f"{path}/next", **origin).status == 200
-        origin["Origin"] = "http://label.example.org.evil.example"
-        assert Client(port).post(f"{path}/next", **origin).status == 403
-        _, said = process.ended(signal.SIGTERM)
-    assert "only protection" in said and "plain http" not in said
-
-
-@pytest.mark.parametrize("root", ["/label", "/a", "/static/x"])
+@pytest.mark.parametrize("root", ["/label", "/a"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
     site = Pages(collection), People(collection)
     ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
@@ -1006,11 +545,9 @@ def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
             assert 'src="../static/page.js"' in client.get(f"{at}{ana}").body.decode()
             assert len(pairs(client.post(f"{at}{ana}/next"))) == 3
             assert f'href="{root}{admin}/ranking.csv"' in client.get(at + admin).body.decode()
-            assert client.get(f"{at}{admin}/state").json()["items"] == 12
-            for gone in ("/a/nobody", "/nothing", "/static/nothing"):
-                fault = client.get(at + gone, Accept="text/html")
-                assert fault.status == 404
-                assert f'href="{root}/static/style.css"' in fault.body.decode()
+            fault = client.get(f"{at}/a/nobody", Accept="text/html")
+            assert fault.status == 404
+            assert f'href="{root}/static/style.css"' in fault.body.decode()
         assert client.get(f"{root}{root}{ana}").status == 404
 
 
@@ -1019,42 +556,19 @@ def test_one_server_of_two_collections_keeps_them_apart(store, tmp_path):
     where = ("--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
     with command("essays", "tales", "essays", *where, last="tales, admin") as (process, printed):
         assert list(printed) == ["essays, ana", "essays, admin", "tales, ana", "tales, admin"]
-        client = Client(_port_of(process))
+        client = Client(urlsplit(printed["tales, admin"]).port)
         paths = {who: urlsplit(link).path for who, link in printed.items()}
         for name in ("essays", "tales"):
             assert name in client.get(paths[f"{name}, admin"]).body.decode()
             ana = paths[f"{name}, ana"]
             lease = pairs(client.post(f"{ana}/next"))[0]
-            body = {"lease": lease, "answer": "left"}
-            assert client.post(f"{ana}/answer", body).status == 200
+            assert client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).status == 200
             while not client.get(f"{paths[f'{name}, admin']}/state").json()["remaining"]:
                 time.sleep(0.05)  # the background fits both
         assert [len(collection.judgements()) for collection in both] == [1, 1]
         code, said = process.ended(signal.SIGTERM)
     assert code == 0 and "no longer serving 'essays', 'tales'" in said
-    message = fault("serve", "essays", "nothing", *where)
-    assert "no collection 'nothing'" in message
-
-
-def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypatch):
-    sites = []
-    for name in ("essays", "tales"):
-        collection = store.add_items(name, made_items(4, d=1))
-        sites.append((Pages(collection), People(collection)))
-    monkeypatch.setattr(server, "READ_EVERY", 0.01)
-    monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
-    with server.keep_up_to_date(sites):
-        while not (said := capsys.readouterr().err):
-            time.sleep(0.01)
-    assert said == "sortnet: collection 'essays': ZeroDivisionError: division by zero\n"
-
-
-def _port_of(process) -> int:
-    """The port on which a process listens."""
-    (found,) = [
-        c for c in psutil.Process(process.pid).net_connections() if c.status == psutil.CONN_LISTEN
-    ]
-    return found.laddr.port
+    assert "no collection 'nothing'" in fault("serve", "essays", "nothing", *where)
 
 
 def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypatch):
@@ -1062,9 +576,8 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     with listening() as taken:
         port = taken.getsockname()[1]
         assert f"port {port} is in use" in fault("serve", "essays", "--port", port, *where)
-    assert "no collection 'essay'; collections: essays" in fault("serve", "essay", *where)
-    assert "not an address" in fault("serve", "essays", "--host", "no such host", *where)
-    assert "not an address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
+    for host in ("no such host", "192.0.2.1"):
+        assert "not an address" in fault("serve", "essays", "--host", host, *where)
     assert "no such file" in fault("serve", "essays", "--store", tmp_path / "other.db")
     for url in (
         *("label.example.org", "ftp://label.example.org", "https://a.example/a?b=c"),
@@ -1087,37 +600,6 @@ def load_test():
     return module
 
 
-def test_the_load_test_sees_answers_lost_added_changed_and_pairs_shared(tmp_path):
-    bench = load_test()
-    clock = Clock()
-    with open_store(tmp_path / "s.db") as store:
-        store.add_items(bench.NAME, made_items(4))
-        collection = store.collection(bench.NAME, clock=clock)
-        kept = collection.lease("ana", [question(0, 1)], 10)[0]
-        clock.now += 5
-        answer_lease(collection, kept, "ana", "left")
-        collection.lease("ben", [question(0, 1)], 10)  # free again
-        clock.now += 11
-        extra = collection.lease("ana", [question(1, 0)], 10)[0]
-        answer_lease(collection, extra, "ana", "tie")
-    acknowledged = {kept.id: "left", extra.id: "tie"}
-    found = bench.Findings(dict(acknowledged))
-    bench.check(tmp_path / "s.db", found, 2)
-    assert (found.lost, found.wrong, found.shared) == (0, 0, 0)
-    for given, expected in (
-        ({**acknowledged, "gone": "left"}, (1, 0)),
-        ({**acknowledged, kept.id: "right"}, (0, 1)),
-        ({kept.id: "left"}, (1, 1)),
-    ):
-        found = bench.Findings(given)
-        bench.check(tmp_path / "s.db", found, 2)
-        assert (found.lost, found.wrong) == expected
-    with open_store(tmp_path / "s.db") as store, store.database.transaction(write=True) as db:
-        db.execute(update(LeaseRow).where(LeaseRow.id == extra.id).values(created=clock.now - 9))
-    bench.check(tmp_path / "s.db", found, 2)
-    assert found.shared == 1
-
-
 @pytest.mark.slow
 def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path):
     bench = load_test()
@@ -1128,3 +610,109 @@ def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path
     with open_store(tmp_path / "s.db") as store:
         stored = store.collection(bench.NAME).judgements()
     assert len(stored) == 4 * 30
+
+
+def test_what_is_too_large_or_too_long_is_refused(site, collection):
+    ana = site.link("ana")
+    # Who sends ten megabytes sees the refusal, and a connection that is not reset.
+    reply = site.client.send("POST", f"{ana}/answer", b"x" * 10**7, Content_Type="text/plain")
+    assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
+    reply = site.client.get(f"{ana}/image/{'5' * 5000}")
+    assert reply.status == 414 and str(LONGEST_PATH) in reply.json()["error"]
+    assert site.client.get(f"{ana}/text/{'5' * 200}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"comment": " unclear\n", "flagged": True}, ("unclear", True, None)),
+        ({"comment": "", "flagged": False}, (None, None, None)),
+        ({"comment": "é\0\ud800" * 600}, ("é?" * 600, None, None)),
+        ({"comment": "字" * 2000, "milliseconds": 7}, ("字" * 2000, None, 7)),
+        *(({"milliseconds": time}, (None, None, None)) for time in (-1, 10**12, "x", True, [1])),
+    ],
+)
+def test_a_remark_is_kept_and_a_time_that_cannot_be_costs_no_answer(standing, facts, expected):
+    who = f"judge {facts}"[:60].encode("ascii", "replace").decode()
+    link = standing.link(who.replace("\n", " "))
+    lease = pairs(standing.client.post(f"{link}/next"))[0]
+    body = {"lease": lease, "answer": "left", **facts}
+    assert standing.client.post(f"{link}/answer", body).status == 200
+    stored = standing.pages.collection.judgements()[-1]
+    assert (stored.comment, stored.flagged, stored.milliseconds) == expected
+
+
+def test_the_admin_page_makes_links_that_outlive_the_server(site, store):
+    made = site.client.post(f"{site.admin}/annotators", {"name": " carl "})
+    assert (made.status, made.json()["name"]) == (201, "carl")
+    assert site.client.get(made.json()["path"]).status == 200
+    again = site.client.post(f"{site.admin}/annotators", {"name": "carl"})
+    assert again.json() == made.json()
+    for name in ("", " ", "x" * 201, "a\nb", "\x1b[2J", "\ud800", 3, None):
+        reply = site.client.post(f"{site.admin}/annotators", {"name": name})
+        assert reply.status in (400, 422) and "\n" not in reply.json()["error"]
+    after = People(store.collection("essays"))
+    assert (after.admin, after.tokens) == (site.people.admin, site.people.tokens)
+    assert [*after.tokens] == ["carl"] and len(after.admin) >= 32
+    assert People(store.add_items("other", made_items(2))).admin != after.admin
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_command_prints_links_and_a_signal_ends_it_while_it_answers(
+    store, collection, tmp_path, number
+):
+    collection.annotator("eve")
+    collection.decide(Decision("revoke", "eve"))
+    token = collection.annotator("ana").token
+    with command("essays", "--port", 0, "--store", tmp_path / "s.db") as (process, printed):
+        assert set(printed) == {"ana", "admin"} and printed["ana"].endswith(f"/a/{token}")
+        message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
+        assert "served by another process" in message
+        address = urlsplit(printed["ana"])
+        head = f"POST {address.path}/next HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        with socket.create_connection((address.hostname, address.port), timeout=WAIT) as client:
+            rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
+            client.sendall(f"{head}{rest}\r\n\r\n".encode())
+            assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
+            code, said = process.ended(number)
+    assert code == 0
+    assert "Traceback" not in said and "no longer serving" in said and "link revoked" in said
+    with collection.serving():
+        pass  # the command's claim is gone
+
+
+def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
+    store, collection, tmp_path
+):
+    file = tmp_path / "s.db"
+    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
+        address = urlsplit(links["ana"])
+        client = Client(address.port)
+        lease = pairs(client.post(f"{address.path}/next"))[0]
+        file.unlink()
+        reply = client.post(f"{address.path}/answer", {"lease": lease, "answer": "left"})
+        assert reply.status == 503 and "s.db was removed while it was" in reply.json()["error"]
+        code, said = process.ended(signal.SIGTERM)
+    assert code == 2 and "no longer serving" not in said and not file.exists()
+    assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
+
+
+def test_who_lets_others_in_is_warned_and_a_proxy_has_its_own_address(store, collection, tmp_path):
+    where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
+    url = ("--url", "https://Label.example.org/", "--annotator", "ana")
+    with command(*where, *url) as (process, printed):
+        assert printed["ana"].startswith("https://label.example.org/a/")
+        (connection, *_) = [
+            c for c in psutil.Process(process.pid).net_connections() if c.status == "LISTEN"
+        ]
+        client = Client(connection.laddr.port)
+        path = urlsplit(printed["ana"]).path
+        for host, status in (("192.0.2.1:80", 404), ("[::1]", 404), ("evil.example", 421)):
+            assert client.get("/", Host=host).status == status
+        own = {"Host": "label.example.org", "Origin": "https://label.example.org"}
+        assert client.post(f"{path}/next", **own).status == 200
+        own["Origin"] = "http://label.example.org.evil.example"
+        assert client.post(f"{path}/next", **own).status == 403
+        _, said = process.ended(signal.SIGTERM)
+    assert "only protection" in said

@@ -8,7 +8,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
-from test_web_browser import SCRIPT, Page, pictures, seen, violations
+from test_web_browser import SCRIPT, SIZES, Page, pictures, seen, violations
 from web_helpers import served
 
 from sortnet.preference import Judgement
@@ -78,21 +78,14 @@ def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, 
     items = made_items(60, d=1, texts=(None,) * 60, images=images, root=tmp_path)
     with served(store.add_items("pictures", items)) as site:
         admin = Admin(driver, site)
-        thumbs = admin.all("#ranking .thumb img")
-        assert len(thumbs) == len(admin.all("#ranking svg .bar")) == 50
-        assert {thumb.get_attribute("loading") for thumb in thumbs} == {"lazy"}
-        admin.until(lambda: thumbs[0].get_attribute("naturalWidth") in ("3000", "40"))
+        assert len(admin.all("#ranking .thumb img")) == len(admin.all("#ranking svg .bar")) == 50
         assert driver.execute_script(SIZE, "offsetWidth") <= 100
         assert driver.execute_script(SIZE, "offsetHeight") <= 60
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 1200
-        ranks = admin.column(0)
-        assert ranks == [str(rank) for rank in range(1, 51)]
+        assert admin.column(0) == [str(rank) for rank in range(1, 51)]
         admin.enter_at("#pager button:last-child")
         admin.until(lambda: admin.column(0) == [str(rank) for rank in range(51, 61)])
-        assert (
-            admin.text("#page") == "Page 2 of 2"
-            and not admin.find("#pager button:last-child").is_enabled()
-        )
+        assert not admin.find("#pager button:last-child").is_enabled()
         admin.enter_at("#ranking th:nth-child(2) button")
         admin.until(lambda: admin.column(1)[:2] == ["i0", "i1"])
         assert admin.text("#page") == "Page 1 of 2"
@@ -101,8 +94,6 @@ def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, 
         admin.until(lambda: admin.column(1)[:2] == ["i9", "i8"])
         admin.find("#find").send_keys("i5")
         admin.until(lambda: len(admin.column(1)) == 11)
-        assert not admin.all("#pager button")
-        assert "11 of 60 items found" in admin.text("#caption")
         assert admin.complaints() == []
 
 
@@ -110,34 +101,28 @@ def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, 
 def replies(store):
     """Two criteria, by one of which two annotators disagree, one of them in wicked words."""
     collection = store.add_items("replies", made_items(6, d=1))
-    said = [
-        Judgement.of("ana", (0, 1), "left", comment=f"short {SCRIPT}", at=1e9),
-        Judgement.of("ben", (1, 0), "left", flagged=True, at=2e9),
-        *(Judgement.of("ana", (n, n + 1), "right") for n in range(1, 5)),
-    ]
     for name in ("clear", "kind"):
         collection.annotator("ana")
         collection.add_criterion(name)
-    store.collection("replies:kind").append(said)
+    store.collection("replies:kind").append(
+        [
+            Judgement.of("ana", (0, 1), "left", comment=f"short {SCRIPT}", at=1e9),
+            Judgement.of("ben", (1, 0), "left", flagged=True, at=2e9),
+        ]
+    )
     with served(store.collection("replies")) as site:
         yield site
 
 
 def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
     admin = Admin(driver, replies)
-    assert "There are none" in admin.text("#disputed-about")
     assert not admin.find("#disputed").is_displayed()
     Select(admin.find("#criterion")).select_by_value("kind")
     admin.until(lambda: admin.find("#disputed").is_displayed())
     assert admin.text("#disputed tbody tr") == "text 0\nBetter: ana\ntext 1\nBetter: ben\n–"
-    assert admin.text("#comments tbody tr:first-child .flag") == "⚑ flagged"
     assert admin.text("#comments tbody tr:nth-child(2) .comment") == f"short {SCRIPT}"
     assert driver.title == "replies – ranking and annotators"
     assert "criterion=kind" in admin.find("a[download]").get_attribute("href")
-    kind = replies.pages.services[1]
-    for left, right in ((0, 2), (0, 3), (0, 4), (0, 5), (1, 4), (1, 5)):
-        kind.collection.append([Judgement.of("ana", (left, right), "left")])
-    assert not admin.find("#curve").is_displayed()  # a curve has two points
     assert admin.complaints() == []
 
 
@@ -148,8 +133,6 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         admin.until(lambda: admin.find("[data-kind=question]").get_attribute("value"))
         admin.enter_at("#study-title + details summary")
         admin.until(lambda: admin.find("#study").is_displayed())
-        assert "Asia/Calcutta" in admin.text("#zone") or "Asia/Kolkata" in admin.text("#zone")
-        assert not admin.find("#save").is_enabled()
         admin.write("question", "thrown away")
         admin.enter_at("#discard")
         admin.until(lambda: not admin.find("#save").is_enabled())
@@ -170,64 +153,30 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         shown = "return fields().map((field) => field.value)"
         expected = [clear.study.question, "# Read\n\nboth.", "", "7.5", "2040-01-02T03:30"]
         admin.until(lambda: driver.execute_script(shown) == expected)
-        assert admin.text("#asked").startswith(f"{clear.study.question} Goal: at most 7.5 % of")
         admin.enter_at("#study-title + details summary")
-        admin.write("goal", "60")
+        admin.write("goal", "60")  # more than half of the pairs
         assert not admin.find("#save").is_enabled()
         assert admin.complaints() == []
     finally:
         driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
-@pytest.mark.slow
-def test_the_curve_is_drawn_and_without_its_goal_for_a_top(driver, store, monkeypatch):
-    collection = store.add_items("essays", made_items(6, d=1))
-    points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
-    monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
-    with served(collection) as site:
-        admin = Admin(driver, site)
-        picture = admin.find("#curve img")
-        assert picture.get_attribute("alt").startswith("After 15 answers")
-        assert int(picture.get_property("naturalWidth")) > 100  # the policy allows it
-        assert "In the top" not in admin.text("#ranking thead")
-        collection.decide(Decision("top", amount=2))
-        site.pages.services[0].sync()
-        site.pages.services[0].settle()
-        admin.until(lambda: "In the top" in admin.text("#ranking thead"))
-        assert admin.text("#asked").endswith("Goal: the top 2, at most 0 of them wrong")
-        assert "Share of the top 2 that belong there" in admin.text("#curve figcaption")
-
-
 def test_who_watches_sees_how_far_each_group_is(driver, store):
     items = made_items(6, d=1, groups=("x", "x", "x", "y", "y", SCRIPT))
     with served(store.add_items("grouped", items)) as site:
         admin = Admin(driver, site)
-        assert "0 of 3 groups have reached the goal" in admin.text("#groups summary")
         admin.find("#groups summary").click()
         rows = [row.text for row in admin.all("#groups tbody tr")]
         assert len(rows) == 3 and rows[-1].startswith(f"{SCRIPT} 1 0 0 %")
         of_x = next(row for row in range(3) if rows[row].startswith("x 3 0 "))
         admin.all("#groups tbody button")[of_x].click()
         admin.until(lambda: admin.column(0) == ["1", "2", "3"])
-        assert admin.complaints() == []
-
-
-def refused_pages(site) -> list[str]:
-    """Addresses that are answered by a page saying why not: unknown, revoked, another host, bad."""
-    ben = site.link("ben")
-    site.pages.collection.decide(Decision("revoke", "ben"))
-    site.people.read()
-    other = site.base.replace("127.0.0.1", "other.localhost")
-    return [
-        *(f"{site.base}/nothing", f"{site.base}/a/unknown", f"{site.base}{ben}"),
-        *(f"{other}/a/unknown", f"{site.base}{site.admin}/state?sort=bad"),
-    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+@pytest.mark.parametrize("screen", SIZES)
 def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
-    driver, store, tmp_path, monkeypatch, scheme, width
+    driver, store, tmp_path, monkeypatch, screen
 ):
     points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
     monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
@@ -237,20 +186,20 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
         Judgement.of("ben", (1, 0), "left", flagged=True, at=2e9),
     ]
     collection.append(said)
-    collection.decide(Decision("gold", item=1, other=2))
-    with seen(driver, scheme, width), served(collection) as site:
-        found = {}
-        for address in refused_pages(site):
-            driver.get(address)
-            assert driver.find_element("css selector", "main.fault p"), address
-            found[address] = violations(driver)
+    collection.decide(Decision("gold", item=1, other=2), Decision("top", amount=2))
+    with seen(driver, *SIZES[screen]), served(collection) as site:
+        driver.get(f"{site.base}/a/unknown")
+        assert driver.find_element("css selector", "main.fault p")
+        found = {"unknown link": violations(driver)}
         admin = Admin(driver, site)
         admin.until(lambda: admin.find("#disputed").is_displayed())
+        assert "In the top" in admin.text("#ranking thead")
+        picture = admin.find("#curve img")
+        assert picture.get_attribute("alt").startswith("After 10 answers")
+        assert int(picture.get_property("naturalWidth")) > 100  # the policy allows it
         driver.execute_script(
             "for (const at of document.querySelectorAll('details')) at.open = true"
         )
-        for shown in ("#comments", "#gold", "#study", "#curve img", "#groups table"):
-            assert admin.find(shown).is_displayed()
         found["admin"] = violations(driver)
         collection.decide(Decision("deadline", amount=1.0))
         page = Page(driver, site)
@@ -269,8 +218,8 @@ def admin(driver, store):
 
 
 def test_the_admin_makes_a_link_and_decides_about_it_by_keys_and_undoes_it(admin, driver):
-    def labels(row: int) -> list[str]:
-        return driver.execute_script(LABELS, row)
+    def labels() -> list[str]:
+        return driver.execute_script(LABELS, 1)
 
     eve, site = f"eve {SCRIPT}", admin.site
     admin.find("#name").send_keys(eve)
@@ -281,11 +230,10 @@ def test_the_admin_makes_a_link_and_decides_about_it_by_keys_and_undoes_it(admin
     link = admin.find("#people tr:nth-child(2) a").get_attribute("href")
     assert site.client.get(link.removeprefix(site.base)).status == 200
     before, after = ["Exclude", "Pause", "Revoke link"], ["Include", "Resume", "New link"]
-    assert labels(1) == before
     for place in range(3):
         admin.enter_at("#people tbody tr:nth-child(2) button", place)
         for label in (after[place], before[place]):
-            admin.until(lambda label=label, place=place: labels(1)[place] == label)
+            admin.until(lambda label=label, place=place: labels()[place] == label)
             # The focus stays in its place, so that Enter undoes it.
             assert driver.execute_script(FOCUSED) == f"{label}: {eve}"
             if label in after:
@@ -296,24 +244,4 @@ def test_the_admin_makes_a_link_and_decides_about_it_by_keys_and_undoes_it(admin
     kinds = [decision.kind for decision in site.pages.collection.decisions()]
     expected = ["exclude", "include", "pause", "resume", "revoke", "renew", "pause", "resume"]
     assert kinds == expected
-    assert labels(0) == before
-    assert driver.title == "essays – ranking and annotators"
-    assert admin.complaints() == []
-
-
-def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin):
-    site = admin.site
-    assert not admin.find("#add-gold").is_enabled() and not admin.find("#gold").is_displayed()
-    admin.enter_at("#ranking tbody button", 2 * 4)
-    admin.enter_at("#ranking tbody button", 2 * 1 + 1)
-    better, worse = admin.text("#better"), admin.text("#worse")
-    admin.find("#add-gold").click()
-    admin.until(lambda: admin.find("#gold").is_displayed())
-    (pair,) = site.pages.collection.study().gold.values()
-    assert (f"text {pair.item}", f"text {pair.other}") == (better, worse)
-    assert admin.text("#gold tbody tr").startswith(f"{better} {worse}")
-    assert not admin.find("#add-gold").is_enabled()
-    admin.enter_at("#gold tbody button", 0)
-    admin.until(lambda: not admin.find("#gold").is_displayed())
-    assert site.pages.collection.study().gold == {}
     assert admin.complaints() == []

@@ -152,7 +152,10 @@ def stored(site) -> list[tuple[str, ...]]:
     return [(texts[j.left], texts[j.right], j.word) for j in site.pages.collection.judgements()]
 
 
-def test_a_whole_session_by_keys(site, page):
+SIZES = {"phone": ("light", 360), "desktop": ("dark", 1200)}
+
+
+def test_a_whole_session_by_keys_with_undo(site, page):
     keys = {
         **{Keys.ARROW_LEFT: "left", "1": "left", Keys.ARROW_RIGHT: "right", "2": "right"},
         **{Keys.ARROW_DOWN: "tie", "0": "tie", " ": "skip", "?": "cant-say"},
@@ -162,6 +165,13 @@ def test_a_whole_session_by_keys(site, page):
     assert page.text("#confirmation") == "Cannot be said."
     milliseconds = [j.milliseconds for j in site.pages.collection.judgements()]
     assert all(150 <= ms < 600_000 for ms in milliseconds)
+    n_answers = page.answered
+    for back, key in enumerate(("z", Keys.BACKSPACE), start=1):
+        page.press(key)
+        page.until(lambda back=back: page.pair == expected[-back][:2])
+    assert page.answered == n_answers
+    page.find("#undo").click()  # the first of the three that counts as an answer
+    page.until(lambda: page.answered == n_answers - 1)
     while page.find("#pair").is_displayed():
         page.answer("1")
     assert page.text("#notice")  # why it ends
@@ -171,161 +181,82 @@ def test_a_whole_session_by_keys(site, page):
     assert page.complaints() == []
 
 
-def test_undo_goes_back_any_number_and_shows_the_pair_again(site, page):
-    shown = [page.answer(key) for key in ("1", "2", "0", " ")]
-    for back, key in enumerate(("z", Keys.BACKSPACE, "Z"), start=1):
-        page.press(key)
-        page.until(lambda back=back: page.answered == 4 - back)
-        page.until(lambda back=back: page.pair == shown[-back])
-    assert page.text("#confirmation") == "Undone: here is the pair again."
-    assert page.answer("2") == shown[1]
-    assert [answer for *_, answer in stored(site)] == [
-        *("left", "right", "tie", "skip", "undo", "undo", "undo", "right")
-    ]
-    page.find("#undo").click()
-    page.until(lambda: page.answered == 1)
-    page.press("z")
-    page.until(lambda: page.answered == 0)
-    assert not page.find("#undo").is_enabled()
-
-
-def test_a_page_without_storage_takes_answers_all_the_same(driver, site, page):
-    source = "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, "
-    source += "name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"
-    blocked = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
+    source = "const plain = setTimeout; window.setTimeout = (call, ms) => plain(call, ms / 10);"
+    command = "Page.addScriptToEvaluateOnNewDocument"
+    fast = driver.execute_cdp_cmd(command, {"source": source})
     try:
-        page.reload()
-        shown = [page.answer(key) for key in ("1", "2")]
-        page.find("#help").click()
-        page.find("#keys").click()
-        page.find("#manual .close").click()
-        assert page.complaints() == []
+        with served(store.add_items("two", made_items(2, d=1))) as site:
+            ana = site.link("ana")
+            lease = site.client.post(f"{ana}/next").json()["pairs"][0]["lease"]
+            page = Page(driver, site, site.link("ben"))
+            page.until(lambda: "nothing to ask now" in page.text("#notice"))
+            assert not page.find("#pair").is_displayed()
+            site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
+            page.until(lambda: page.find("#pair").is_displayed())
+            page.answer("1")
+            driver.get("about:blank")  # an open page would go on asking the ended server
     finally:
-        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", blocked)
-    assert stored(site) == [(*shown[0], "left"), (*shown[1], "right")]
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", fast)
 
 
-def test_a_fault_in_the_page_does_not_stop_the_sending(driver, site, page):
-    driver.execute_script(
-        "const right = handleReply;"
-        "handleReply = () => { handleReply = right; throw new Error('for once'); };"
-    )
-    page.press("1")
-    page.until(lambda: driver.execute_script("return !sending && outbox.length === 0"))
-    driver.execute_script("flush()")
-    page.until(lambda: page.answered == 1)
-    page.answer("2")
-    assert [answer for *_, answer in stored(site)] == ["left", "right"]
-    page.complaints()
+def test_markup_is_text_and_the_context_is_read_before_the_pair(driver, store):
+    texts = tuple(f"{SCRIPT}\n  two  spaces {k}" for k in range(2))
+    items = made_items(2, d=1, texts=texts, groups=("x", "x"), contexts=(f"First {SCRIPT}",) * 2)
+    with opened(driver, store.add_items("grouped", items)) as (_, page):
+        page.until(page.ready)
+        assert {*page.pair} == {*texts}
+        assert page.text("#context") == f"First {SCRIPT}"
+        order = "return [...document.querySelectorAll('[tabindex=\"0\"], button')].map(e => e.id)"
+        assert driver.execute_script(order)[0] == "context"
+        page.answer("1")
+        assert not page.find("#context").is_displayed()
+        assert driver.title == "Which is better? – grouped"
+        assert page.all(".item script, .item img, #context script") == []
+        assert page.complaints() == []
+
+
+def tap(driver, element) -> None:
+    """Touch the middle of an element."""
+    middle = "arguments[0].scrollIntoView({block: 'center'}); "
+    middle += "const box = arguments[0].getBoundingClientRect();"
+    middle += "return [box.x + box.width / 2, box.y + box.height / 2]"
+    x, y = driver.execute_script(middle, element)
+    for kind, points in (("touchStart", [{"x": x, "y": y}]), ("touchEnd", [])):
+        driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
 
 @contextmanager
-def in_fast_motion(driver) -> Iterator[None]:
-    """Pages whose timers are ten times as fast."""
-    source = "const plain = setTimeout; window.setTimeout = (call, ms) => plain(call, ms / 10);"
-    command = "Page.addScriptToEvaluateOnNewDocument"
-    script = driver.execute_cdp_cmd(command, {"source": source})
+def touched(driver) -> Iterator[None]:
+    driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
         yield
     finally:
-        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
-        driver.get("about:blank")  # a page left open would go on asking a server that has ended
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
-def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
-    with in_fast_motion(driver), served(store.add_items("two", made_items(2, d=1))) as site:
-        ana = site.link("ana")
-        lease = site.client.post(f"{ana}/next").json()["pairs"][0]["lease"]
-        page = Page(driver, site, site.link("ben"))
-        page.until(lambda: "nothing to ask now" in page.text("#notice"))
-        assert not page.find("#pair").is_displayed()
-        site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
-        page.until(lambda: page.find("#pair").is_displayed())
-        assert not page.find("#notice").is_displayed()
-        page.answer("1")
-
-
-def test_markup_in_a_text_is_text(driver, store):
-    texts = tuple(f"{SCRIPT}\n  two  spaces {k}" for k in range(3))
-    with opened(driver, store.add_items("marked", made_items(3, d=1, texts=texts))) as (_, page):
-        assert set(page.pair) < set(texts)
-        page.answer("1")
-        assert driver.title == "Which is better? – marked"
-        assert page.all(".item script, .item img") == []
-        assert page.complaints() == []
-
-
-def test_the_context_is_text_above_the_pair_and_read_before_it(driver, store):
-    contexts = (f"First {SCRIPT}",) * 2 + ("Second",) * 2
-    items = made_items(4, d=1, groups=("x", "x", "y", "y"), contexts=contexts)
-    with opened(driver, store.add_items("grouped", items)) as (_, page):
-        shown = set()
-        for _ in range(2):
-            page.until(page.ready)
-            left = int(page.pair[0].removeprefix("text "))
-            assert page.text("#context") == contexts[left]
-            assert page.find("#context").rect["y"] < page.find("#pair").rect["y"]
-            shown.add(contexts[left])
-            page.answer("1")
-        assert shown == {*contexts}
-        page.until(lambda: not page.find("#pair").is_displayed())
-        assert not page.find("#context").is_displayed()
-        assert driver.title == "Which is better? – grouped"
-        order = "return [...document.querySelectorAll('[tabindex=\"0\"], button')].map(e => e.id)"
-        assert driver.execute_script(order)[0] == "context"
-        assert page.complaints() == []
+def check_buttons(page, width: int) -> None:
+    """Check that nothing is wider than the screen, and that a thumb can reach every button."""
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    buttons = [button for button in page.all("button") if button.is_displayed()]
+    assert min(min(button.size.values()) for button in buttons) >= 44
+    bottom = "return document.getElementById('bar').getBoundingClientRect().bottom - innerHeight"
+    assert page.driver.execute_script(bottom) <= 0
 
 
 def test_on_a_phone_it_works_by_taps(driver, store):
     texts = tuple("some words " * 100 + str(k) for k in range(6))
     collection = store.add_items("long", made_items(6, d=1, texts=texts))
-    driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    try:
-        with seen(driver, "light", 360, 740), opened(driver, collection) as (site, page):
-            assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
-            left, right = page.find("#left").rect, page.find("#right").rect
-            assert left["y"] + left["height"] <= right["y"] and left["x"] == right["x"]
-            buttons = [button for button in page.all("button") if button.is_displayed()]
-            assert len(buttons) >= 9
-            assert min(min(button.size.values()) for button in buttons) >= 44
-            undo = page.find("#undo").rect
-            assert undo["y"] > 600 and undo["y"] + undo["height"] <= 740  # in reach of a thumb
-            for selector in ("[data-act=left]", "[data-act=right]", "[data-act=tie]"):
-                page.until(page.ready)
-                before = page.answered
-                box = page.find(selector).rect
-                spot = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}]
-                for kind, points in (("touchStart", spot), ("touchEnd", [])):
-                    touch = {"type": kind, "touchPoints": points}
-                    driver.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
-                page.until(lambda before=before: page.answered == before + 1)
-            assert page.text("#left h2") == "Upper"
+    with touched(driver), seen(driver, "light", 360), opened(driver, collection) as (site, page):
+        check_buttons(page, 360)
+        left, right = page.find("#left").rect, page.find("#right").rect
+        assert left["y"] + left["height"] <= right["y"] and left["x"] == right["x"]
+        assert page.text("#left h2") == "Upper"
+        for n_answers, act in enumerate(("left", "right", "tie"), start=1):
             page.until(page.ready)
-            assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
-    finally:
-        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
-
-
-def switch(page) -> None:
-    page.find("#help").click()
-    page.find("#keys").click()
-    page.find("#manual .close").click()
-
-
-def test_keys_of_one_character_can_be_switched_off(driver, site, page):
-    switch(page)
-    for key in ("1", "2", "0", "?", "z", " "):
-        page.press(key)
-    page.reload()
-    assert not page.find("#keys").is_selected()
-    page.press("1")
-    time.sleep(SOON)
-    assert stored(site) == []
-    page.answer(Keys.ARROW_LEFT)
-    page.press(Keys.BACKSPACE)
-    page.until(lambda: page.answered == 0)
-    switch(page)
-    page.answer("1")
+            tap(driver, page.find(f"[data-act={act}]"))
+            page.until(lambda n_answers=n_answers: page.answered == n_answers)
+        assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
 
 
 def test_keys_with_others_held_down_repeated_or_in_a_field_are_not_ours(driver, site, page):
@@ -333,7 +264,6 @@ def test_keys_with_others_held_down_repeated_or_in_a_field_are_not_ours(driver, 
     keys = webdriver.ActionChains(driver)
     for held in (Keys.CONTROL, Keys.ALT):
         keys.key_down(held).send_keys("1").key_up(held)
-    keys.key_down(Keys.SHIFT).send_keys(Keys.ARROW_LEFT).key_up(Keys.SHIFT)
     keys.perform()
     driver.execute_script(
         "for (const key of ['1', 'ArrowLeft', ' ']) document.body.dispatchEvent("
@@ -344,7 +274,6 @@ def test_keys_with_others_held_down_repeated_or_in_a_field_are_not_ours(driver, 
     keys.send_keys("1 2", Keys.ARROW_LEFT, Keys.BACKSPACE).perform()
     time.sleep(SOON)
     assert stored(site) == []
-    assert page.find("body > input").get_attribute("value") == "12"
 
 
 def test_a_double_press_is_one_answer(driver, site, page):
@@ -361,63 +290,18 @@ def test_a_double_press_is_one_answer(driver, site, page):
 def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
     page.until(page.ready)
     webdriver.ActionChains(driver).send_keys(Keys.TAB * 5).perform()
-    assert driver.switch_to.active_element == page.find("[data-act=right]")
-    outline = page.find("[data-act=right]").value_of_css_property("outline-style")
-    assert outline == "solid"
+    right = page.find("[data-act=right]")
+    assert driver.switch_to.active_element == right
+    assert right.value_of_css_property("outline-style") == "solid"
     page.answer(Keys.ENTER)
     page.answer(" ")  # presses the button that has the focus; does not skip
-    assert driver.switch_to.active_element == page.find("[data-act=right]")
-    assert [answer for *_, answer in stored(site)] == ["right", "right"]
+    assert driver.switch_to.active_element == right
     page.until(page.ready)
     page.find("[data-act=left]").click()  # by mouse: the next Space skips
     page.until(lambda: page.answered == 3)
     page.until(page.ready)
     page.answer(" ")
-    assert [answer for *_, answer in stored(site)][2:] == ["left", "skip"]
-
-
-def test_a_long_text_scrolls_in_its_box_by_keys(driver, store):
-    texts = ("line\n" * 500, "short")
-    with opened(driver, store.add_items("long", made_items(2, d=1, texts=texts))) as (site, page):
-        page.until(page.ready)
-        long = "left" if len(page.pair[0]) > len(page.pair[1]) else "right"
-        box = page.find(f"#{long} .item")
-        assert box.size["height"] < 900
-        driver.execute_script("arguments[0].focus()", box)
-        page.press(Keys.ARROW_DOWN)
-        page.until(lambda: driver.execute_script("return arguments[0].scrollTop", box) > 0)
-        assert stored(site) == []
-        page.answer("0")
-        assert [answer for *_, answer in stored(site)] == ["tie"]
-
-
-def test_a_server_that_goes_and_comes_back_costs_no_answer(driver, store):
-    collection = store.add_items("essays", made_items(6, d=1))
-    with served(collection) as site:
-        port = site.client.port
-        page = Page(driver, site)
-        page.answer("1")
-        page.until(page.ready)
-        page.until(lambda: driver.execute_script("return queue.length") == 3)
-    shown = []
-    for key in ("2", "0"):
-        page.until(
-            lambda: driver.execute_script(
-                "return shown && performance.now() > shownAt + DOUBLE_PRESS"
-            )
-        )
-        shown.append(page.pair)
-        webdriver.ActionChains(driver).send_keys(key).perform()
-    page.until(lambda: "cannot be reached" in page.text("#notice"))
-    assert "2 to be sent" in page.text("#progress")
-    assert len(collection.judgements()) == 1
-    with served(store.collection("essays"), port=port) as site:
-        page.until(lambda: len(stored(site)) == 3)
-        assert [row[2] for row in stored(site)] == ["left", "right", "tie"]
-        assert [row[:2] for row in stored(site)[1:]] == shown
-        page.until(lambda: not page.find("#notice").is_displayed())
-        page.answer("1")
-        assert page.answered == 4
+    assert [answer for *_, answer in stored(site)] == ["right", "right", "left", "skip"]
 
 
 def test_an_answer_is_kept_and_sent_again_while_the_file_of_the_store_is_away(site, page, tmp_path):
@@ -426,49 +310,28 @@ def test_an_answer_is_kept_and_sent_again_while_the_file_of_the_store_is_away(si
     moved = file.rename(tmp_path / "moved.db")
     page.press("2")
     page.until(lambda: "cannot store answers now" in page.text("#notice"))
-    reply = site.client.post(f"{page.path}/next")
-    assert reply.status == 503
-    assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
     moved.rename(file)
     page.until(lambda: [row[2] for row in stored(site)] == ["left", "right"])
     page.until(lambda: not page.find("#notice").is_displayed())
 
 
-def test_answers_not_yet_sent_survive_a_reload(driver, store):
-    collection = store.add_items("essays", made_items(6, d=1))
-    with opened(driver, collection) as (site, page):
-        page.until(page.ready)
-        shown = page.pair
-        driver.execute_script(
-            "real = window.fetch; window.fetch = () => Promise.reject(new TypeError('away'))"
-        )
-        page.press(Keys.ARROW_LEFT)
-        page.until(lambda: "cannot be reached" in page.text("#notice"))
-        # The browser would ask whether to leave: the page says that something was not sent.
-        assert driver.execute_script(
-            "return !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
-        )
-        driver.execute_script(
-            "addEventListener('beforeunload', (e) => e.stopImmediatePropagation(), true)"
-        )
-        driver.refresh()
-        page.until(lambda: len(stored(site)) == 1)
-        assert stored(site) == [(*shown, "left")]
-        page.until(lambda: page.pair not in ((), shown) and page.answered == 1)
-
-
-def test_a_pair_that_has_expired_is_said_and_replaced(site, page, clock):
-    page.answer("1")
+def test_answers_not_yet_sent_survive_a_reload(driver, site, page):
     page.until(page.ready)
-    clock.now += 601
-    page.press("1")
-    page.until(lambda: "expired" in page.text("#notice"))
-    assert "not counted" in page.text("#notice")
-    assert len(stored(site)) == 1
-    page.until(lambda: page.answered == 1)
-    page.answer("2")
-    page.until(lambda: not page.find("#notice").is_displayed())
-    assert len(stored(site)) == 2
+    shown = page.pair
+    driver.execute_script("window.fetch = () => Promise.reject(new TypeError('away'))")
+    page.press(Keys.ARROW_LEFT)
+    page.until(lambda: "cannot be reached" in page.text("#notice"))
+    # The browser would ask whether to leave: the page says that something was not sent.
+    assert driver.execute_script(
+        "return !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+    )
+    driver.execute_script(
+        "addEventListener('beforeunload', (e) => e.stopImmediatePropagation(), true)"
+    )
+    driver.refresh()
+    page.until(lambda: len(stored(site)) == 1)
+    assert stored(site) == [(*shown, "left")]
+    page.until(lambda: page.pair not in ((), shown) and page.answered == 1)
 
 
 def pictures(tmp_path, n: int = 6, **facts):
@@ -489,11 +352,9 @@ def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, t
         webdriver.ActionChains(driver).click(page.find("#left audio")).perform()
         over = webdriver.ActionChains(driver).click_and_hold(page.find("#left .text"))
         over.move_by_offset(25, 0).release().perform()  # selects some of the text
-        assert driver.execute_script("return !getSelection().isCollapsed")
         page.find("#right .text").click()  # ends the selection
         time.sleep(SOON)
         assert stored(site) == [] and page.answered == 0
-        shown = page.pair
         page.until(page.ready)
         webdriver.ActionChains(driver).double_click(page.find("#right .frame")).perform()
         page.until(lambda: page.answered == 1)
@@ -501,106 +362,7 @@ def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, t
         time.sleep(SOON)
         page.find("#left .text").click()
         page.until(lambda: len(stored(site)) == 2)
-        texts = site.pages.items.texts
-        (first, second) = site.pages.collection.judgements()
-        assert (first.word, second.word) == ("right", "left")
-        assert texts[first.left] in shown[0]
-        assert page.complaints() == []
-
-
-TRANSFORMS = "return [...document.querySelectorAll('.frame img')].map((at) => at.style.transform)"
-
-
-def instructions(page) -> str:
-    page.find("#help").click()
-    page.until(lambda: page.find("#manual").is_displayed())
-    said = page.text("#manual")
-    page.find("#manual .close").click()
-    return said
-
-
-def test_a_phone_is_told_of_buttons_and_a_desk_of_keys(driver, store):
-    with served(store.add_items("essays", made_items(6, d=1))) as site:
-        for width, about_keys in ((1200, True), (390, False)):
-            with seen(driver, "light", width):
-                page = Page(driver, site)
-                page.until(page.ready)
-                said = instructions(page)
-                for words in ("Space", "Backspace", "by key", "by a click", "left or the right"):
-                    assert (words in said) == about_keys
-                for words in ("Upper, Lower", "Skip", "a tap on it", "upper or the lower"):
-                    assert (words in said) != about_keys
-                labels = [
-                    label
-                    for button in page.all("#bar button .label")
-                    if (label := " ".join(button.text.split()))
-                ]
-                assert labels[0] == ("Left is better" if about_keys else "Upper is better")
-                for label in () if about_keys else labels:
-                    assert label.removesuffix(" is better") in said
-
-
-OFFERED = {
-    "words": [],
-    "sentences": ["diff"],
-    "formatted": ["markdown"],
-    "pictures": ["zoom-out", "zoom-in", "flip", "play-left", "play-right"],
-}
-
-
-@pytest.mark.parametrize("kind", OFFERED)
-def test_only_tools_that_do_something_for_a_pair_are_offered(driver, store, tmp_path, kind):
-    texts = {
-        "words": ("kiwi", "apple"),
-        "sentences": ("Most people work until five, " * 3, "Most people work until six, " * 3),
-        "formatted": ("kiwi", "an *apple*"),
-    }
-    if kind == "pictures":
-        items = pictures(tmp_path, 2, texts=("kiwi", "apple"))
-    else:
-        items = made_items(2, d=1, texts=texts[kind])
-    with opened(driver, store.add_items(kind, items)) as (site, page):
-        page.until(page.ready)
-        tools = page.all("#tools button")
-        offered = [tool.get_attribute("data-act") for tool in tools if tool.is_displayed()]
-        assert offered == OFFERED[kind]
-        said = instructions(page)
-        for words, tool in (
-            ("zoom", "zoom-in"),
-            ("places", "flip"),
-            ("sound", "play-left"),
-            ("differs", "diff"),
-            ("Markdown", "markdown"),
-        ):
-            assert (words in said) == (tool in offered)
-        for key, tool in (("d", "diff"), ("m", "markdown"), ("v", "flip")):
-            if tool not in offered:
-                page.press(key)
-        assert (
-            page.text("#confirmation") == ""
-            and page.find("#left").rect["x"] < page.find("#right").rect["x"]
-        )
-        assert stored(site) == [] and page.complaints() == []
-
-
-@pytest.mark.parametrize("width", [1200, 700, 390])
-def test_a_notice_moves_nothing_that_one_aims_at(driver, site, width):
-    places = (
-        "return ['left', 'right', 'bar'].map((id) => {"
-        "const {x, y, width, height} = $(id).getBoundingClientRect();"
-        "return [x, y, width, height];})"
-    )
-    with seen(driver, "light", width):
-        page = Page(driver, site)
-        page.until(page.ready)
-        before = driver.execute_script(places)
-        for text in ("Short.", "The server cannot be reached. " * 9, ""):
-            driver.execute_script("notice(arguments[0])", text)
-            assert page.find("#notice").is_displayed() == bool(text)
-            assert driver.execute_script(places) == before
-        page.answer("1")
-        assert driver.execute_script("return $('confirmation').textContent")
-        assert driver.execute_script(places) == before
+        assert [answer for *_, answer in stored(site)] == ["right", "left"]
 
 
 def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
@@ -609,14 +371,14 @@ def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
     with opened(driver, store.add_items("pictures", pictures(tmp_path))) as (site, page):
 
         def transforms() -> str:
-            one, other = driver.execute_script(TRANSFORMS)
+            images = "[...document.querySelectorAll('.frame img')]"
+            one, other = driver.execute_script(f"return {images}.map((at) => at.style.transform)")
             assert one == other  # of both at once
             return one
 
         page.press("+")
         page.find("[data-act=zoom-in]").click()
         assert transforms() == "translate(0%, 0%) scale(2.25)"
-        page.press("")
         shift = webdriver.ActionChains(driver).key_down(Keys.SHIFT)
         shift.send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
         assert transforms() == "translate(-20%, 0%) scale(2.25)"
@@ -631,41 +393,31 @@ def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
         assert (page.find("#left").rect, page.find("#right").rect) == (right, left)
         webdriver.ActionChains(driver).send_keys(Keys.ARROW_LEFT).perform()  # which one?
         webdriver.ActionChains(driver).key_up("v").perform()
-        assert (page.find("#left").rect, page.find("#right").rect) == (left, right)
         playing = "return [...document.querySelectorAll('audio')].map((at) => !at.paused)"
         driver.execute_script("for (const a of document.querySelectorAll('audio')) a.loop = true")
         for key, expected in (("a", [True, False]), ("s", [False, True]), ("s", [False, False])):
             page.press(key)
             page.until(lambda expected=expected: driver.execute_script(playing) == expected)
-        time.sleep(SOON)
         assert stored(site) == [] and page.complaints() == []
 
 
 def test_two_texts_are_compared_word_by_word_and_shown_as_markdown(driver, store):
     texts = (f"# A plan\n\nWe **measure** twice. {SCRIPT}", f"# A plan\n\nWe *cut* twice. {SCRIPT}")
-    items = made_items(2, d=1, texts=texts, groups=("x", "x"), contexts=("Of `code`",) * 2)
-    with opened(driver, store.add_items("plans", items)) as (site, page):
+    with opened(driver, store.add_items("plans", made_items(2, d=1, texts=texts))) as (_, page):
         page.press("d")
         page.until(lambda: page.text("#confirmation") == "What differs is marked.")
-        marks = {
-            tag: {e.text for e in driver.find_elements(By.TAG_NAME, tag)} for tag in ("ins", "del")
-        }
-        assert sorted(map(len, marks.values())) == [1, 1]
-        assert set.union(*marks.values()) == {"*measure*", "cut"}
+        assert {mark.text for mark in page.all("ins, del")} == {"*measure*", "cut"}
         assert {*page.pair} == {*texts}  # the whole texts are there
         page.press("d")
         assert page.all("ins, del") == []
-        assert page.find("[data-act=diff]").get_attribute("aria-pressed") == "false"
         page.press("m")
         page.until(lambda: page.all(".item h3"))
-        assert page.text("#context code") == "code"
         assert SCRIPT in page.text("#left .formatted")
         assert page.all("main script, main img") == []
         page.reload()  # it is remembered
         page.until(lambda: len(page.all(".item h3")) == 2)
         page.press("m")
         page.until(lambda: not page.all(".item h3"))
-        script = "return difference(...arguments)"
         cases = {
             ("", "x"): [[], [["x", False]]],
             ("a b c", "a x c d"): [
@@ -675,34 +427,35 @@ def test_two_texts_are_compared_word_by_word_and_shown_as_markdown(driver, store
             ("x " * 9000, "y " * 9000): None,
         }
         for pair, expected in cases.items():
-            assert driver.execute_script(script, *pair) == expected
-        assert driver.title == "Which is better? – plans" and stored(site) == []
+            assert driver.execute_script("return difference(...arguments)", *pair) == expected
         assert page.complaints() == []
 
 
 def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
     driver, site, page, clock
 ):
+    def pressed() -> list[str]:
+        script = "return ['comment', 'flag'].map((id) => $(id).getAttribute('aria-pressed'))"
+        return driver.execute_script(script)
+
     page.press("c")
     page.until(lambda: page.find("#remark").is_displayed())
     webdriver.ActionChains(driver).send_keys("12 0z? fhm", Keys.ESCAPE).perform()
     page.until(lambda: not page.find("#remark").is_displayed())
     page.press("f")
     page.until(lambda: page.text("#confirmation") == "Flagged.")
-    assert page.answered == 0
     page.reload()  # neither is lost
     page.until(page.ready)
-    pressed = "return ['comment', 'flag'].map((id) => $(id).getAttribute('aria-pressed'))"
-    assert driver.execute_script(pressed) == ["true", "true"]
+    assert pressed() == ["true", "true"]
     page.answer("1")
-    assert driver.execute_script(pressed) == ["false", "false"]
+    assert pressed() == ["false", "false"]
     (judgement,) = site.pages.collection.judgements()
     assert (judgement.comment, judgement.flagged) == ("12 0z? fhm", True)
     page.press("z")
     page.until(lambda: page.answered == 0)
     page.until(page.ready)
-    assert driver.execute_script(pressed) == ["true", "true"]
-    clock.now += 601
+    assert pressed() == ["true", "true"]
+    clock.now += 601  # the lease has expired
     page.press("2")
     page.until(lambda: "Your comment was: 12 0z? fhm" in page.text("#notice"))
     page.until(page.ready)
@@ -712,13 +465,13 @@ def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
         "$('text').removeAttribute('maxlength'); $('text').value = 'x'.repeat(2001)"
     )
     webdriver.ActionChains(driver).send_keys("y", Keys.ESCAPE).perform()
+    page.until(lambda: not page.find("#remark").is_displayed())
     shown = page.pair
     page.press("1")
     page.until(lambda: "at most 2000 characters" in page.text("#notice"))
     page.until(lambda: page.pair == shown)
     page.until(page.ready)
-    assert driver.execute_script(pressed) == ["true", "false"]
-    assert [entry for entry in page.complaints() if "410" not in entry and "422" not in entry] == []
+    assert pressed() == ["true", "false"]
 
 
 def test_instructions_are_shown_first_and_under_a_key_and_may_change(driver, site):
@@ -732,7 +485,7 @@ def test_instructions_are_shown_first_and_under_a_key_and_may_change(driver, sit
     webdriver.ActionChains(driver).send_keys("1").perform()  # is no answer yet
     page.find("#manual .close").click()
     page.answer("1")
-    assert len(stored(site)) == 1 and not page.find("#manual").is_displayed()
+    assert len(stored(site)) == 1
     page.reload()
     page.until(page.ready)
     assert not page.find("#manual").is_displayed()
@@ -744,10 +497,7 @@ def test_instructions_are_shown_first_and_under_a_key_and_may_change(driver, sit
     collection.decide(Decision("instructions", reason="Be *kind*."))
     page.answer("2")
     page.until(lambda: page.text("#instructions em") == "kind")
-    assert page.text("#manual-title") == "Which is kinder?"
     assert driver.title == "Which is kinder? – essays"
-    page.find("#manual .close").click()
-    assert "Which is kinder?" in driver.execute_script("return $('news').textContent")
     assert page.complaints() == []
 
 
@@ -756,102 +506,37 @@ def test_two_tabs_of_one_link_lose_no_answer_without_a_word(driver, site, page):
     page.until(page.ready)
     shown = page.pair
     driver.switch_to.new_window("tab")
-    other = Page(driver, site)
-    second = driver.current_window_handle
     try:
+        other = Page(driver, site)
         assert other.pair == shown
         other.answer("1")
-        driver.switch_to.window(first)  # it looks again when it is seen
-        page.until(lambda: "answered in another tab" in page.text("#notice"))
-        page.until(lambda: page.pair != shown)
-        page.until(page.ready)
-        here = page.pair
-        driver.switch_to.window(second)
-        other.until(other.ready)
-        driver.execute_script("renew = flush = async () => {}; document.hidden || 0")
-        other.until(lambda: other.pair == here)
-        driver.switch_to.window(first)
-        page.answer("2")
-        assert not page.find("#notice").is_displayed()
-        driver.switch_to.window(second)
-        reply = "return fetch(BASE + '/answer', {method: 'POST', headers: {'Content-Type': "
-        reply += "'application/json'}, body: JSON.stringify({lease: drawnLease, answer: 'left'})})"
-        reply += ".then((reply) => reply.json())"
-        reply += ".then((r) => handleReply(200, r, {path: '/answer', lease: drawnLease}))"
-        driver.execute_script(reply)
-        other.until(lambda: "your answer here was not counted" in other.text("#notice"))
-        other.until(lambda: other.pair != here)
     finally:
-        driver.switch_to.window(second)
         driver.close()
         driver.switch_to.window(first)
+    # The first tab looks again when it is seen.
+    page.until(lambda: "answered in another tab" in page.text("#notice"))
+    page.until(lambda: page.pair != shown)
+    page.answer("2")
     assert [answer for *_, answer in stored(site)] == ["left", "right"]
 
 
-def test_only_the_question_changes_where_a_pair_is_asked_again_under_another(driver, site, page):
-    page.until(page.ready)
-    driver.execute_script(
-        "queue[0].question = 'Which is truer?'; queue.splice(1, 0, {...queue[0], lease: 'again', "
-        "criterion: 'kind', question: 'Which is kinder?'}); drawQuestion('Which is truer?');"
-        "kept = document.querySelector('#left .inside'); flush = async () => {};"
-    )
-    page.press("1")
-    page.until(lambda: page.text("#question") == "Which is kinder?")
-    assert driver.execute_script("return kept === document.querySelector('#left .inside')")
-    assert driver.execute_script("return $('news').textContent") == "Pair 2: Which is kinder?"
-    page.until(page.ready)
-    page.press("2")
-    sent = driver.execute_script("return outbox.map((entry) => [entry.lease, entry.criterion])")
-    assert sent[1] == ["again", "kind"]
-    driver.execute_script("outbox = []; saveOutbox()")
-
-
-def test_the_bar_stays_in_its_place_whatever_is_shown(driver, store):
-    texts = ("short", "line\n" * 300, "wide " * 400, "x" * 3000)
-    items = made_items(4, d=1, texts=texts, groups=tuple("aabb"), contexts=(None, None, "c", "c"))
-    with opened(driver, store.add_items("all", items)) as (_, page):
-        places = set()
-        for _ in range(2):
-            page.until(page.ready)
-            places.add(tuple(page.find("[data-act=left]").rect.values()))
-            page.answer("1")
-        assert len(places) == 1
-        size = "return [document.documentElement.scrollHeight, innerHeight]"
-        assert len({*driver.execute_script(size)}) == 1
-
-
-def test_pictures_and_sounds_are_shown_and_the_next_are_fetched_before(driver, store, tmp_path):
+def test_images_are_fetched_before_and_a_broken_one_is_said(driver, store, tmp_path):
     items = pictures(tmp_path, 8)
     (tmp_path / "a.wav").write_bytes(b"RIFF")
     with opened(driver, store.add_items("pictures", items)) as (site, page):
+        page.until(lambda: "This sound cannot be played." in page.pair[0])
         images = page.all(".item img")
         page.until(lambda: all(i.get_attribute("naturalWidth") == "40" for i in images))
-        assert {i.get_attribute("alt") for i in images} == {
-            "Image of the left item", "Image of the right item"
-        }  # fmt: skip
         fetched = "return performance.getEntriesByType('resource').map((e) => e.name)"
         ahead = "return queue.slice(1).flatMap((p) => [BASE + p.left.image, BASE + p.right.image])"
-        page.until(
-            lambda: (
-                {site.base + path for path in driver.execute_script(ahead)}
-                <= set(driver.execute_script(fetched))
-            )
-        )
-        page.until(lambda: "This sound cannot be played." in page.pair[0])
-
-
-def test_an_image_that_breaks_while_it_is_served_is_said_and_its_pair_answered(
-    driver, store, tmp_path
-):
-    with served(store.add_items("pictures", pictures(tmp_path))) as site:
-        for k in range(6):
-            (tmp_path / f"{k}.png").write_bytes(b"half a file")
-            if k % 2:
-                (tmp_path / f"{k}.png").unlink()
+        paths = {site.base + path for path in driver.execute_script(ahead)}
+        page.until(lambda: paths <= {*driver.execute_script(fetched)})
+    for k in range(8):
+        (tmp_path / f"{k}.png").write_bytes(b"half a file")
+    with served(store.collection("pictures")) as site:
         page = Page(driver, site)
         page.until(lambda: all("This image cannot be shown." in side for side in page.pair))
         page.answer("1")
-        assert len(stored(site)) == 1
 
 
 AXE = files("axe_playwright_python") / "axe.min.js"  # axe-core itself; the rest is not imported
@@ -872,15 +557,15 @@ def violations(driver) -> list:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 1200), ("light", 390)])
-def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, width):
+@pytest.mark.parametrize("screen", SIZES)
+def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, screen):
     texts = ("# A `plan`\n\n- one\n- [two](https://e.example)\n\n|a|\n|-|\n|1|", "שלום " * 90) * 3
     more = {"groups": ("x",) * 6, "contexts": ("Of *what*?",) * 6}
     items = pictures(tmp_path, texts=texts, shown=({"by": "Ana"},) * 6, **more)
     collection = store.add_items("all", items)
     # Of texts on the shades of a card axe does not know the ground: it is that of a dialog.
     collection.decide(Decision("instructions", reason=f"Read **both**.\n\n{texts[0]}"))
-    with seen(driver, scheme, width), opened(driver, collection) as (_, page):
+    with seen(driver, *SIZES[screen]), opened(driver, collection) as (_, page):
         page.until(lambda: page.find("#manual").is_displayed())
         found = {"instructions": violations(driver)}
         page.find("#manual .close").click()
@@ -892,9 +577,8 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
         page.press("d")
         page.press("m")
         page.until(lambda: page.all(".item .formatted"))
-        found["formatted"] = violations(driver)
         driver.execute_script("notice('That was answered. '.repeat(20))")
-        found["notice"] = violations(driver)
+        found["formatted, with a notice"] = violations(driver)
         collection.decide(Decision("pause"))
         page.press("1")
         page.until(lambda: not page.find("#pair").is_displayed())
@@ -903,19 +587,16 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
 
 
 @pytest.mark.parametrize(
-    ("decision", "said"),
+    ("kind", "said"),
     [
-        (("exclude", "ana"), "No more questions: ana is excluded"),
-        (("revoke", "ana"), "This link was revoked"),
+        ("exclude", "No more questions: ana is excluded"),
+        ("revoke", "This link was revoked"),
     ],
 )
-def test_an_open_page_says_why_nothing_more_is_asked(page, site, decision, said):
+def test_an_open_page_says_why_nothing_more_is_asked(page, site, kind, said):
     page.answer("1")
-    site.pages.collection.decide(Decision(*decision))
-    site.pages.services[0].sync()
-    site.people.read()
+    site.pages.collection.decide(Decision(kind, "ana"))
     page.press("1")
     page.until(lambda: said in page.text("#notice"))
     assert not page.find("#pair").is_displayed()
-    assert page.answered == 1
     assert len(site.pages.collection.judgements()) == 1
