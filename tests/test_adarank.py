@@ -10,7 +10,6 @@ import pytest
 from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
-from sortnet.rankers import adarank as module
 from sortnet.rankers.adarank import AdaRankSettings, adarank
 from sortnet.rankers.base import order_by
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -92,21 +91,6 @@ def test_its_rounds_are_those_of_a_slow_one(metric, seed):
     found, expected = list(adarank(part, metric, 40)), slow(part, metric, 40)
     assert len(found) == len(expected) > 1
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
-def test_the_weak_rankers_are_measured_once(metric, monkeypatch):
-    part, measurements = made(3, d=8, noise=1.0), []
-
-    def counting(*args):
-        measurements.append(args)
-        return per_query(*args)
-
-    monkeypatch.setattr(module, "per_query", counting)
-    once = list(adarank(part, metric, 60))
-    # Each of 8 columns both ways, and the sum of each round.
-    assert len(measurements) == 16 + len(once)
-    assert len(once) > 1
 
 
 def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():

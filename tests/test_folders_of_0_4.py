@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from old_version import ARCHIVE, EXPECTED, unpacked
+from old_version import EXPECTED, unpacked
 
 from sortnet import SortNetRanker, load_ranker, read_queries
 from sortnet.comparators import DirectRanker
@@ -93,7 +93,3 @@ def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> N
             load_ranker(tmp_path)
         assert str(refused.value).startswith(f"{tmp_path}/model.json: ")
         assert str(refused.value).isprintable()
-
-
-def test_the_archive_is_small() -> None:
-    assert ARCHIVE.stat().st_size < 1_500_000

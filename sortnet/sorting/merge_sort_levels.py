@@ -1,8 +1,4 @@
-"""Merge sort of all queries at once, for any comparator: each step compares a batch of pairs.
-
-This module works with numpy arrays; `sortnet.sorting.merge_sort_on_device` does the same with
-tensors.
-"""
+"""Merge sort of all queries at once, for any comparator: each step compares a batch of pairs."""
 
 from __future__ import annotations
 
