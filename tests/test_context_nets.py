@@ -13,7 +13,6 @@ from sortnet.context.nets import FateNet
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.learning.net_learner import OPTIMIZERS
-from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.registry import settings_for
@@ -113,14 +112,6 @@ def test_pairs_in_chunks_give_the_same_scores_and_gradients(form, chunk):
         torch.testing.assert_close(chunked, whole)
 
 
-@pytest.mark.parametrize("form", DENSE)
-def test_queries_in_runs_give_the_same_scores(form, monkeypatch):
-    part, config = of_sizes([1, 7, 3, 0, 5, 7]), config_of(form)
-    whole = scored(part, config)
-    monkeypatch.setattr(rankers, "_DOCUMENTS", 8)
-    np.testing.assert_allclose(scored(part, config), whole, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "plackett-luce", "softmax"])
 def test_queries_of_one_document_of_one_grade_and_of_none_do_no_harm(form, loss, tmp_path):
@@ -142,18 +133,14 @@ def test_it_learns_what_depends_on_the_others(form):
     assert ranker.depends_on_query and ranker.info["quality"] > 0.85
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
-def test_every_optimizer_takes_penalties_that_make_the_weights_smaller(optimizer):
-    part = of_sizes([4] * 6)
-
-    def weights(**penalty) -> torch.Tensor:
-        config = config_of(DENSE[0], optimizer=optimizer, epochs=15, lr=0.1, quality="mrr")
-        net = fit_ranker(part, part, config.changed(**{"weight_decay": 0.0, **penalty})).net
-        return net.joint.layers[0].weight.detach()
-
-    free, l1, l2 = weights(), weights(l1=0.1), weights(weight_decay=0.5)
-    assert float(l1.abs().sum()) < float(free.abs().sum())
-    assert float((l2**2).sum()) < float((free**2).sum())
+@pytest.mark.parametrize("penalty", [{"l1": 0.1}, {"weight_decay": 0.5}])
+def test_penalties_make_the_weights_smaller(penalty):
+    part, sums = of_sizes([4] * 6), []
+    for settings_of_run in ({"weight_decay": 0.0}, {"weight_decay": 0.0, **penalty}):
+        config = config_of(DENSE[0], epochs=15, lr=0.1, quality="mrr", **settings_of_run)
+        weights = fit_ranker(part, part, config).net.joint.layers[0].weight
+        sums.append(float(weights.detach().abs().sum()))
+    assert sums[1] < sums[0]
 
 
 @pytest.mark.parametrize(

@@ -135,17 +135,6 @@ def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
     assert there.margin == pytest.approx(-back.margin)
 
 
-def test_explaining_leaves_the_comparator_as_it_was():
-    queries = made_queries()
-    net = DirectRanker(4, dropout=0.5, seed=1).train()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    model = model_of(net, queries)
-    first, second = (explain_pair(model, queries, 0, 1) for _ in range(2))
-    assert np.array_equal(first.values, second.values), "no unit is left out at random"
-    assert net.training and all(p.requires_grad and p.grad is None for p in net.parameters())
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-
-
 class ByFirst:
     """A comparator without gradients."""
 
@@ -199,18 +188,6 @@ def graded_by_first(seed: int = 0, n_queries: int = 30, n_docs: int = 8) -> Quer
     return Queries.from_arrays(X, grades, group=[n_docs] * n_queries)
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
-def test_what_decides_everything_counts_and_what_is_not_used_counts_nothing(scaling):
-    queries = graded_by_first()
-    model = model_of(Linear(np.float32([1, 0, 0, 1])), queries, scaling)
-    found = permutation_importance(model, queries, "ndcg", repeats=4)
-    assert found.drops.shape == (4, 4)
-    assert np.all(found.drops[0] > 0.1)
-    assert np.all(found.drops[1:] == 0), "not used, not used, the same all over each query"
-    assert found.quality == evaluate(queries, model.sort(queries).order, "ndcg")["ndcg"]
-    assert found.largest(1) == [0]
-
-
 @pytest.mark.parametrize("scaling", ["query", "quantile", "none", "query+rank+missing+normal"])
 def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scaling):
     """By hand: shuffle the unscaled column by the same numbers, scale and sort it all again."""
@@ -244,15 +221,3 @@ def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
     expected = [apart[scaler.sources == k].sum() for k in range(4)]
     np.testing.assert_allclose(told.values, expected, atol=1e-5)
     assert told.values.sum() == pytest.approx(told.margin, abs=1e-5)
-
-
-def test_a_feature_without_columns_changes_nothing():
-    queries = graded_by_first(1)
-    X = queries.features.copy()
-    X[::7, [0, 2, 3]] = np.nan
-    queries = queries.with_features(X)  # feature 1 misses nothing, so it has no column
-    scaler = fit_scaler("missing", queries)
-    model = model_of(Linear(np.ones(scaler.n_columns, np.float32)), queries, "missing")
-    assert scaler.sources.tolist() == [0, 2, 3]
-    assert explain_pair(model, queries, 0, 1).values[1] == 0
-    assert permutation_importance(model, queries, repeats=2).drops[1].tolist() == [0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_listwise import made
+from graded_queries import graded
 
 from sortnet.config import Config
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -17,7 +17,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU her
 @pytest.mark.parametrize("comparator", ["cmpnn", "directranker"])
 def test_a_net_learns_and_ranks_in_any_precision_on_any_device(comparator, precision, device):
     settings = Config(comparator=comparator, committee=2, device=device, scaling="standard")
-    model = fit_ranker(made(0), made(1), settings.changed(precision=precision, epochs=10))
+    model = fit_ranker(graded(0), graded(1), settings.changed(precision=precision, epochs=10))
     assert model.info["quality"] > 0.9
     weights = next(model.comparator.members[0].parameters())
     assert (weights.dtype, weights.device.type) == (torch.float32, device)

@@ -99,14 +99,6 @@ def test_no_file_holds_a_path_of_somebodys_machine():
     assert lines == []
 
 
-def test_constraints_are_plain_pins_that_any_index_can_serve():
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    odd = [
-        line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
-    ]
-    assert odd == []
-
-
 def test_pins_can_be_installed_with_the_first_release_of_the_lowest_python():
     """Else pip searches for minutes for what no version of a pinned package can give."""
     first = PROJECT["requires-python"].removeprefix(">=") + ".0"

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from graded_queries import graded
 from optional_extras import needs
 from sklearn.svm import LinearSVC
 
@@ -26,15 +27,6 @@ from sortnet.rankers.linear import (
 from sortnet.rankers.registry import name_of
 
 
-def made(seed: int, n: int = 20, noise: float = 0.0) -> Queries:
-    """Grades that a line can tell apart, but for noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n * 8, 3)).astype(np.float32)
-    score = X @ [1.0, -2.0, 0.5] + noise * rng.normal(size=n * 8)
-    grades = np.clip(np.round(score / 2 + 1), 0, 3).astype(int)
-    return Queries.from_arrays(X, grades, group=[8] * n)
-
-
 def differences(part: Queries):
     """x_i - x_j of every pair of grade i > grade j, one by one."""
     query = part.query_of_docs()
@@ -49,7 +41,7 @@ def differences(part: Queries):
 
 @pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
 def test_the_w_of_ranksvm_is_that_of_linear_svc_on_the_differences(C):
-    part = made(0, noise=1.0)
+    part = graded(0, noise=1.0)
     D = differences(part)
     # Each pair once, alternately the right way round and the other, as LinearSVC wants two classes.
     sign = np.where(np.arange(len(D)) % 2, -1.0, 1.0)
@@ -65,7 +57,7 @@ def test_expected_ranks_are_the_mean_places_of_all_orders_of_equal_grades():
 
 @pytest.mark.parametrize("ridge", [0.1, 10.0])
 def test_the_regression_solves_the_normal_equations(ridge):
-    part = made(2)
+    part = graded(2)
     y = expected_ranks(part)
     w = regression(part.features, y, ridge)
     Z = part.features - part.features.mean(axis=0, dtype=float)
@@ -131,7 +123,7 @@ def test_cma_climbs_by_the_generator_it_is_given():
 def test_without_cma_the_kind_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cma", None)
     with pytest.raises(DataError, match=r"cmaes-rank needs cma: pip install 'sortnet\[cma\]'"):
-        fit_ranker(made(0), made(1), EsSettings(algorithm="cma"))
+        fit_ranker(graded(0), graded(1), EsSettings(algorithm="cma"))
 
 
 SETTINGS = [
@@ -145,6 +137,6 @@ def test_what_a_line_can_tell_is_learned(settings):
     if library := getattr(settings, "library", None):
         needs(library)
     changes = {"generations": 300} if settings.flat().get("generations", 1) is None else {}
-    ranker = fit_ranker(made(0), made(1), settings.changed(scaling="standard", **changes))
+    ranker = fit_ranker(graded(0), graded(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]

@@ -9,12 +9,12 @@ from math import exp, log, log1p, log2
 import numpy as np
 import pytest
 import torch
+from graded_queries import graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators.losses import LOSSES as BY_NAME
 from sortnet.comparators.losses import hinge, lambdarank, listnet, plackett_luce, ranknet, softmax
-from sortnet.core import Queries
 from sortnet.errors import DivergedError
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.listwise import ListwiseSettings
@@ -139,23 +139,16 @@ def test_a_grade_of_any_height_leaves_lambdarank_finite():
     assert torch.isfinite(lambdarank(torch.zeros(1, 3), grades, grades >= 0)).all()
 
 
-def made(seed: int, n: int = 20) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n * 8, 3)).astype(np.float32)
-    grades = np.clip(np.round(X[:, 0] - X[:, 1] + 1), 0, 4).astype(int)
-    return Queries.from_arrays(X, grades, group=[8] * n)
-
-
 @pytest.mark.parametrize("kind", ["ranknet", "listnet", "lambdarank"])
 def test_what_can_be_learned_is_learned_and_the_best_epoch_kept(kind):
-    train, vali = made(0), made(1)
+    train, vali = graded(0), graded(1)
     ranker = fit_ranker(train, vali, of(kind, scaling="standard", hidden=(8,), lr=0.1))
     assert ranker.info["quality"] > 0.97
     assert 1 <= ranker.info["epoch"] <= 40
 
 
 def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch):
-    train = made(0, 4)
+    train = graded(0, 4)
     whole = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
     monkeypatch.setattr("sortnet.rankers.listwise._PAIRS_AT_ONCE", 1)  # a query at a time
     parts = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
@@ -163,7 +156,7 @@ def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch
 
 
 def test_a_loss_that_is_no_number_ends_the_training():
-    train = made(0)
+    train = graded(0)
     huge = replace(train, features=train.features * np.float32(1e37))
     with pytest.raises(DivergedError, match=r"in epoch 1: try a lr lower than 1e\+30"):
         fit_ranker(huge, train, of("ranknet", scaling="none", units="relu", lr=1e30))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-from test_listwise import made
+from graded_queries import graded
 
 from sortnet.comparators import DirectRanker
 from sortnet.core import Queries
@@ -18,7 +18,7 @@ def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:
 
 
 def test_all_pairs_are_those_of_different_grades_and_neighbours_those_of_adjacent_ones():
-    part, query = made(3, 5), made(3, 5).query_of_docs()
+    part, query = graded(3, 5), graded(3, 5).query_of_docs()
     expected, adjacent = set(), set()
     for i, j in permutations(range(part.n_docs), 2):
         if query[i] == query[j] and part.grades[i] > part.grades[j]:

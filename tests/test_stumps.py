@@ -7,17 +7,11 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from graded_queries import graded
 
 from sortnet.core import Queries
 from sortnet.rankers.forest import Forest
 from sortnet.rankers.stumps import boosted, by_exponential, by_fidelity
-
-
-def made(seed: int, n: int = 12) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n * 6, 3)).astype(np.float32)
-    grades = np.clip(np.round(X[:, 0] + (X[:, 1] > 0) + 0.3 * rng.normal(size=n * 6)), 0, 2)
-    return Queries.from_arrays(X, grades.astype(int), group=[6] * n)
 
 
 def pairs_of(part: Queries) -> list[tuple[int, int]]:
@@ -63,7 +57,7 @@ def slow_rounds(part: Queries, rounds: int, *, fidelity: bool) -> np.ndarray:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("weigh", [by_exponential, by_fidelity])
 def test_boosted_stumps_are_those_of_a_slow_one(weigh, seed):
-    part = made(seed)
+    part = graded(seed, 12, size=6)
     found = Forest.of_stumps(boosted(part, weigh, 4))(part.features)
     slow = slow_rounds(part, 4, fidelity=weigh is by_fidelity)
     np.testing.assert_allclose(found, slow, atol=1e-6)

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from graded_queries import graded
 
 from sortnet.config import Config, LoopTraining
-from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit
 from sortnet.rankers.tuning import tune
@@ -17,14 +17,8 @@ FAST = Config(
 )  # fmt: skip
 
 
-def made(seed: int) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(0, 1, (60, 3)).astype(np.float32)
-    return Queries.from_arrays(X, (X[:, 0] > 0.5).astype(int), group=[10] * 6)
-
-
 def test_the_best_on_validation_wins_and_every_trial_is_recorded():
-    train, vali = made(1), made(2)
+    train, vali = graded(1), graded(2)
     grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "start": ["warm", "fresh"]}
     tuned = tune(train, vali, FAST, grid=grid)
     seen = tuned.trials
@@ -43,11 +37,11 @@ def test_the_best_on_validation_wins_and_every_trial_is_recorded():
 def test_a_grid_over_what_the_trials_are_compared_by_is_refused(name):
     grids = [{"hidden": [(1,)]}, {name: [getattr(FAST, name)]}]
     with pytest.raises(DataError, match=f"grid cannot name '{name}'"):
-        tune(made(1), made(2), FAST, grid=grids)
+        tune(graded(1), graded(2), FAST, grid=grids)
 
 
 def test_a_later_grid_starts_from_what_the_one_before_it_chose():
-    train, vali = made(1), made(2)
+    train, vali = graded(1), graded(2)
     grids = [{"hidden": [(1,), (6,)]}, {"start": ["warm", "fresh"]}]
     tuned = tune(train, vali, FAST, grid=grids)
     first = tune(train, vali, FAST, grid=grids[0])
@@ -68,7 +62,7 @@ def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):
         return SimpleNamespace(info={"quality": 1.0}, order=rank_by_row)
 
     monkeypatch.setattr("sortnet.rankers.tuning.fit_ranker", fit_constant)
-    tuned = tune(made(1), made(2), FAST, grid={"lr": [0.1]}, inner=3)
+    tuned = tune(graded(1), graded(2), FAST, grid={"lr": [0.1]}, inner=3)
     assert [(len(T), len(V)) for T, V in seen] == [(6, 2)] * 3
     for T, V in seen:
         assert not {*map(bytes, T.features)} & {*map(bytes, V.features)}
