@@ -18,7 +18,7 @@ FAST = Config(
 
 
 def test_the_best_on_validation_wins_and_every_trial_is_recorded():
-    train, vali = graded(1), graded(2)
+    train, vali = graded(1, 6), graded(2, 6)
     grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "start": ["warm", "fresh"]}
     tuned = tune(train, vali, FAST, grid=grid)
     seen = tuned.trials
@@ -37,11 +37,11 @@ def test_the_best_on_validation_wins_and_every_trial_is_recorded():
 def test_a_grid_over_what_the_trials_are_compared_by_is_refused(name):
     grids = [{"hidden": [(1,)]}, {name: [getattr(FAST, name)]}]
     with pytest.raises(DataError, match=f"grid cannot name '{name}'"):
-        tune(graded(1), graded(2), FAST, grid=grids)
+        tune(graded(1, 6), graded(2, 6), FAST, grid=grids)
 
 
 def test_a_later_grid_starts_from_what_the_one_before_it_chose():
-    train, vali = graded(1), graded(2)
+    train, vali = graded(1, 6), graded(2, 6)
     grids = [{"hidden": [(1,), (6,)]}, {"start": ["warm", "fresh"]}]
     tuned = tune(train, vali, FAST, grid=grids)
     first = tune(train, vali, FAST, grid=grids[0])
@@ -62,7 +62,7 @@ def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):
         return SimpleNamespace(info={"quality": 1.0}, order=rank_by_row)
 
     monkeypatch.setattr("sortnet.rankers.tuning.fit_ranker", fit_constant)
-    tuned = tune(graded(1), graded(2), FAST, grid={"lr": [0.1]}, inner=3)
+    tuned = tune(graded(1, 6), graded(2, 6), FAST, grid={"lr": [0.1]}, inner=3)
     assert [(len(T), len(V)) for T, V in seen] == [(6, 2)] * 3
     for T, V in seen:
         assert not {*map(bytes, T.features)} & {*map(bytes, V.features)}

@@ -22,7 +22,7 @@ from sortnet.threads import one_thread_an_operation, use_set_threads
 
 use_set_threads()
 
-Numbers: TypeAlias = NDArray[np.integer[Any]]  # document numbers
+Numbers: TypeAlias = NDArray[np.integer[Any]] | list[int]  # document numbers
 
 # A BLAS (library of matrix products) sums some rows in another order unless the number of columns
 # is a multiple of `_COLUMN_MULTIPLE`. Two equal documents would then get different products.
@@ -125,13 +125,6 @@ class NeuralComparator(Net, ABC):
         """Compute the share of all tree splits that use each feature; return None without trees."""
         return None
 
-    def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Compute margins (k, m) by each of the k heads; their mean over the heads is `margin`.
-
-        A head is an output of the net that compares documents by itself; most nets have one head.
-        """
-        return self.margin(e_i, e_j)[None]
-
     def differentiable(self) -> Margin:
         """Return a function that computes margins and their gradients in float64, see `Margin`.
 
@@ -167,22 +160,16 @@ class NeuralComparator(Net, ABC):
         """Whether this class inherits all methods `names` from `base` and overrides none."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
-    @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """Return how each head of the net votes on two documents: a dict for each head.
+        """Return how the net votes on two documents: a list of a single dict.
 
-        A head is an output of the net that compares documents by itself; most nets have one head.
-        The dict has the head's "margin", which is above 0 if the head ranks document i before j.
+        The dict has the "margin", which is above 0 if the net ranks document i before j.
 
         Args:
             prepared: (n, width) embeddings of documents, see `prepare`.
             i, j: row numbers of the two documents in `prepared`.
         """
-        # `votes` takes the embeddings of many pairs, (m, width), here of a single pair.
-        e_i = prepared[[i]]
-        e_j = prepared[[j]]
-        margins = self.votes(e_i, e_j)[:, 0]
-        return [{"margin": float(margin)} for margin in margins]
+        return [{"margin": float(self.prefer(prepared, [i], [j])[0])}]
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
@@ -214,15 +201,6 @@ class NeuralComparator(Net, ABC):
         with one_thread_an_operation():
             yield
         self.train(was_training)
-
-    @torch.no_grad()
-    def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
-        """Compute the standard deviation of the votes about each pair, (m,).
-
-        Return None if the comparator has a single vote.
-        """
-        votes = self.votes(prepared[i], prepared[j])
-        return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
