@@ -34,10 +34,10 @@ class _ThisThread(threading.local):
     """What this thread knows of itself.
 
     Attributes:
-        set_aside: the number of torch's threads for `threads_set_aside`; 0 outside all limits.
+        is_limited: whether this thread is inside a context that limits torch.
     """
 
-    set_aside = 0
+    is_limited = False
 
 
 _THIS_THREAD = _ThisThread()
@@ -166,7 +166,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     n_before = n_threads()
     has_torch = "torch" in sys.modules
     with (
-        _torch_limited(threads, set_aside=threads) if has_torch else nullcontext(),
+        _torch_limited(threads) if has_torch else nullcontext(),
         found.limit(limits=threads, user_api="openmp"),  # OpenMP has a number for each thread
         _limited(_libraries_of(found), threads),
     ):
@@ -289,56 +289,38 @@ def one_thread_an_operation() -> Iterator[int]:
     The context yields the number of threads from before.
 
     Small operations gain nothing from more threads, which mostly wait for each other on a busy
-    machine. In one thread, no result depends on the number of cores. `threads_set_aside` restores
-    the number of threads for a few operations inside this context.
+    machine. In one thread, no result depends on the number of cores.
     """
     with _torch_limited(1) as n_before:
         yield n_before
 
 
 @contextmanager
-def _torch_limited(threads: int, set_aside: int | None = None) -> Iterator[int]:
+def _torch_limited(threads: int) -> Iterator[int]:
     """Limit torch's threads inside a context, which yields the number of threads from before.
 
     Each thread has its own number. The number of a new thread is the number that any thread set
     last, which may be the limit of another thread. Such a limit is not restored.
-
-    Args:
-        threads: the limit.
-        set_aside: number of threads for `threads_set_aside`; None: the number from before.
     """
     import torch
 
     context = object()
-    outer_set_aside = _THIS_THREAD.set_aside
+    was_limited = _THIS_THREAD.is_limited
     n_before = torch.get_num_threads()
     with _LIMITS_LOCK:
         n_outside = next(iter(_OUTSIDE.values()), n_before)
         _OUTSIDE[context] = n_outside
-    if not outer_set_aside:
+    if not was_limited:
         n_before = n_outside
     try:
-        _THIS_THREAD.set_aside = set_aside or max(n_before, outer_set_aside)
+        _THIS_THREAD.is_limited = True
         torch.set_num_threads(threads)
         yield n_before
     finally:
-        _THIS_THREAD.set_aside = outer_set_aside
+        _THIS_THREAD.is_limited = was_limited
         torch.set_num_threads(n_before)
         with _LIMITS_LOCK:
             del _OUTSIDE[context]
-
-
-@contextmanager
-def threads_set_aside() -> Iterator[None]:
-    """Let torch use as many threads as before `one_thread_an_operation`, inside a context."""
-    import torch
-
-    n_before = torch.get_num_threads()
-    torch.set_num_threads(max(n_before, _THIS_THREAD.set_aside))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_before)
 
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:

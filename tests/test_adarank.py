@@ -6,21 +6,13 @@ from math import log
 
 import numpy as np
 import pytest
+from graded_queries import graded
 
-from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
-from sortnet.rankers import adarank as module
 from sortnet.rankers.adarank import AdaRankSettings, adarank
 from sortnet.rankers.base import order_by
 from sortnet.rankers.fit_ranker import fit_ranker
-
-
-def made(seed: int, n: int = 12, d: int = 3, noise: float = 0.3) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n * 6, d)).astype(np.float32)
-    grades = np.clip(np.round(X[:, 0] + (X[:, 1] > 0) + noise * rng.normal(size=n * 6)), 0, 2)
-    return Queries.from_arrays(X, grades.astype(int), group=[6] * n)
 
 
 def measured(part, score, metric):
@@ -88,28 +80,13 @@ def slow(part, metric, rounds):
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
 def test_its_rounds_are_those_of_a_slow_one(metric, seed):
-    part = made(seed, d=2 + seed % 4, noise=0.3 * seed)
+    part = graded(seed, d=2 + seed % 4, noise=0.3 * seed)
     found, expected = list(adarank(part, metric, 40)), slow(part, metric, 40)
     assert len(found) == len(expected) > 1
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
-def test_the_weak_rankers_are_measured_once(metric, monkeypatch):
-    part, measurements = made(3, d=8, noise=1.0), []
-
-    def counting(*args):
-        measurements.append(args)
-        return per_query(*args)
-
-    monkeypatch.setattr(module, "per_query", counting)
-    once = list(adarank(part, metric, 60))
-    # Each of 8 columns both ways, and the sum of each round.
-    assert len(measurements) == 16 + len(once)
-    assert len(once) > 1
-
-
 def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():
-    part = made(0)
+    part = graded(0)
     with pytest.raises(DataError, match="map"):
-        fit_ranker(part, part, AdaRankSettings(measure="map", quality="ndcg@10", relevant_from=3))
+        fit_ranker(part, part, AdaRankSettings(measure="map", quality="ndcg@10", relevant_from=5))

@@ -81,34 +81,6 @@ def test_the_loss_is_the_squared_error_to_the_targets_one_and_zero():
     assert net.loss(e[:1], e[1:]).item() == pytest.approx((1 - gt) ** 2 + (0 - lt) ** 2, abs=1e-6)
 
 
-def test_some_cmpnn_is_not_transitive():
-    """Nothing in the net forces transitivity: random wide nets have cycles."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(0, 1, (40, 4)).astype(np.float32)
-    net = CmpNN(4, hidden=50, seed=3)
-    i, j = (index.ravel() for index in np.indices((40, 40)))
-    before = (net.prefer(net.prepare(X), i, j) > 0).reshape(40, 40)
-    assert np.trace(before.astype(int) @ before.astype(int) @ before.astype(int)) > 0
-
-
-def test_dropout_keeps_the_symmetry():
-    net = CmpNN(3, hidden=(8, 6), dropout=0.5, seed=0)
-    net.train()
-    e = net.embed(torch.randn(5, 3, generator=torch.Generator().manual_seed(1)))
-    net.generator.manual_seed(7)
-    one = net.margin(e[:4], e[1:])
-    net.generator.manual_seed(7)
-    other = net.margin(e[1:], e[:4])
-    torch.testing.assert_close(one, -other)
-    assert not torch.equal(one, net.margin(e[:4], e[1:]))  # another mask, other margins
-
-
-def test_the_same_seed_gives_the_same_weights():
-    one, same, other = CmpNN(3, seed=5), CmpNN(3, seed=5), CmpNN(3, seed=6)
-    assert torch.equal(one.v, same.v)
-    assert not torch.equal(one.v, other.v)
-
-
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
@@ -122,8 +94,3 @@ def test_the_same_seed_gives_the_same_weights():
 def test_impossible_settings_are_refused_by_value(wrong, text):
     with pytest.raises(ComparatorError, match=text):
         CmpNN(3, **wrong)
-
-
-def test_documents_with_other_features_are_refused():
-    with pytest.raises(ComparatorError, match="takes 3 features, the data has 2"):
-        CmpNN(3).prepare(np.zeros((1, 2), np.float32))

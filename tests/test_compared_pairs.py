@@ -95,13 +95,6 @@ def test_what_is_learned_are_the_chosen_pairs_and_the_rows_that_were_compared(ro
     assert answered_pairs(queries, key).key.tolist() == learned.key.tolist()
 
 
-def test_a_column_of_one_value_takes_the_memory_of_one():
-    pairs = ComparedPairs.of(np.arange(1000), np.arange(1, 1001), answer=1)
-    union = pairs | pairs.in_order()
-    for constant in (pairs.margin, pairs.answer, pairs.in_order().answer, union.answer):
-        assert constant.strides == (0,) and len(constant) == 1000
-
-
 @pytest.mark.parametrize(("i", "j"), [([3], [3]), ([-1], [2]), ([0], [2**31]), ([0, 1], [2])])
 def test_what_is_no_pair_is_refused(i, j):
     with pytest.raises(DataError, match=r"pair"):

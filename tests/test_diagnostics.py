@@ -82,43 +82,6 @@ def test_sampled_triples_are_uniform_over_queries_weighted_by_their_triples():
     assert abs(found.share - expected) < 4 * error
 
 
-def test_sampling_reaches_every_triple_equally_often():
-    queries = numbered([4, 5])
-    seen: list[tuple[int, ...]] = []
-
-    class Recorder(Table):
-        def prefer(self, prepared, i, j):
-            seen.append((prepared[i], prepared[j]))
-            return super().prefer(prepared, i, j)
-
-    cyclic_triples(Recorder(np.zeros((9, 9))), queries, samples=13)
-    assert len(seen[0][0]) == 13  # 14 triples in all, so these are drawn
-    seen.clear()
-    cyclic_triples(Recorder(np.zeros((9, 9))), queries, samples=14)
-    triples = {frozenset(t) for t in zip(seen[0][0], seen[0][1], seen[1][1], strict=True)}
-    inside = [range(4), range(4, 9)]
-    assert triples == {frozenset(t) for docs in inside for t in combinations(docs, 3)}
-
-
-def test_the_same_triples_are_drawn_again():
-    queries, table = numbered([60]), Table(tournament(60, 5))
-    first, again = (cyclic_triples(table, queries, samples=500) for _ in range(2))
-    assert first == again
-
-
-def test_an_order_has_no_cycles_and_coin_tosses_a_quarter():
-    queries = numbered([50])
-    assert cyclic_triples(ByValue(), queries).share == 0.0
-    tossed = cyclic_triples(Table(tournament(50, 0, (-1.0, 1.0))), queries, samples=19600)
-    assert tossed.sampled == 19600
-    assert tossed.share == pytest.approx(0.25, abs=0.02)
-
-
-def test_no_triple_at_all_is_share_zero_of_none():
-    found = cyclic_triples(ByValue(), numbered([2, 1, 0]))
-    assert (found.share, found.sampled) == (0.0, 0)
-
-
 def test_margins_that_are_no_numbers_are_refused_by_name():
     table = Table(np.full((4, 4), np.nan))
     with pytest.raises(ComparatorError, match="not a number"):
@@ -157,28 +120,6 @@ def test_quicksort_equals_pythons_sort_under_an_order_with_ties(lists):
         begin += len(values)
 
 
-def test_quicksort_makes_about_n_log_n_comparisons_in_few_batches():
-    queries = numbered([1000, 1000])
-    margins = np.subtract.outer(np.arange(2000.0), np.arange(2000.0))
-    table = Table(margins)
-    start = shuffled(queries, np.random.default_rng(0))
-    made = len(quicksort(table, queries, start=start).compared)
-    assert made < 1.6 * 2000 * np.log2(1000)
-    assert table.calls < 40
-
-
-def test_quicksort_refuses_a_start_of_another_length():
-    with pytest.raises(ComparatorError, match="3 documents, the data 4"):
-        quicksort(ByValue(), numbered([4]), start=np.arange(3))
-
-
-def test_shuffled_keeps_documents_in_their_query_and_moves_them():
-    queries = numbered([30, 0, 50])
-    order = shuffled(queries, np.random.default_rng(1))
-    assert sorted(order[:30]) == list(range(30)) and sorted(order[30:]) == list(range(30, 80))
-    assert np.mean(order != np.arange(80)) > 0.8
-
-
 def test_documents_do_not_move_under_an_order():
     queries = Queries.from_arrays(np.random.default_rng(0).normal(size=(90, 1)), group=[40, 50])
     changes = rank_changes(ByValue(), queries)
@@ -195,21 +136,9 @@ def test_documents_with_the_same_features_count_as_interchangeable():
     assert all(c.share > 0.0 for c in rank_changes(ByValue(), unlike)[:5])
 
 
-def test_documents_move_under_coin_tosses():
-    table = Table(tournament(60, 4, (-1.0, 1.0)))
-    changes = rank_changes(table, numbered([60]))
-    assert all(c.share > 0.5 and c.mean > 3 and 3 < c.max < 60 for c in changes)
-    assert changes == rank_changes(table, numbered([60]))
-
-
 def test_rank_changes_are_the_distances_between_the_rankings():
     table, queries = Table(tournament(60, 4, (-1.0, 1.0))), numbered([60])
     places = [np.argsort(s(table, queries).order) for s in (sort, quicksort)]
     away = np.abs(places[0] - places[1])
     last = rank_changes(table, queries)[-1]
     assert (last.mean, last.max, last.share) == (away.mean(), away.max(), (away > 0).mean())
-
-
-def test_rank_changes_of_no_documents_are_none():
-    empty = Queries.from_arrays(np.empty((0, 1)), group=np.array([], dtype=int))
-    assert [c.share for c in rank_changes(ByValue(), empty)] == [0.0] * 6

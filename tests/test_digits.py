@@ -38,20 +38,6 @@ def test_a_query_has_36_different_images(parts):
             assert len(images) == len(set(images)) == 36
 
 
-def test_each_image_is_used_as_often_as_asked_but_for_the_rest_of_a_division(parts):
-    for part, left in zip(parts, (34, 35, 0), strict=True):
-        _, times = np.unique(part.docids, return_counts=True)
-        assert times.max() == 2
-        assert times.sum() == len(part) * 36
-        assert (times < 2).sum() <= 2 * left
-
-
 def test_the_seed_decides_the_division_and_nothing_else_does():
     first, again, other = (digits_fold(seed).train.docids for seed in (0, 0, 1))
     assert first.tolist() == again.tolist() != other.tolist()
-
-
-def test_queries_can_be_of_another_size():
-    fold = digits_fold(size=12, times=1)
-    assert set(fold.test.sizes) == {12}
-    assert len(fold.test) == 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.explanation.attribution import TOLERANCE, explain_pair
+from sortnet.explanation.attribution import explain_pair
 from sortnet.explanation.permutation import permutation_importance
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model
@@ -42,13 +42,6 @@ class Linear(NeuralComparator):
 
     def config(self):
         return {}
-
-
-class Product(Linear):
-    """m(x, y) = w_0 x_0 x_1 - w_0 y_0 y_1."""
-
-    def embed(self, x):
-        return (x[:, :1] * x[:, 1:2]) * self.w[0]
 
 
 class Jump(Linear):
@@ -83,47 +76,23 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none", "rank"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_values_sum_to_the_margin_whatever_the_comparator(kind, scaling):
-    queries = made_queries()
-    model = model_of(KINDS[kind](1), queries, scaling)
-    for a, b in ((0, 1), (7, 9), (17, 12)):
-        explained = explain_pair(model, queries, a, b)
-        assert explained.margin == pytest.approx(
-            float(model.margins(queries, [a], [b])[0]), abs=1e-4
-        )
-        assert explained.baseline == pytest.approx(0, abs=1e-12)
-        assert explained.values.sum() == pytest.approx(
-            explained.margin, abs=explained.error + 1e-12
-        )
-        assert explained.error <= TOLERANCE * 10 * (np.abs(explained.values).sum() + 1)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.integers(0, 20),
     st.floats(0.01, 100),
-    st.sampled_from([1e-2, 1e-4, 1e-6]),
+    st.sampled_from(["none", "query", "quantile", "rank"]),
 )
-def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed, size, tolerance):
+def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed, size, scaling):
     queries = made_queries(seed=seed)
     steep = queries.with_features(queries.features * np.float32(size))
-    model = model_of(KINDS[kind](seed), steep)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sortnet.explanation.attribution.TOLERANCE", tolerance)
-        explained = explain_pair(model, steep, 2, 4)
-    # What is allowed is relative to both documents' values apart, no less than a margin each.
-    one = model.differentiable()
-    mean = steep.features[:6].astype(np.float64).mean(axis=0)
-    apart = sum(
-        np.abs(gradients_by_riemann(one, mean, *steep.features[[2, 4]], which)).sum()
-        for which in (0, 1)
-    )
+    model = model_of(KINDS[kind](seed), steep, scaling)
+    explained = explain_pair(model, steep, 2, 4)
+    assert explained.margin == pytest.approx(float(model.margins(steep, [2], [4])[0]), abs=1e-4)
     off = abs(explained.values.sum() - (explained.margin - explained.baseline))
     assert off <= explained.error + 1e-12
-    assert explained.error <= 1.2 * tolerance * apart + 1e-10
+    # The tolerance is relative to both documents' values apart, which may cancel out.
+    assert explained.error <= 0.01 * (np.abs(explained.values).sum() + 1)
 
 
 def gradients_by_riemann(margin, start, x, y, which, steps=4000):
@@ -146,16 +115,6 @@ def test_values_are_those_of_the_definition_s_riemann_sum(kind):
     np.testing.assert_allclose(explained.values, expected, atol=2e-3 * np.abs(expected).max())
 
 
-def test_a_linear_comparator_s_values_are_weights_times_differences():
-    queries = made_queries()
-    explained = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
-    x = queries.features.astype(np.float64)
-    np.testing.assert_allclose(explained.values, W * (x[3] - x[0]), atol=1e-12)
-    assert explained.values[3] == 0
-    assert np.array_equal(explained.a, queries.features[3])
-    assert np.array_equal(explained.b, queries.features[0])
-
-
 def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
     queries = made_queries()
     explained = explain_pair(model_of(Linear(W, c=0.75), queries), queries, 3, 0)
@@ -163,14 +122,6 @@ def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
     assert explained.values.sum() == pytest.approx(explained.margin - 0.75)
     plain = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
     np.testing.assert_allclose(explained.values, plain.values)
-
-
-def test_a_product_is_shared_evenly_from_the_mean_of_the_documents():
-    queries = Queries.from_arrays([[3.0, 5.0], [2.0, 1.0], [-5.0, -6.0]], [1, 0, 0])
-    model = model_of(Product(np.float32([2.0, 0.0])), queries)
-    explained = explain_pair(model, queries, 0, 1)
-    # ∫ t dt = 1/2: each factor gets half of 2 · 15 and loses half of 2 · 2.
-    np.testing.assert_allclose(explained.values, [15 - 2, 15 - 2])
 
 
 @settings(max_examples=25, deadline=None)
@@ -182,32 +133,6 @@ def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
     there, back = explain_pair(model, queries, a, b), explain_pair(model, queries, b, a)
     np.testing.assert_allclose(there.values, -back.values, atol=1e-9 * (1 + abs(there.margin)))
     assert there.margin == pytest.approx(-back.margin)
-
-
-def test_explaining_leaves_the_comparator_as_it_was():
-    queries = made_queries()
-    net = DirectRanker(4, dropout=0.5, seed=1).train()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    model = model_of(net, queries)
-    first, second = (explain_pair(model, queries, 0, 1) for _ in range(2))
-    assert np.array_equal(first.values, second.values), "no unit is left out at random"
-    assert net.training and all(p.requires_grad and p.grad is None for p in net.parameters())
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-
-
-def test_documents_with_the_same_features_differ_in_nothing():
-    queries = Queries.from_arrays([[1.0, 2.0], [1.0, 2.0], [0.0, 5.0]], [1, 0, 2])
-    explained = explain_pair(model_of(CmpNN(2, seed=1), queries), queries, 0, 1)
-    assert explained.margin == 0
-    np.testing.assert_allclose(explained.values, 0, atol=1e-12)
-
-
-def test_features_have_the_model_s_names_or_the_data_s_or_numbers():
-    queries = made_queries()
-    model = model_of(Linear(W), queries)
-    assert explain_pair(model, queries, 0, 1).names == ("1", "2", "3", "4")
-    named = Queries(**{**vars(queries), "feature_names": ("a", "b", "c", "d")})
-    assert explain_pair(model, named, 0, 1).names == ("a", "b", "c", "d")
 
 
 class ByFirst:
@@ -241,10 +166,12 @@ def test_what_cannot_be_explained_is_refused_by_name(made, a, b, error, said):
 def test_a_model_for_other_features_and_no_repeats_are_refused():
     queries = made_queries()
     model = model_of(Linear(W), queries)
-    with pytest.raises(ModelError, match="3 features"):
-        explain_pair(model, made_queries(3), 0, 1)
-    with pytest.raises(ModelError, match="2 features"):
-        permutation_importance(model, made_queries(2))
+    for explained in (
+        lambda q: explain_pair(model, q, 0, 1),
+        partial(permutation_importance, model),
+    ):
+        with pytest.raises(ModelError, match="3 features"):
+            explained(made_queries(3))
     with pytest.raises(SortNetError, match="repeats"):
         permutation_importance(model, queries, repeats=0)
 
@@ -259,34 +186,6 @@ def graded_by_first(seed: int = 0, n_queries: int = 30, n_docs: int = 8) -> Quer
     X[:, 3] = np.repeat(rng.normal(size=n_queries), n_docs)
     grades = np.clip(np.round(X[:, 0] + 1), 0, 3).astype(np.int64)
     return Queries.from_arrays(X, grades, group=[n_docs] * n_queries)
-
-
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
-def test_what_decides_everything_counts_and_what_is_not_used_counts_nothing(scaling):
-    queries = graded_by_first()
-    model = model_of(Linear(np.float32([1, 0, 0, 1])), queries, scaling)
-    found = permutation_importance(model, queries, "ndcg", repeats=4)
-    assert found.drops.shape == (4, 4)
-    assert np.all(found.drops[0] > 0.1)
-    assert np.all(found.drops[1:] == 0), "not used, not used, the same all over each query"
-    assert found.quality == evaluate(queries, model.sort(queries).order, "ndcg")["ndcg"]
-    assert found.largest(1) == [0]
-
-
-def test_a_feature_that_is_not_used_counts_nothing_though_the_order_is_not_transitive():
-    class Cycle(Linear):
-        """x beats y where x_0 is a third of a turn behind: stone, scissors, paper."""
-
-        def embed(self, x):
-            return x[:, :1]
-
-        def margin(self, e_i, e_j):
-            return torch.sin((e_j - e_i)[:, 0])
-
-    queries = graded_by_first(3)
-    turned = queries.with_features(queries.features * np.float32([3, 1, 1, 1]))
-    found = permutation_importance(model_of(Cycle(W), turned), turned, "map", repeats=3)
-    assert np.all(found.drops[1:] == 0) and np.any(found.drops[0] != 0)
 
 
 @pytest.mark.parametrize("scaling", ["query", "quantile", "none", "query+rank+missing+normal"])
@@ -322,59 +221,3 @@ def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
     expected = [apart[scaler.sources == k].sum() for k in range(4)]
     np.testing.assert_allclose(told.values, expected, atol=1e-5)
     assert told.values.sum() == pytest.approx(told.margin, abs=1e-5)
-
-
-def test_a_feature_without_columns_changes_nothing():
-    queries = graded_by_first(1)
-    X = queries.features.copy()
-    X[::7, [0, 2, 3]] = np.nan
-    queries = queries.with_features(X)  # feature 1 misses nothing, so it has no column
-    scaler = fit_scaler("missing", queries)
-    model = model_of(Linear(np.ones(scaler.n_columns, np.float32)), queries, "missing")
-    assert scaler.sources.tolist() == [0, 2, 3]
-    assert explain_pair(model, queries, 0, 1).values[1] == 0
-    assert permutation_importance(model, queries, repeats=2).drops[1].tolist() == [0, 0]
-
-
-def test_importance_is_the_same_for_the_same_seed_and_leaves_the_data_alone():
-    queries = graded_by_first()
-    model = model_of(Linear(W), queries)
-    before = queries.features.copy()
-    explained = [permutation_importance(model, queries, repeats=3, seed=s).drops for s in (0, 0, 1)]
-    assert np.array_equal(explained[0], explained[1]) and not np.array_equal(
-        explained[0], explained[2]
-    )
-    assert np.array_equal(queries.features, before)
-
-
-def test_mean_and_deviation_are_over_the_repeats():
-    found = permutation_importance(model_of(Linear(W), graded_by_first()), graded_by_first())
-    assert found.metric.name == "map"  # the RankQuality of the settings
-    for k in range(4):
-        drops = found.drops[k].tolist()
-        mean = sum(drops) / 5
-        assert found.mean[k] == pytest.approx(mean)
-        assert found.std[k] == pytest.approx(math.sqrt(sum((d - mean) ** 2 for d in drops) / 5))
-
-
-def test_on_a_single_query_it_is_scikit_learn_s_permutation_importance():
-    """There, within the query and across all rows are the same; only the draws differ."""
-    from sklearn.inspection import permutation_importance as theirs
-
-    queries = graded_by_first(2, n_queries=1, n_docs=60)
-    model = model_of(Linear(np.float32([1, 0.5, 0, 0])), queries)
-
-    class Estimator:
-        def fit(self, X, y):
-            return self
-
-    def score(estimator, X, y):
-        again = queries.with_features(np.float32(X))
-        return evaluate(again, model.sort(again).order, "ndcg")["ndcg"]
-
-    X, y = queries.features, queries.grades
-    expected = theirs(Estimator(), X, y, scoring=score, n_repeats=20, random_state=0)
-    found = permutation_importance(model, queries, "ndcg", repeats=20)
-    error = np.sqrt((expected.importances_std**2 + found.std**2) / 20)
-    assert np.all(np.abs(found.mean - expected.importances_mean) <= 4 * error + 1e-12)
-    assert found.mean[0] > found.mean[1] > 0

@@ -85,39 +85,18 @@ def test_explain_shows_a_date_as_a_date_and_a_category_as_its_level(learned):
     # 2024 has a 29th of February: 40 days behind its 28th is the 8th of April.
     assert (rows["launched"]["a"], rows["launched"]["b"]) == ("2024-04-08", "2024-04-15")
     assert (rows["colour"]["a"], rows["colour"]["b"]) == (bikes()["colour"][40], None)
-    table = done(*args)
-    assert "2024-04-08" in table and "colour=" not in table
-    (line,) = (line for line in table.splitlines() if line.startswith("colour "))
-    assert line.split()[1:3] == [bikes()["colour"][40], "-"]
-
-
-def test_a_frame_of_dates_is_one_whatever_holds_them():
-    from sortnet import from_frame
-
-    frame = bikes()
-    dates = pd.to_datetime(frame["launched"])
-    for cells in (frame["launched"], dates, dates.astype(object)):
-        assert from_frame(frame.assign(launched=cells)).dates == ("launched",)
 
 
 def test_importance_shuffles_the_levels_of_a_category_together(learned):
     model, queries = learned
-    found = permutation_importance(model, queries, "ndcg@10", repeats=2, seed=5)
+    found = permutation_importance(model, queries, "ndcg@10", repeats=1, seed=5)
     assert found.names == ("launched", "price", "colour")
-    config, rng = model.config, np.random.default_rng(5)
-    whole = evaluate(queries, model.order(queries), "ndcg@10", empty=config.empty)["ndcg@10"]
-    for repeat in range(2):
-        order = np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
-        for place, features in enumerate([[0], [1], [2, 3, 4]]):
-            documents = queries.features.copy()
-            documents[:, features] = documents[order][:, features]
-            shuffled = queries.with_features(documents)
-            quality = evaluate(shuffled, model.order(shuffled), "ndcg@10", empty=config.empty)
-            assert found.drops[place, repeat] == pytest.approx(whole - quality["ndcg@10"])
-    rows = value_of(done("importance", "model", "bikes.csv", "--json"))["features"]
-    assert sorted((row["feature"], row["number"]) for row in rows) == [
-        *(("colour", 3), ("launched", 1), ("price", 2)),
-    ]
+    order = np.lexsort((np.random.default_rng(5).random(queries.n_docs), queries.query_of_docs()))
+    documents = queries.features.copy()
+    documents[:, 2:] = documents[order, 2:]
+    shuffled = queries.with_features(documents)
+    quality = evaluate(shuffled, model.order(shuffled), "ndcg@10")["ndcg@10"]
+    assert found.drops[2, 0] == pytest.approx(found.quality - quality)
 
 
 def test_numbers_that_are_named_like_levels_stay_columns_of_their_own(learned):
@@ -141,27 +120,16 @@ def test_a_value_of_a_column_is_what_the_data_have():
 def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     items = essays(30)
-    model = ranker_of(items, id="name", text="description")
-    model.save("m")
+    ranker_of(items, id="name", text="description").save("m")
     pd.DataFrame({"name": items.ids, "description": items.texts}).to_csv("new.csv", index=False)
-    args = ("explain", "m", "new.csv", "i0", "i1")
-    (column,) = value_of(done(*args, "--json"))["features"]
+    (column,) = value_of(done("explain", "m", "new.csv", "i0", "i1", "--json"))["features"]
     assert column["feature"] == "description" and column["a"] is None
-    names = [part["feature"] for part in column["parts"]]
     assert column["value"] == pytest.approx(sum(part["value"] for part in column["parts"]))
-    assert {name.partition(": ")[0] for name in names} == {"description"}
     words = {word for text in items.texts for word in text.lower().split()}
-    described = {name.removeprefix("description: ") for name in names}
+    described = {part["feature"].removeprefix("description: ") for part in column["parts"]}
     assert described & words and described <= words | {*SURFACE} | {
         f"{first} {second}" for first in words for second in words
     }
-    monkeypatch.setenv("COLUMNS", "120")
-    lines = done(*args).splitlines()
-    place = next(k for k, line in enumerate(lines) if line.startswith("description "))
-    largest = [name.removeprefix("description: ") for name in names[:5]]
-    for line, name in zip(lines[place + 1 :], largest, strict=False):
-        assert line.startswith(f"  {name} ")
-    assert all(name.startswith("text: ") for name in model.feature_names), "what folders keep"
 
 
 def test_importance_of_texts_is_that_of_their_column_and_below_it_of_each_word(tmp_path):
@@ -174,31 +142,12 @@ def test_importance_of_texts_is_that_of_their_column_and_below_it_of_each_word(t
     frame.to_csv(tmp_path / "trees.csv", index=False)
     queries = read_queries(tmp_path / "trees.csv")
     fit(queries, queries, Config(**FAST)).save(tmp_path / "model")
-    model = load_ranker(tmp_path / "model")
-    size, note = columns_of(model, queries)
-    assert (size.name, note.name) == ("size", "note")
-    assert [part.features for part in note.parts] == [(k,) for k in note.features]
-    found = permutation_importance(model, queries, "ndcg@10", repeats=1, seed=2)
-    assert found.columns == (size, note, *note.parts)
-    order = np.lexsort((np.random.default_rng(2).random(240), queries.query_of_docs()))
-    documents = queries.features.copy()
-    documents[:, list(note.features)] = documents[order][:, list(note.features)]
-    shuffled = queries.with_features(documents)
-    quality = evaluate(shuffled, model.order(shuffled), "ndcg@10", empty=model.config.empty)
-    # A sort that starts from another arrangement breaks a cycle of margins at another place.
-    assert found.drops[1, 0] == pytest.approx(found.quality - quality["ndcg@10"], abs=0.005)
-
-    rows = value_of(
-        done("importance", tmp_path / "model", tmp_path / "trees.csv", "--json"), "importance"
-    )["features"]
+    args = ("importance", tmp_path / "model", tmp_path / "trees.csv")
+    rows = value_of(done(*args, "--json"), "importance")["features"]
     assert [row["feature"] for row in rows if "of" not in row] == ["note", "size"]
     drops = [row["mean"] for row in rows if row.get("of") == "note"]
-    assert len(drops) == len(note.parts) and drops == sorted(drops, reverse=True)
+    assert drops == sorted(drops, reverse=True)
     assert rows[0]["mean"] > rows[1]["mean"] and rows[1]["feature"] == "note: elm"
-    table = done("importance", tmp_path / "model", tmp_path / "trees.csv", "--top", "1")
-    names = [line.rstrip()[:7] for line in table.splitlines()[2:8]]
-    assert names[0].startswith("note") and names[1].startswith("  elm")
-    assert "size" not in table
 
 
 def test_two_features_never_get_one_name():

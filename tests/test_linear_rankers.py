@@ -7,13 +7,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from graded_queries import graded
 from optional_extras import needs
-from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.explanation.attribution import explain_pair
 from sortnet.rankers import linear
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.linear import (
@@ -26,15 +25,6 @@ from sortnet.rankers.linear import (
     regression,
 )
 from sortnet.rankers.registry import name_of
-
-
-def made(seed: int, n: int = 20, noise: float = 0.0) -> Queries:
-    """Grades that a line can tell apart, but for noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n * 8, 3)).astype(np.float32)
-    score = X @ [1.0, -2.0, 0.5] + noise * rng.normal(size=n * 8)
-    grades = np.clip(np.round(score / 2 + 1), 0, 3).astype(int)
-    return Queries.from_arrays(X, grades, group=[8] * n)
 
 
 def differences(part: Queries):
@@ -51,7 +41,7 @@ def differences(part: Queries):
 
 @pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
 def test_the_w_of_ranksvm_is_that_of_linear_svc_on_the_differences(C):
-    part = made(0, noise=1.0)
+    part = graded(0, noise=1.0)
     D = differences(part)
     # Each pair once, alternately the right way round and the other, as LinearSVC wants two classes.
     sign = np.where(np.arange(len(D)) % 2, -1.0, 1.0)
@@ -67,25 +57,11 @@ def test_expected_ranks_are_the_mean_places_of_all_orders_of_equal_grades():
 
 @pytest.mark.parametrize("ridge", [0.1, 10.0])
 def test_the_regression_solves_the_normal_equations(ridge):
-    part = made(2)
+    part = graded(2)
     y = expected_ranks(part)
     w = regression(part.features, y, ridge)
     Z = part.features - part.features.mean(axis=0, dtype=float)
     np.testing.assert_allclose(Z.T @ (y - y.mean() - Z @ w), ridge * w, atol=1e-6)
-
-
-def test_the_regression_of_columns_that_depend_on_each_other_is_finite():
-    X = np.ones((5, 3), np.float32) * np.arange(5)[:, None]
-    assert np.isfinite(regression(X, np.arange(5.0), 0.0)).all()
-
-
-def test_evolution_climbs_and_yields_what_is_better_only():
-    goal, rng = np.array([1.0, -2.0, 3.0]), np.random.default_rng(0)
-    found = list(evolution(np.zeros(3), lambda w: -float(((w - goal) ** 2).sum()), 500, rng))
-    values = [-((w - goal) ** 2).sum() for _, w in found]
-    assert (np.diff(values) > 0).all() and values[-1] > -1e-3
-    assert [g for g, _ in found] == sorted({g for g, _ in found})
-    assert list(evolution(np.zeros(3), lambda w: 0.0, 50, rng)) == []
 
 
 class Scripted:
@@ -128,7 +104,7 @@ def test_a_step_grows_by_half_with_a_success_and_falls_by_its_fourth_root_withou
     assert steps[1] == pytest.approx(steps[6])  # a success among five
 
 
-def test_cma_climbs_by_the_generator_it_is_given_alone(monkeypatch):
+def test_cma_climbs_by_the_generator_it_is_given():
     needs("cma")
     import cma
 
@@ -137,28 +113,17 @@ def test_cma_climbs_by_the_generator_it_is_given_alone(monkeypatch):
     def found():
         rng = np.random.default_rng(0)
         quality = lambda w: -float(((w - goal) ** 2).sum())  # noqa: E731
-        return list(linear.cma_evolution(cma, np.zeros(3), quality, 60, rng))
+        return [w for _, w in linear.cma_evolution(cma, np.zeros(3), quality, 60, rng)]
 
     first = found()
-    assert [g for g, _ in first] == list(range(1, 61))
-    np.testing.assert_allclose(first[-1][1], goal, atol=0.01)
-    for name in ("rand", "randn", "random", "normal", "seed"):  # numpy's own generator
-        monkeypatch.delattr(np.random, name)
-    np.testing.assert_array_equal([w for _, w in first], [w for _, w in found()])
-
-
-def test_cma_ends_where_every_candidate_is_as_good():
-    needs("cma")
-    import cma
-
-    rng = np.random.default_rng(0)
-    assert 1 <= len(list(linear.cma_evolution(cma, np.zeros(3), lambda w: 0.5, 500, rng))) < 500
+    np.testing.assert_allclose(first[-1], goal, atol=0.01)
+    np.testing.assert_array_equal(first, found())
 
 
 def test_without_cma_the_kind_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cma", None)
     with pytest.raises(DataError, match=r"cmaes-rank needs cma: pip install 'sortnet\[cma\]'"):
-        fit_ranker(made(0), made(1), EsSettings(algorithm="cma"))
+        fit_ranker(graded(0), graded(1), EsSettings(algorithm="cma"))
 
 
 SETTINGS = [
@@ -172,21 +137,6 @@ def test_what_a_line_can_tell_is_learned(settings):
     if library := getattr(settings, "library", None):
         needs(library)
     changes = {"generations": 300} if settings.flat().get("generations", 1) is None else {}
-    ranker = fit_ranker(made(0), made(1), settings.changed(scaling="standard", **changes))
+    ranker = fit_ranker(graded(0), graded(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]
-
-
-def test_the_starts_are_zero_linear_regression_and_ranksvm():
-    part = made(3)
-    w = {kind: start(part) for kind, start in linear.INITIAL.items()}
-    assert w["zeros"].tolist() == [0, 0, 0]
-    theirs = Ridge(alpha=1.0).fit(part.features.astype(float), part.grades).coef_
-    np.testing.assert_allclose(w["regression"], theirs, rtol=1e-6)
-    np.testing.assert_array_equal(w["ranksvm"], ranksvm(part, 0.01))
-
-
-def test_a_linear_margin_is_explained():
-    ranker = fit_ranker(made(0), made(1), ErrSettings(scaling="standard"))
-    found = explain_pair(ranker, made(2), 0, 1)
-    assert found.margin == pytest.approx(float(ranker.margins(made(2), [0], [1])[0]), abs=1e-5)

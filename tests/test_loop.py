@@ -10,10 +10,9 @@ from pair_tables import table
 
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
-from sortnet.core import SPLITS, ComparedPairs, Queries, Sorting
+from sortnet.core import SPLITS, ComparedPairs, Queries
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.net_learner import NetLearner
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import Budget, Share
 from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
@@ -129,65 +128,16 @@ def test_the_loop_is_algorithm_3_1(start):
     assert records[state.best_iteration].quality == state.best_quality
 
 
-def test_it_learns():
-    T, V, test = made(80, 1, noise=0), made(20, 2, noise=0), made(20, 3, noise=0)
-    how = LoopTraining(epochs=15, lr=0.02, batch_size=256)
-    state = learn_to_sort(T, V, make, wrong(training=how, max_iter=8))
-    before, after = (
-        evaluate(test, sort(comparator, test).order, MAP, empty="skip")["map"]
-        for comparator in (make(0), state.best)
-    )
-    assert after > 0.93 > before
-
-
-def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
-    V = Queries.from_arrays([[0.0]] * 5, [4, 3, 2, 1, 0])
-    # P@1 is 1 by all.
-    rankings = [[1, 2, 0, 3, 4], [0, 1, 2, 4, 3], [0, 1, 3, 2, 4], [0, 1, 2, 3, 4]]
-    sorts = (ranking for ranking in rankings for _ in ("T", "V"))
-
-    def sorts_as_told(comparator, queries, *, start):
-        order = np.array(next(sorts))
-        i, j = np.triu_indices(5, 1)
-        yield slice(0, 5), Sorting(order, ComparedPairs.of(order[i], order[j], margin=1))
-
-    monkeypatch.setattr("sortnet.learning.iteration_steps.sorted_to_check", sorts_as_told)
-    records, states = [], []
-    learn_to_sort(
-        V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), wrong(quality="p@1", max_iter=3),
-        callbacks=[lambda record, state: (records.append(record), states.append(state))],
-    )  # fmt: skip
-    assert [r.quality for r in records] == [1, 1, 1, 1]
-    assert [r.miscompared_vali for r in records] == [2, 1, 1, 0]
-    assert [r.best for r in records] == [True, True, False, True]
-    assert [s.best_right for s in states] == [0.8, 0.9, 0.9, 1.0]
-
-
-@pytest.mark.parametrize(("quality", "grades"), [("map", [1, 2]), ("p@2", [0, 1]), ("mrr", [0, 0])])
-def test_a_rank_quality_that_cannot_choose_is_refused(quality, grades):
-    T = Queries.from_arrays([[0.0], [1.0]], [0, 1])
-    V = Queries.from_arrays([[0.0], [1.0]], grades, source="v.txt")
-    with pytest.raises(DataError, match=rf"v\.txt: {quality} scores every ranking alike"):
-        learn_to_sort(T, V, lambda seed: CmpNN(1, seed=seed), wrong(quality=quality))
-
-
-def test_it_stops_when_no_pair_is_new():
-    X = np.array([[0.0], [1.0]], dtype=np.float32)
-    twins = Queries.from_arrays(np.repeat(X, 2, axis=0), [0, 1, 1, 1])  # two twins disagree
-    config = wrong(training=LoopTraining(), max_iter=50, start="fresh")
-    state, records = learned(twins, twins, config, lambda seed: CmpNN(1, hidden=3, seed=seed))
+def test_it_stops_when_the_quality_is_stale_or_no_pair_is_new():
+    stale = wrong(max_stale=2, start="fresh")
+    _, records = learned(made(60, 1, noise=2), made(10, 2, noise=2), stale)
+    best = [record.best for record in records]
+    assert len(best) < 20 and best[-3:] == [True, False, False]
+    twins = Queries.from_arrays([[0.0], [0.0], [1.0], [1.0]], [0, 1, 1, 1])  # two twins disagree
+    without_end = wrong(start="fresh", max_iter=50)
+    state, records = learned(twins, twins, without_end, lambda seed: CmpNN(1, hidden=3, seed=seed))
     assert state.finished and state.iteration < 50
     assert (records[-1].new_train, records[-1].new_vali) == (0, 0)
-    assert all(r.new_train or r.new_vali for r in records[:-1])
-
-
-def test_it_stops_when_the_quality_is_stale():
-    _, records = learned(
-        made(60, 1, noise=2), made(10, 2, noise=2), wrong(max_stale=2, start="fresh")
-    )
-    best = [r.best for r in records]
-    assert len(best) < 20 and best[-3:] == [True, False, False]
-    assert "FFF" not in "".join("T" if b else "F" for b in best)
 
 
 def test_the_last_sort_is_followed_by_no_training():
@@ -221,60 +171,34 @@ def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
     assert sum(record.epochs for record in records) == pytest.approx(20)
 
 
-def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch):
-    """OneCycleLR ends at lr / 25 / 10^4, in the last of all steps."""
-    rates, step = [], NetLearner.step
-
-    def step_with_rate(self, batch, rate, share):
-        rates.append(rate)
-        return step(self, batch, rate, share)
-
-    monkeypatch.setattr(NetLearner, "step", step_with_rate)
-    T = made(20, 1)
-    learned(T, T, Config(quality="map", comparator="cmpnn", pairs="compared", max_iter=4))
-    assert rates[-1] == pytest.approx(0.03 / 25 / 1e4)
-    assert max(rates) == pytest.approx(0.03, rel=1e-3)
-    ups = np.flatnonzero(np.diff(rates) < 0)
-    assert np.all(np.diff(rates)[ups[0] :] < 0), "one cycle: up once, then down"
-
-
-def test_few_epochs_make_few_iterations():
-    T = made(10, 1)
-    config = Config(quality="map", comparator="cmpnn", pairs="compared").changed(epochs=3)
-    _, records = learned(T, T, config)
-    assert [record.epochs for record in records] == [1, 1, 1, 0]
-
-
-@pytest.mark.parametrize("start", ["warm", "fresh"])
-@pytest.mark.parametrize("stop", [1, 3])
+@pytest.mark.parametrize(("start", "stop"), [("warm", 3), ("fresh", 1)])
 def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
     T, V = made(30, 1), made(12, 2)
+    config = wrong(quality="ndcg@5", max_iter=5, seed=3, start=start)
 
     def committee(seed):
         return Committee([CmpNN(4, hidden=3, dropout=0.2, seed=seed + k) for k in range(2)])
 
-    def run(max_iter, sink, state=None):
+    def run(sink, state=None):
         records, states = [], []
         callback = [lambda record, state: (records.append(record), states.append(state))]
-        end = learn_to_sort(
-            T, V, committee, wrong(quality="ndcg@5", max_iter=max_iter, seed=3, start=start),
-            sink=sink, callbacks=callback, state=state,
-        )  # fmt: skip
-        return end, records, states
+        more = {"sink": sink, "callbacks": callback, "state": state}
+        return learn_to_sort(T, V, committee, config, **more), records, states
 
     whole_sink, sink = MemoryPairs(), MemoryPairs()
-    whole, all_records, states = run(5, whole_sink)
-    run(5, sink)  # fills the sink beyond the state that is gone on from, as a kill may
-    end, records, _ = run(5, sink, states[stop - 1])
+    whole, all_records, states = run(whole_sink)
+    run(sink)  # fills the sink beyond the state that is gone on from, as a kill may
+    end, records, _ = run(sink, states[stop - 1])
     assert torch.equal(end.best.members[0].v, whole.best.members[0].v)
     assert torch.equal(end.comparator.members[1].v, whole.comparator.members[1].v)
-    timeless = [
-        [{**vars(r), "seconds_sort": 0, "seconds_train": 0} for r in some]
-        for some in (records, all_records[stop:])
-    ]
-    assert str(timeless[0]) == str(timeless[1])  # as text, where nan equals nan
+    assert [facts(record) for record in records] == [facts(record) for record in all_records[stop:]]
     for split in SPLITS:
         assert sink.pairs(split).key.tolist() == whole_sink.pairs(split).key.tolist()
+
+
+def facts(record) -> str:
+    """A record without its times, as a text, where nan equals nan."""
+    return str({**vars(record), "seconds_sort": 0, "seconds_train": 0})
 
 
 def test_nothing_to_learn_is_refused():

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-import pytest
-from test_listwise import made
+from graded_queries import graded
 
 from sortnet.comparators import DirectRanker
 from sortnet.core import Queries
-from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.pairwise import PairwiseSettings, chosen_pairs
+from sortnet.rankers.pairwise import chosen_pairs
 
 
 def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:
@@ -20,7 +18,7 @@ def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:
 
 
 def test_all_pairs_are_those_of_different_grades_and_neighbours_those_of_adjacent_ones():
-    part, query = made(3, 5), made(3, 5).query_of_docs()
+    part, query = graded(3, 5), graded(3, 5).query_of_docs()
     expected, adjacent = set(), set()
     for i, j in permutations(range(part.n_docs), 2):
         if query[i] == query[j] and part.grades[i] > part.grades[j]:
@@ -33,22 +31,3 @@ def test_all_pairs_are_those_of_different_grades_and_neighbours_those_of_adjacen
     some = pairs_of("random", part)
     assert some < expected
     assert len(some) <= 5 * 8 * 3  # n ceil(log2 n) are drawn of each query
-
-
-@pytest.mark.parametrize("kind", ["all", "neighbours", "random"])
-def test_it_learns_from_these_pairs(kind):
-    train, vali = made(0), made(1)
-    ranker = fit_ranker(
-        train, vali, PairwiseSettings(pairs_from=kind, scaling="standard").changed(epochs=10)
-    )
-    assert ranker.info["quality"] > 0.97
-    assert ranker.info["pairs"] == len(pairs_of(kind, train)) or kind == "random"
-
-
-def test_margins_are_antisymmetric_and_agree_with_the_scores():
-    train = made(0, 5)
-    ranker = fit_ranker(train, train, PairwiseSettings(scaling="standard").changed(epochs=2))
-    i, j = np.arange(39), np.arange(1, 40)
-    margins, scores = ranker.margins(train, i, j), ranker.scores(train)
-    np.testing.assert_allclose(margins, -ranker.margins(train, j, i))
-    np.testing.assert_allclose(margins, np.tanh(scores[i] - scores[j]), atol=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 import sys
 from contextlib import suppress
 from types import SimpleNamespace
@@ -95,29 +94,3 @@ def test_ctrl_c_in_a_terminal_leaves_a_clean_line():
     assert b"3 answered" in raw
     assert raw.rpartition(b"\r\x1b[K")[2] == b"interrupted after 4\r\n"
     assert all(len(part) < 80 for part in raw.split(b"\r\x1b[K"))
-
-
-COMPILE = """
-import numpy as np
-from sortnet.messages import WHEN_COMPILING
-from sortnet.comparators import SoftTrees
-told = []
-WHEN_COMPILING.append(told.append)
-SoftTrees(2, committee=1, trees=1, depth=1).prepare(np.zeros((1, 2), np.float32))
-print(set(told))
-"""
-
-
-def test_compiling_is_told_once_on_a_machine(tmp_path):
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", COMPILE],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
-    assert outputs == ["{'compiling, once on this machine'}\n", "set()\n"]

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +15,16 @@ from cli_helpers import done, fault, make_fold, weights_of
 from linear_ranker import SETTINGS, Linear
 from optional_extras import needs
 from result_helpers import value_of
-from sklearn.base import clone
 
 from sortnet import Model, SortNetRanker, load_ranker, read_queries
 from sortnet.config import Config
 from sortnet.core import Queries
-from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
-from sortnet.estimator.parameters import settings_from
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import write_folder
-from sortnet.rankers.registry import KINDS, VARIANTS, kind_settings, name_of, settings_for
-from sortnet.rankers.tuning import tune
+from sortnet.rankers.registry import KINDS, VARIANTS, name_of, settings_for
 
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"
@@ -55,17 +52,6 @@ def linear(parts) -> Linear:
     return ranker
 
 
-def test_every_kind_offers_what_a_kind_has():
-    for kind in KINDS:
-        settings = kind_settings(kind)
-        assert settings.kind == kind
-        if kind != "sortnet":
-            assert all(
-                callable(getattr(settings, name)) for name in ("candidates", "solve", "read")
-            )
-            assert issubclass(settings.ranker, Ranker)
-
-
 def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     named = [row[1].strip(" `") for row in rows]
@@ -80,19 +66,6 @@ def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
             assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
-def test_its_order_is_that_of_its_scores_and_of_no_row(linear):
-    X = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0.5], [2, 0, 0, 0]], np.float32)
-    ranker = Linear(SETTINGS(), unscaled(4, None), np.array([1.0, 0, 0, 0]))
-    order = ranker.order(Queries.from_arrays(X)).tolist()
-    assert (order[0], order[3]) == (3, 0)
-    turned = ranker.order(Queries.from_arrays(X[::-1])).tolist()
-    assert [3 - doc for doc in turned] == order
-    with pytest.raises(ModelError, match=r"data, row 3: the score is not a number"):
-        ranker.order(Queries.from_arrays(np.where(X == 2, np.nan, X)))
-    with pytest.raises(ModelError, match="2 features, but the model was trained on 4"):
-        ranker.order(Queries.from_arrays(X[:, :2]))
-
-
 def test_evaluate_and_rank_take_any_ranker(linear, parts):
     test = parts[2]
     order = linear.order(test)
@@ -102,54 +75,16 @@ def test_evaluate_and_rank_take_any_ranker(linear, parts):
     assert [row["docid"] for row in rows] == test.docids[order].tolist()
 
 
-def test_importance_is_none_of_a_feature_that_is_not_used(parts):
-    Linear(SETTINGS(quality="ndcg@10"), unscaled(4, None), np.array([1.0, 0, 0, 0])).save("m")
-    summary = value_of(done("importance", "m", TEST, "--json", "--repeats", 2))
-    first, *others = summary["features"]
-    assert (first["number"], first["mean"] > 0.1) == (1, True)
-    assert [row["mean"] for row in others] == [0, 0, 0]
-
-
 def test_explain_says_in_one_line_that_it_has_no_gradients(linear):
     said = done("explain", "m", TEST, "d1-0", "d1-3").splitlines()[-1]
     assert "a ranker of kind linear has no gradients" in said
     assert "sortnet importance" in said
 
 
-def test_tuning_takes_the_kind_s_own_grid(parts):
-    tuned = tune(*parts[:2], SETTINGS())
-    assert [trial["ridge"] for trial in tuned.trials] == [0.1, 10.0]
-    best = max(tuned.trials, key=lambda trial: trial["quality"])
-    assert tuned.config == SETTINGS(ridge=best["ridge"])
-    with pytest.raises(DataError, match="of kind linear has no setting 'hidden'"):
-        tune(*parts[:2], SETTINGS(), grid={"hidden": [(3,)]})
-
-
-def test_the_estimator_takes_any_kind(parts):
-    train, vali, _ = parts
-    qid = train.query_of_docs()
-    ranker = clone(SortNetRanker(ranker="linear", quality="ndcg@5", tune=True))
-    ranker.fit(train.features, train.grades, qid=qid,
-               eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
-    assert ranker.model_.config == SETTINGS(quality="ndcg@5", ridge=ranker.model_.config.ridge)
-    assert (ranker.history_, ranker.best_iteration_) == ([], None)
-    predicted = ranker.predict(train.features, qid)
-    np.testing.assert_array_equal(predicted, ranker.model_.scores(train))
-    assert ranker.rank(train.features[:6], qid[:6]).tolist() == [
-        1 + int((predicted[:6] > score).sum()) for score in predicted[:6]
-    ]
-    assert ranker.best_score_ == ranker.score(vali.features, vali.grades, qid=vali.query_of_docs())
-    ranker.save("m")
-    again = SortNetRanker.load("m")
-    assert (again.ranker, again.quality) == ("linear", "ndcg@5")
-    np.testing.assert_array_equal(again.predict(train.features, qid), predicted)
-
-
 @pytest.mark.parametrize(
     ("params", "said"),
     [
         ({"ranker": "linear", "hidden": (3,)}, "of kind linear has no setting 'hidden'"),
-        ({"ranker": "linear", "comparator": max}, "of kind linear has no setting 'comparator'"),
         ({"ranker": "elo"}, UNKNOWN),
         ({"ranker": ["x" * 99]}, "unknown kind of ranker"),
     ],
@@ -169,9 +104,7 @@ def edit(**changes) -> None:
     [
         ({"kind": "elo"}, UNKNOWN),
         ({"kind": ["linear"]}, r"kind cannot be \['linear'\]"),
-        ({"kind": None}, "kind cannot be None"),
         ({"n_features": 5}, "w is float64 4, not float64 5"),
-        ({"n_features": 10**18}, "w is float64 4, not float64 10{18}"),
         ({"n_features": 10**30}, "n_features cannot be 10{30}"),
         ({"config": {"hidden": [3]}}, "not the settings of a run"),
         ({"config": {"ridge": "x"}}, "ridge cannot be 'x'"),
@@ -237,49 +170,41 @@ def skip_without_library(kind: str) -> None:
         needs(library)
 
 
-@pytest.fixture
-def fitted(kind):
+@cache
+def fitted_once(kind: str) -> Ranker:
     skip_without_library(kind)
     parts = uneven if kind in GRADED else judged
     return fit_ranker(parts(0), parts(1), quick(kind))
 
 
+@pytest.fixture
+def fitted(kind) -> Ranker:
+    return fitted_once(kind)
+
+
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_ranker_of_any_kind_comes_back_from_its_folder(kind, fitted, tmp_path):
+def test_a_ranker_of_any_kind_comes_back_from_its_folder_and_from_its_seed(kind, fitted, tmp_path):
     fitted.save(tmp_path)
     loaded, test = load_ranker(tmp_path), uneven(2)
-    assert type(loaded) is type(fitted)
+    assert type(loaded) is type(fitted) and loaded.feature_names == ("a", "b", "c", "d")
     assert (loaded.config, loaded.info, loaded.n_features) == (fitted.config, fitted.info, 4)
-    assert json.loads((tmp_path / "model.json").read_text())["kind"] == fitted.config.kind
-    assert loaded.feature_names == ("a", "b", "c", "d")
-    np.testing.assert_array_equal(loaded.scores(test), fitted.scores(test))
-    np.testing.assert_array_equal(loaded.order(test), fitted.order(test))
-    np.testing.assert_array_equal(loaded.order_before(test), fitted.order_before(test))
+    again = fitted_once.__wrapped__(kind)
+    for method in ("scores", "order", "order_before"):
+        expected = getattr(fitted, method)(test)
+        np.testing.assert_array_equal(getattr(loaded, method)(test), expected)
+        np.testing.assert_array_equal(getattr(again, method)(test), expected)
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_ranker_of_any_kind_orders_by_scores_that_no_row_order_changes(kind, fitted):
+def test_a_ranker_of_any_kind_orders_by_scores_of_the_features_it_was_fitted_on(kind, fitted):
     test = uneven(2)
-    scores, order = fitted.scores(test), fitted.order(test)
-    query = test.query_of_docs()
+    scores, order, query = fitted.scores(test), fitted.order(test), test.query_of_docs()
     assert sorted(order) == list(range(test.n_docs))
-    same = query[order][1:] == query[order][:-1]
-    assert (np.diff(scores[order])[same] <= 0).all()
+    same_query = query[order][1:] == query[order][:-1]
+    assert (np.diff(scores[order])[same_query] <= 0).all()
     turned = Queries.from_arrays(test.features[::-1], qid=query[::-1])
     found = turned.in_row_order(fitted.scores(turned))[::-1]
     np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", NAMES)
-def test_a_ranker_of_any_kind_is_the_same_for_the_same_seed(kind, fitted):
-    parts = uneven if kind in GRADED else judged
-    again = fit_ranker(parts(0), parts(1), quick(kind))
-    np.testing.assert_array_equal(again.scores(uneven(2)), fitted.scores(uneven(2)))
-
-
-@pytest.mark.parametrize("kind", CLASSES)
-def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
-    test = uneven(2)
     with pytest.raises(ModelError, match="2 features, but the model was trained on 4"):
         fitted.scores(test.with_features(test.features[:, :2]))
     with pytest.raises(ModelError, match="feature 1 is 'x', but the model was trained with 'a'"):
@@ -288,14 +213,15 @@ def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
-    if settings_for(kind).takes_judged:
-        ranker = fit_ranker(judged(0), judged(1), quick(kind))
-        assert ranker.info["quality"] > 0.5
-        return
     skip_without_library(kind)
-    with pytest.raises(DataError, match=f"of kind {kind} is learned from grades, not") as refused:
-        fit_ranker(judged(0), judged(1), quick(kind))
-    assert "\n" not in str(refused.value)
+    if settings_for(kind).takes_judged:
+        assert fit_ranker(judged(0), judged(1), quick(kind)).info["quality"] > 0.5
+        return
+    alike = replace(uneven(0), grades=np.ones_like(uneven(0).grades))
+    refused = {f"of kind {kind} is learned from grades, not": judged(0), "nothing to learn": alike}
+    for said, train in refused.items():
+        with pytest.raises(DataError, match=said):
+            fit_ranker(train, uneven(1), quick(kind))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -310,14 +236,6 @@ def test_a_kind_learns_by_weights_or_refuses_them_in_one_line(kind, fitted):
     with pytest.raises(DataError, match=f"of kind {kind} takes no weights") as refused:
         fit_ranker(weighted, vali, quick(kind))
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("kind", GRADED_CLASSES)
-def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
-    skip_without_library(kind)
-    nothing = replace(uneven(0), grades=np.ones_like(uneven(0).grades))
-    with pytest.raises(DataError, match="nothing to learn"):
-        fit_ranker(nothing, uneven(1), quick(kind))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -344,15 +262,6 @@ def test_the_grids_of_any_kind_are_of_its_settings(kind):
             assert len({settings.changed(**{name: value}) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_a_setting_that_sortnet_has_too_is_not_changed_unasked_by_the_estimator(kind):
-    settings = settings_for(kind)
-    assert settings_from(SortNetRanker(ranker=kind).get_params()) == settings
-    ours = Config().flat()
-    for name, value in settings.flat().items():
-        assert name not in ours or ours[name] in (None, value), name
-
-
 @pytest.mark.parametrize("kind", GRADED_CLASSES)
 def test_the_estimator_fits_every_kind(kind):
     skip_without_library(kind)
@@ -366,18 +275,11 @@ def test_the_estimator_fits_every_kind(kind):
     assert ranker.score(vali.features, vali.grades, qid=vali.query_of_docs()) > 0.5
 
 
-@pytest.mark.parametrize("kind", ["lambdamart", "ranksvm"])
-def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
-    skip_without_library(kind)
-    said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")
-    assert f"a ranker of kind {kind}; no run is stored" in said
-    train, vali, _ = parts
-    fitted = fit_ranker(train, vali, settings_for(kind).changed(quality="ndcg@5"))
-    loaded = load_ranker("k")
-    np.testing.assert_array_equal(loaded.scores(parts[2]), fitted.scores(parts[2]))
-    summary = value_of(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))
-    order = fitted.order(parts[2])
-    assert summary["measures"] == pytest.approx(evaluate(parts[2], order, ["ndcg@5"]))
+def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts):
+    said = done("train", "fold", "--ranker", "ranksvm", "--out", "k", "--quality", "ndcg@5")
+    train, vali, test = parts
+    fitted = fit_ranker(train, vali, settings_for("ranksvm").changed(quality="ndcg@5"))
+    np.testing.assert_array_equal(load_ranker("k").scores(test), fitted.scores(test))
     assert f"{evaluate(vali, fitted.order(vali), 'ndcg@5')['ndcg@5']:.4f}" in said
     assert not list(Path().glob("*.db"))
 
@@ -398,10 +300,8 @@ def test_train_takes_settings_of_the_other_kind(parts):
     [
         (("--ranker", "elo"), UNKNOWN),
         (("--ranker", "ranksvm", "--set", "hidden=3"), "of kind ranksvm has no setting 'hidden'"),
-        (("--ranker", "ranksvm", "--set", "D=1"), "of kind ranksvm has no setting 'D'"),
         (("--ranker", "ranksvm", "--set", "C=x"), "C must be a number above 0, got 'x'"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
-        (("--ranker", "ranksvm", "--set", "C=-1"), "C must be a number above 0, got -1.0"),
         (("--ranker", "ranksvm", "--resume"), "are for --ranker sortnet only"),
         (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
     ],

@@ -8,10 +8,9 @@ import torch
 
 from sortnet.context.attention import SetEncoder
 from sortnet.core import Queries
-from sortnet.errors import ComparatorError, DataError
+from sortnet.errors import DataError
 from sortnet.rankers import set_transformer
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.listwise import ListwiseSettings
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.set_transformer import SetSettings
 
@@ -59,25 +58,6 @@ def test_scores_are_those_of_attention_worked_out_head_by_head(form):
     np.testing.assert_allclose(scored(part, config), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_what_stands_in_the_padding_changes_no_score_and_gets_no_gradient():
-    net = SetEncoder(3, width=8, heads=2).eval()
-    X = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
-    there = torch.tensor([[True] * 5, [True, True, False, False, False]])
-    rubbish = torch.where(there[..., None], X, 1e6).requires_grad_()
-    scores = net(rubbish, there)
-    torch.testing.assert_close(scores[there], net(X, there)[there])
-    scores[there].sum().backward()
-    assert (rubbish.grad[~there] == 0).all() and (rubbish.grad[there] != 0).any()
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_batches_that_fit_into_memory_give_the_same_scores(form, monkeypatch):
-    part, config = of_sizes([1, 7, 3, 0, 5, 7]), SetSettings(width=8, **form)
-    whole = scored(part, config)
-    monkeypatch.setattr(set_transformer, "_NUMBERS", 1)
-    np.testing.assert_allclose(scored(part, config), whole, rtol=1e-4, atol=1e-5)
-
-
 def told_by_one(seed: int, n: int = 60) -> Queries:
     """One document of a query says by its second feature whether a high or a low first is good."""
     rng = np.random.default_rng(seed)
@@ -86,20 +66,6 @@ def told_by_one(seed: int, n: int = 60) -> Queries:
     X[np.arange(n), rng.integers(0, 4, n), 1] = sign
     grades = 2 * np.argsort(np.argsort(sign[:, None] * X[..., 0], axis=1), axis=1)
     return Queries.from_arrays(X.reshape(-1, 2), grades.ravel(), group=[4] * n)
-
-
-def test_it_learns_what_depends_on_the_others():
-    config = SetSettings(scaling="standard", epochs=10, lr=0.1, weight_decay=0.0)
-    train, vali = told_by_one(0, 100), told_by_one(1)
-    ranker = fit_ranker(train, vali, config)
-    assert ranker.depends_on_query and ranker.info["quality"] > 0.9
-    assert ranker.order_before(vali).tolist() != ranker.order(vali).tolist()
-    alone = fit_ranker(
-        train,
-        vali,
-        ListwiseSettings(algorithm="listnet-star", scaling="standard", epochs=10, lr=0.1),
-    )
-    assert alone.info["quality"] < 0.85
 
 
 def test_long_queries_are_attended_to_by_points_and_dropout_is_repeatable(tmp_path, monkeypatch):
@@ -119,9 +85,3 @@ def test_too_long_a_query_without_points_is_refused(monkeypatch):
     monkeypatch.setattr("sortnet.core.memory.free_memory", lambda: 1 << 20)
     with pytest.raises(DataError, match="the attention among 400 documents of a query need"):
         scored(of_sizes([400]), SetSettings(width=8))
-
-
-def test_a_width_that_the_heads_do_not_divide_is_refused():
-    part = of_sizes([4, 4])
-    with pytest.raises(ComparatorError, match="width must be a multiple of heads, got 9 and 2"):
-        fit_ranker(part, part, SetSettings(width=9))

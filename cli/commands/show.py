@@ -45,7 +45,7 @@ def show(
       sortnet show last --follow
       sortnet show 3f2a --follow --interval 10 | tee progress.txt
       sortnet show 3f2a --json
-      sortnet show model
+      sortnet show shop-model
     """
     if follow and as_json:
         raise click.UsageError("--follow and --json cannot be combined")

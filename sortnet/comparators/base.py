@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,29 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from sortnet.comparators.forms import Form, OnDevice
+from sortnet.comparators.forms import Form
 from sortnet.core import F32, F64, Margin
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
-from sortnet.threads import one_thread_an_operation, threads_set_aside, use_set_threads
+from sortnet.threads import one_thread_an_operation, use_set_threads
 
 use_set_threads()
 
-Numbers: TypeAlias = NDArray[np.integer[Any]]  # document numbers
+Numbers: TypeAlias = NDArray[np.integer[Any]] | list[int]  # document numbers
 
-# Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, so that each
-# block can have a thread of its own.
-_FEW_ROWS = 1 << 12
-_BLOCK = 1 << 10
 # A BLAS (library of matrix products) sums some rows in another order unless the number of columns
 # is a multiple of `_COLUMN_MULTIPLE`. Two equal documents would then get different products.
 _COLUMN_MULTIPLE = 4
 # Bytes for each float32 weight: the weight, its gradient, and the two moments of Adam.
 _BYTES_A_WEIGHT = 16
-# An operation of fewer multiplications than `_ONE_THREAD` uses one thread. Several threads would
-# mostly wait for each other: on a busy machine a product of a few microseconds would take a hundred
-# milliseconds.
-_ONE_THREAD = 1 << 22
 
 
 def sigmoid(z: Tensor) -> Tensor:
@@ -133,13 +125,6 @@ class NeuralComparator(Net, ABC):
         """Compute the share of all tree splits that use each feature; return None without trees."""
         return None
 
-    def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Compute margins (k, m) by each of the k heads; their mean over the heads is `margin`.
-
-        A head is an output of the net that compares documents by itself; most nets have one head.
-        """
-        return self.margin(e_i, e_j)[None]
-
     def differentiable(self) -> Margin:
         """Return a function that computes margins and their gradients in float64, see `Margin`.
 
@@ -171,35 +156,20 @@ class NeuralComparator(Net, ABC):
         """Describe the margin so that the compiled sort can compute it; None if it cannot."""
         return None
 
-    def on_device(self) -> OnDevice | None:
-        """Return a function that computes margins on the net's GPU.
-
-        Return None for a net on the CPU, and if a subclass overrides `prefer`.
-        """
-        if self.device.type == "cpu" or type(self).prefer is not NeuralComparator.prefer:
-            return None
-        return OnDevice(self.device, self._compare)
-
     def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
         """Whether this class inherits all methods `names` from `base` and overrides none."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
-    @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """Return how each head of the net votes on two documents: a dict for each head.
+        """Return how the net votes on two documents: a list of a single dict.
 
-        A head is an output of the net that compares documents by itself; most nets have one head.
-        The dict has the head's "margin", which is above 0 if the head ranks document i before j.
+        The dict has the "margin", which is above 0 if the net ranks document i before j.
 
         Args:
             prepared: (n, width) embeddings of documents, see `prepare`.
             i, j: row numbers of the two documents in `prepared`.
         """
-        # `votes` takes the embeddings of many pairs, (m, width), here of a single pair.
-        e_i = prepared[[i]]
-        e_j = prepared[[j]]
-        margins = self.votes(e_i, e_j)[:, 0]
-        return [{"margin": float(margin)} for margin in margins]
+        return [{"margin": float(self.prefer(prepared, [i], [j])[0])}]
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
@@ -209,43 +179,28 @@ class NeuralComparator(Net, ABC):
             (n, width) embeddings on the net's device.
         """
         check_features(X, self.n_features)
-        was_training = self.training
-        self.eval()
-        with self._threads_for(len(X)):
-            embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
-        self.train(was_training)
-        return embedded
+        with self._evaluating():
+            return self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
 
+    @torch.no_grad()
     def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
         """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
-        i_tensor = torch.as_tensor(i, device=prepared.device)
-        j_tensor = torch.as_tensor(j, device=prepared.device)
-        margins: F32 = self._compare(prepared, i_tensor, j_tensor).cpu().numpy()
-        return margins
+        with self._evaluating():
+            margins = self.margin(prepared[i], prepared[j])
+        numbers: F32 = margins.cpu().numpy()
+        return numbers
 
-    @torch.no_grad()
-    def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
-        """Compute the standard deviation of the votes about each pair, (m,).
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Compute without dropout inside a context, and in one thread.
 
-        Return None if the comparator has a single vote.
+        Small operations in several threads mostly wait for each other.
         """
-        votes = self.votes(prepared[i], prepared[j])
-        return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
-
-    @torch.no_grad()
-    def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Compute the margins (m,) of prepared documents i over j, as a tensor, without dropout."""
         was_training = self.training
         self.eval()
-        with self._threads_for(len(i)):
-            margins = self.margin(prepared[i], prepared[j])
+        with one_thread_an_operation():
+            yield
         self.train(was_training)
-        return margins
-
-    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        """Return a context in which torch uses one thread if the work on `rows` rows is little."""
-        n_multiplications = rows * sum(weights.numel() for weights in self.parameters())
-        return one_thread_an_operation() if n_multiplications < _ONE_THREAD else nullcontext()
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
@@ -292,64 +247,15 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 def product(rows: Tensor, weights: Tensor) -> Tensor:
     """Multiply documents, (n, d), with weights, (d, H) or (d,); equal rows get equal products.
 
-    Several threads share the work if there are many documents. A BLAS (library of matrix products)
-    sums in an order that depends on how it divides a product among its threads, so each thread gets
-    whole blocks of rows. Rows that need a gradient, and products with a vector, use one thread. A
-    BLAS also sums in different orders if the number of columns is no multiple of 4, so `weights`
-    are padded with columns of zeros, and the product is returned without these columns.
+    A BLAS (library of matrix products) sums in an order that depends on its threads, so it uses one
+    thread. It also sums in different orders if the number of columns is no multiple of 4, so
+    `weights` are padded with columns of zeros, and the product is returned without these columns.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]
-
-    Cost: the multiplications; for the gradient a (d, H) matrix for each 1,024 rows.
     """
-    is_vector = weights.ndim == 1
-    n_padding = 0 if is_vector else -weights.shape[1] % _COLUMN_MULTIPLE
-    if n_padding:
-        padded_weights = pad(weights, (0, n_padding))
-        return product(rows, padded_weights)[:, :-n_padding]
-    needs_blocks = len(rows) > _FEW_ROWS and not rows.is_cuda
-    if needs_blocks and not rows.requires_grad and not is_vector:
-        return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
+    n_padding = 0 if weights.ndim == 1 else -weights.shape[1] % _COLUMN_MULTIPLE
     with one_thread_an_operation():
-        return rows @ weights
-
-
-class _InBlocks(torch.autograd.Function):
-    """Blockwise product of many documents with weights; the documents need no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
-        """Multiply documents, (n, d), with weights, (d, H), in blocks of 1,024 documents."""
-        ctx.save_for_backward(rows)
-        out = rows.new_empty(len(rows), weights.shape[1])
-        blocks, _ = _blocks_of(rows)
-        n_in_blocks = len(blocks) * _BLOCK
-        out_of_blocks = out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
-        weights_of_blocks = weights.expand(len(blocks), *weights.shape)
-        with threads_set_aside():
-            torch.bmm(blocks, weights_of_blocks, out=out_of_blocks)
-        # A product of fewer rows may be rounded in another way, and equal documents would get
-        # different products. So the last `_BLOCK` rows are computed as a block, too, although some
-        # of them are in the block before.
-        with one_thread_an_operation():
-            torch.bmm(rows[None, -_BLOCK:], weights[None], out=out[None, -_BLOCK:])
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradient in the weights, (d, H), as a sum over the blocks of documents."""
-        (rows,) = ctx.saved_tensors
-        blocks, last_rows = _blocks_of(rows)
-        d_blocks, d_last_rows = _blocks_of(grads[0])  # gradients in the products
-        with threads_set_aside():
-            d_weights = torch.bmm(blocks.transpose(1, 2), d_blocks)
-        with one_thread_an_operation():
-            return None, d_weights.sum(0) + last_rows.T @ d_last_rows
-
-
-def _blocks_of(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide rows into whole blocks, (n, _BLOCK, d), and the rows after the last whole block."""
-    n_in_blocks = len(rows) // _BLOCK * _BLOCK
-    blocks = rows[:n_in_blocks].reshape(-1, _BLOCK, rows.shape[1])
-    return blocks, rows[n_in_blocks:]
+        if n_padding == 0:
+            return rows @ weights
+        return (rows @ pad(weights, (0, n_padding)))[:, :-n_padding]

@@ -143,10 +143,10 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        is_overridden = not self._compares_as(CmpNN, _COMPILED)
-        if is_overridden or len(self.hidden) > 1 or self.device.type != "cpu":
+        if len(self.hidden) > 1 or not self._compares_as(CmpNN, _COMPILED):
             return None
-        return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
+        weights = (self.w_gt - self.w_lt).cpu()
+        return DualUnits(lambda X: self.prepare(X).cpu(), weights, self.units)
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sortnet.comparators.forms import Form, OnDevice, joined
+from sortnet.comparators.forms import Form, joined
 from sortnet.core import F32
 from sortnet.core.arrays import Ints
 from sortnet.errors import ComparatorError
@@ -53,30 +51,6 @@ class Committee:
         if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
             return None
         return joined([member.kernel() for member in self.members])
-
-    def on_device(self) -> OnDevice | None:
-        """Return a function that computes the summed margins on the members' GPU.
-
-        Return None if a member has no such function, or if a subclass overrides `prefer`.
-        """
-        if type(self).prefer is not Committee.prefer:
-            return None
-        members = []
-        for member in self.members:
-            on_device = member.on_device()
-            if on_device is None:
-                return None
-            members.append(on_device)
-
-        def compare(prepared: list[Tensor], i: Tensor, j: Tensor) -> Tensor:
-            """Add up the members' margins (m,) of documents i over documents j."""
-            margins = [
-                member.compare(prepared_by_member, i, j)
-                for member, prepared_by_member in zip(members, prepared, strict=True)
-            ]
-            return reduce(add, margins)
-
-        return OnDevice(members[0].device, compare)
 
     def prepare(self, X: F32) -> list[Tensor]:
         return [member.prepare(X) for member in self.members]

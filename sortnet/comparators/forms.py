@@ -1,17 +1,16 @@
-"""Forms of a comparator's margin that a sort computes faster: by compiled code, or on the GPU."""
+"""Forms of a comparator's margin that compiled code sorts by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from sortnet.core import F32, F64
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 # The functions that need torch import it themselves, so that fitted trees rank without torch.
@@ -23,14 +22,14 @@ _LARGEST = 175.0
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
-    """Margin of a CmpNN with one hidden layer, on the CPU.
+    """Margin of a CmpNN with one hidden layer.
 
     The margin of document i over j is the sum Σ_h w_h (s(p_ih + q_jh) - s(p_jh + q_ih)). A term of
     the sum has two dual units: the second unit sees the two documents swapped.
 
     Attributes:
         embed: a function that turns n documents, (n, d), into their p and q side by side, (n, 2H)
-            float32. H is the number of pairs of dual units.
+            float32 on the CPU. H is the number of pairs of dual units.
         w: (H,) float32 weights of the terms, w_> - w_< of the CmpNN.
         units: `tanh` or `sigmoid`, the name of the function s.
     """
@@ -102,20 +101,6 @@ class Score:
 
 
 Form: TypeAlias = DualUnits | Score
-
-
-@dataclass(frozen=True, eq=False)
-class OnDevice:
-    """Function that computes margins as tensors, which stay on the comparator's device.
-
-    Attributes:
-        device: the device of all tensors.
-        compare: a function of prepared documents, and of the numbers i and j, (m,), of the
-            documents of each pair, which returns the margins, (m,).
-    """
-
-    device: torch.device
-    compare: Callable[[Any, Tensor, Tensor], Tensor]
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:

@@ -1,10 +1,7 @@
 """Build the comparator that the settings of a run ask for, and find the name of its kind.
 
 The setting `device` decides on which device the weights are made; everything else uses the device
-of the weights. `sortnet.learning.mini_batches` moves the documents of a training to that device,
-and `sortnet.sorting.sort` sorts on a GPU by `sortnet.sorting.merge_sort_on_device` if the
-comparator offers `on_device`. A model's folder names no device: the machine that loads the model
-decides.
+of the weights. A model's folder names no device: the machine that loads the model decides.
 """
 
 from __future__ import annotations

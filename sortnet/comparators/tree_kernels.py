@@ -198,11 +198,7 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
         split_scale, split_shift = scale[split], shift[split]
         for k in range(LANES):
             sides[split, k] = split_scale * sides[split, k] + split_shift
-        if sides.itemsize == 8:  # `_fill_tanh` has the precision of float32 only
-            for k in range(LANES):
-                sides[split, k] = np.tanh(sides[split, k])
-        else:
-            _fill_tanh(sides[split])
+        _fill_tanh(sides[split])
         for k in range(LANES):
             sides[split, k] = half * sides[split, k] + half
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sortnet.core import F32, F64, I64, Bool, Margin, Queries
+from sortnet.core import F32, F64, I64, Margin, Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.explanation.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
@@ -18,12 +17,10 @@ _DOCUMENTS = 2000  # documents from which feature shares are computed
 _PAIRS = 1000  # pairs from which feature shares are computed
 _SHARE_NODES = 5  # nodes of the Gauss-Legendre rule for feature shares
 _ROUNDING = 1e-10  # error that is always allowed: margins of a saturated net are rounding errors
-_PANELS = 8  # panels, equal pieces of a path, before any panel is halved
-# A panel is integrated by two Gauss-Legendre rules with these numbers of nodes. Their difference
-# bounds the error.
-_NODES = (3, 6)
-_ROUNDS = 48  # rounds of halving: a float64 resolves no panel shorter than 2^-51
-_MOST_POINTS = 1 << 18  # points of a path; 750 units of relu, each a kink, need 19,000
+_PANELS = 8  # equal pieces of a line, before they are halved
+_NODES = 3  # nodes of the Gauss-Legendre rule in a panel
+_MOST_POINTS = 1 << 15  # points of a line; relu units, each a kink, need some thousands
+_JUMP = 0.01  # a larger relative error after all points is a jump of the margin
 
 
 @dataclass(frozen=True)
@@ -111,9 +108,9 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
 
     The features are scaled as the comparator sees them; if the scaling makes several columns of a
     feature, their values are added up. The values sum to m(a, b) - m(z', z'). If the comparator is
-    antisymmetric, the values of (b, a) are the same with the opposite sign. Pieces of the line with
-    a large error are halved until the errors add up to at most 1e-4 times the sum of the absolute
-    values of both documents' features, or to 1e-10, a rounding error.
+    antisymmetric, the values of (b, a) are the same with the opposite sign. The pieces of the line
+    are halved until the errors add up to at most 1e-4 times the sum of the absolute values of both
+    documents' features, or to 1e-10, a rounding error.
 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
@@ -148,20 +145,19 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     numbers_in_query = [a - first_doc, b - first_doc]
     documents = scaled[numbers_in_query]
     features_of_a, features_of_b = query_alone.exact_features()[numbers_in_query]
-    path = _Path(margin, start=np.stack([mean, mean]), end=documents)
-    values_of_columns, error = path.integrate()  # (2, n_columns) for the documents a and b
+    line = _integrate(margin, start=np.stack([mean, mean]), end=documents)
     values = np.zeros(model.n_features)
-    np.add.at(values, model.scaler.sources, values_of_columns.sum(axis=0))
+    np.add.at(values, model.scaler.sources, line.values.sum(axis=0))
     return Explanation(
-        margin=path.at_end,
-        baseline=path.at_start,
+        margin=line.at_end,
+        baseline=line.at_start,
         values=values,
         a=features_of_a,
         b=features_of_b,
         names=feature_names(model, queries),
         columns=columns_of(model, queries),
-        error=error,
-        points=path.points,
+        error=line.error,
+        points=line.points,
     )
 
 
@@ -273,150 +269,83 @@ def _values_of_pairs(margin: Margin, a: F64, b: F64) -> F64:
 
 
 @dataclass(frozen=True, eq=False)
-class _Panels:
-    """Pieces of a path, with the integrals of the gradients over each piece.
+class _Integrals:
+    """Gradients of a margin, integrated along the line from one pair of documents to another.
 
     Attributes:
-        left, right: (p,) where each of the p panels begins and ends, from 0 to 1.
-        integrals: (p, 2, d) integrals by the d features of both documents.
-        errors: (p,) bounds on the errors of a panel's integrals.
+        values: (2, d) the values of the d features of both documents.
+        at_start, at_end: the margins of the first and of the last pair.
+        error: a bound on the sum of the errors of the values.
+        points: the number of points at which gradients were computed.
     """
 
-    left: F64
-    right: F64
-    integrals: F64
-    errors: F64
-
-    def where(self, mask: Bool) -> _Panels:
-        """Select the panels where the mask (p,) is true."""
-        return _Panels(self.left[mask], self.right[mask], self.integrals[mask], self.errors[mask])
-
-    def joined_with(self, others: _Panels) -> _Panels:
-        """Append other panels to these panels."""
-        return _Panels(
-            left=np.concatenate((self.left, others.left)),
-            right=np.concatenate((self.right, others.right)),
-            integrals=np.concatenate((self.integrals, others.integrals)),
-            errors=np.concatenate((self.errors, others.errors)),
-        )
+    values: F64
+    at_start: float
+    at_end: float
+    error: float
+    points: int
 
 
-class _Path:
-    """The straight line from one pair of documents to another pair, and the margin along the line.
+def _integrate(margin: Margin, start: F64, end: F64) -> _Integrals:
+    """Integrate the gradients of a margin along the line between two pairs of documents.
 
-    A point of the path is given by t, from 0 at the start to 1 at the end. A panel is a piece of
-    the path from one t to another.
+    The line is divided into twice as many panels until the values change little, and sum to the
+    change of the margin; or until there are about 32,000 points.
 
-    Attributes:
-        points: number of points at which gradients were computed.
-        at_start, at_end: margins of the first and the last pair of the path.
+    Args:
+        margin: the margin as a function of two scaled documents.
+        start, end: (2, d) the two documents of the first and of the last pair.
+
+    Raises:
+        ComparatorError: if the error stays large, because the margin jumps, or if a margin or a
+            gradient is not a number.
     """
-
-    def __init__(self, margin: Margin, start: F64, end: F64) -> None:
-        """Compute the margins at both ends of the path.
-
-        Args:
-            margin: the margin as a function of two scaled documents.
-            start, end: (2, d) the two documents of the first and of the last pair.
-        """
-        self._margin = margin
-        self._start = start
-        self._direction = end - start
-        self.points = 0
-        self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
-
-    def integrate(self) -> tuple[F64, float]:
-        """Integrate the gradients along the path, and halve panels until the error is small.
-
-        Returns:
-            The values (2, d) of the features of both documents, and a bound on the sum of their
-            errors.
-
-        Raises:
-            ComparatorError: if the error stays large, because the margin jumps.
-        """
-        edges = np.linspace(0, 1, _PANELS + 1)
-        panels = self._integrate_panels(edges[:-1], edges[1:])
-        for _ in range(_ROUNDS):
-            values = panels.integrals.sum(axis=0)  # (2, d) integrals over the whole path
-            error = float(panels.errors.sum())
-            allowed_error = max(TOLERANCE * float(np.abs(values).sum()), _ROUNDING)
-            if error <= allowed_error:
-                return values, error
-            # Panels with more than half of an equal share of the allowed error are halved. At least
-            # one panel has more than a whole share, because the sum of the errors is too large.
-            equal_share = allowed_error / len(panels.errors)
-            is_halved = panels.errors > equal_share / 2
-            n_new_panels = 2 * is_halved.sum()
-            if self.points + n_new_panels * sum(_NODES) > _MOST_POINTS:
-                break
-            new_panels = self._integrate_halves(panels.where(is_halved))
-            panels = panels.where(~is_halved).joined_with(new_panels)
+    ends, _, _ = margin(*np.stack((start, end), axis=1))
+    at_start, at_end = _finite(ends).tolist()
+    n_panels = _PANELS
+    n_points = n_panels * _NODES
+    values = _quadrature(margin, start, end, n_panels)
+    while True:
+        n_panels *= 2
+        n_points += n_panels * _NODES
+        values_before = values
+        values = _quadrature(margin, start, end, n_panels)
+        error_of_sum = abs(float(values.sum()) - (at_end - at_start))
+        error = max(error_of_sum, float(np.abs(values - values_before).sum()))
+        size = float(np.abs(values).sum())
+        if error <= max(TOLERANCE * size, _ROUNDING) or n_points > _MOST_POINTS:
+            break
+    if error > _JUMP * size + _ROUNDING:
         raise ComparatorError(
             f"the margin jumps between the documents: its gradients leave "
-            f"{panels.errors.sum():.3g} of {self.at_end - self.at_start:.3g} unexplained"
+            f"{error_of_sum:.3g} of {at_end - at_start:.3g} unexplained"
         )
-
-    def _integrate_halves(self, panels: _Panels) -> _Panels:
-        """Divide each of p panels in two halves, and integrate the gradients over 2p halves."""
-        middle = (panels.left + panels.right) / 2
-        left = np.concatenate((panels.left, middle))
-        right = np.concatenate((middle, panels.right))
-        return self._integrate_panels(left, right)
-
-    def _integrate_panels(self, left: F64, right: F64) -> _Panels:
-        """Integrate the gradients over p panels by two rules, whose difference bounds the error.
-
-        Args:
-            left, right: (p,) where each panel begins and ends.
-        """
-        coarse, fine = (self._quadrature(left, right, n_nodes) for n_nodes in _NODES)
-        # The integrals over a panel must sum to the change of the margin.
-        true_sums = self._margins(right) - self._margins(left)
-        errors_of_sums = np.abs(fine.sum(axis=(1, 2)) - true_sums)
-        largest_differences = np.abs(fine - coarse).max(axis=(1, 2))
-        return _Panels(left, right, fine, np.maximum(errors_of_sums, largest_differences))
-
-    def _quadrature(self, left: F64, right: F64, n_nodes: int) -> F64:
-        """Integrate the gradients over p panels by a Gauss-Legendre rule.
-
-        Args:
-            left, right: (p,) where each panel begins and ends.
-            n_nodes: number of points of a panel at which the gradients are computed.
-
-        Returns:
-            The integrals (p, 2, d) by the d features of both documents.
-        """
-        nodes, weights = np.polynomial.legendre.leggauss(n_nodes)  # on the interval from -1 to 1
-        half_length = (right - left) / 2
-        middle = left + half_length
-        t = middle[:, None] + half_length[:, None] * nodes  # (p, n_nodes) points of the path
-        slopes = self._gradients(t.ravel()).reshape(*t.shape, *self._direction.shape)
-        # The indices are the panel p, the node n, the document z and the feature d.
-        sums = np.einsum("pnzd,n,p->pzd", slopes, weights, half_length)
-        integrals: F64 = sums * self._direction
-        return integrals
-
-    def _gradients(self, t: F64) -> F64:
-        """Compute the gradients (m, 2, d) of the margin at m points t of the path."""
-        self.points += len(t)
-        documents = self._documents(t)
-        _, slopes_of_first, slopes_of_second = self._margin(documents[:, 0], documents[:, 1])
-        return _finite(np.stack((slopes_of_first, slopes_of_second), axis=1))
-
-    def _margins(self, t: F64) -> F64:
-        """Compute the margins (m,) at m points t of the path."""
-        documents = self._documents(t)
-        margins, _, _ = self._margin(documents[:, 0], documents[:, 1])
-        return _finite(margins)
-
-    def _documents(self, t: F64) -> F64:
-        """Compute the two documents (m, 2, d) at m points t of the path."""
-        documents: F64 = self._start + t[:, None, None] * self._direction
-        return documents
+    return _Integrals(values, at_start, at_end, error, n_points)
 
 
-def _finite(values: NDArray[np.float64]) -> F64:
+def _quadrature(margin: Margin, start: F64, end: F64, n_panels: int) -> F64:
+    """Integrate the gradients over the line by a Gauss-Legendre rule in each of equal panels.
+
+    Args:
+        margin, start, end: see `_integrate`.
+        n_panels: the number of panels.
+
+    Returns:
+        (2, d) the values of the features of both documents.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)  # on the interval from -1 to 1
+    middles = (np.arange(n_panels) + 0.5) / n_panels
+    slopes = np.zeros_like(start)
+    for node, weight in zip(nodes, weights, strict=True):
+        t = middles + node / (2 * n_panels)
+        documents = start[:, None] + t[:, None] * (end - start)[:, None]  # (2, n_panels, d)
+        _, slopes_of_first, slopes_of_second = margin(*documents)
+        at_points = np.stack((slopes_of_first, slopes_of_second))
+        slopes += weight / 2 * _finite(at_points).mean(axis=1)
+    return slopes * (end - start)
+
+
+def _finite(values: F64) -> F64:
     """Return the values, margins or gradients, after a check that all are finite numbers.
 
     Raises:

@@ -32,7 +32,13 @@ from sortnet.learning.pairs_to_ask import (
     uses_sorted_pairs,
 )
 from sortnet.learning.step_budget import Budget
-from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
+from sortnet.learning.training import (
+    NOT_TRAINED,
+    OptimiserState,
+    Trained,
+    train_on_pairs,
+    train_share,
+)
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import arrangement, order_of
@@ -195,20 +201,29 @@ class IterationSteps:
             answers: the number of answers that the judge has given so far.
             extra_parts: further queries by name, on which the comparator is measured.
         """
-        extra_measures = {}
+        measures = {"train": train.measures, "vali": vali.measures}
         for name, part in extra_parts.items():
-            extra_measures[name] = self.measure(state.comparator, part)
-        return Iteration.of(
-            state,
-            self.config.rank_quality.name,
-            train,
-            vali,
+            measures[name] = self.measure(state.comparator, part)
+        return Iteration(
+            iteration=state.iteration,
+            comparisons_train=train.comparisons,
+            comparisons_vali=vali.comparisons,
+            miscompared_train=train.miscompared,
+            miscompared_vali=vali.miscompared,
             new_train=new_train,
             new_vali=new_vali,
             tp=tp,
             vp=vp,
-            answers=answers,
-            extra_measures=extra_measures,
+            quality=vali.measures[self.config.rank_quality.name],
+            best=state.best_iteration == state.iteration,
+            measures=measures,
+            epochs=NOT_TRAINED.epochs,
+            kept_epoch=NOT_TRAINED.kept_epoch,
+            train_loss=NOT_TRAINED.train_loss,
+            vali_loss=NOT_TRAINED.vali_loss,
+            seconds_sort=train.seconds + vali.seconds,
+            seconds_train=NOT_TRAINED.seconds,
+            observed={"train": train.observed | {"answers": answers}, "vali": vali.observed},
         )
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.comparators import TrainableComparator
 from sortnet.core import I64, ComparedPairs
-from sortnet.learning.training import NOT_TRAINED, OptimiserState, Trained
+from sortnet.learning.training import OptimiserState, Trained
 
 
 @dataclass(frozen=True)
@@ -88,53 +88,6 @@ class Iteration:
     seconds_sort: float
     seconds_train: float
     observed: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        state: State,
-        quality: str,
-        train: SortResult,
-        vali: SortResult,
-        *,
-        new_train: int,
-        new_vali: int,
-        tp: int,
-        vp: int,
-        answers: int,
-        extra_measures: Mapping[str, dict[str, float]],
-    ) -> Iteration:
-        """Make the record of an iteration, after its sorts and before its training.
-
-        Args:
-            state: the state of the iteration.
-            quality: the name of RankQuality.
-            train, vali: the sorts of the training and of the validation queries.
-            new_train, new_vali, tp, vp: see the attributes of the record.
-            answers: the number of answers that the judge has given so far.
-            extra_measures: the measures on further queries, by the name of the queries.
-        """
-        return cls(
-            iteration=state.iteration,
-            comparisons_train=train.comparisons,
-            comparisons_vali=vali.comparisons,
-            miscompared_train=train.miscompared,
-            miscompared_vali=vali.miscompared,
-            new_train=new_train,
-            new_vali=new_vali,
-            tp=tp,
-            vp=vp,
-            quality=vali.measures[quality],
-            best=state.best_iteration == state.iteration,
-            measures={"train": train.measures, "vali": vali.measures, **extra_measures},
-            epochs=NOT_TRAINED.epochs,
-            kept_epoch=NOT_TRAINED.kept_epoch,
-            train_loss=NOT_TRAINED.train_loss,
-            vali_loss=NOT_TRAINED.vali_loss,
-            seconds_sort=train.seconds + vali.seconds,
-            seconds_train=NOT_TRAINED.seconds,
-            observed={"train": train.observed | {"answers": answers}, "vali": vali.observed},
-        )
 
     def with_training(self, trained: Trained) -> Iteration:
         """Return a copy of the record, completed with the training that followed the sort."""

@@ -13,14 +13,10 @@ from torch import Tensor
 from sortnet.comparators.base import NeuralComparator, to_device
 from sortnet.comparators.losses import pair_loss
 from sortnet.config import Training
-from sortnet.core import Queries
 from sortnet.core.shard import Shard
 from sortnet.learning.mini_batches import MiniBatch
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-
-_BYTES_OF_FLOAT32 = 4
-_AT_ONCE = 1 << 16  # number of documents that are copied to a GPU at a time, which bounds memory
 
 
 class NetLearner:
@@ -50,7 +46,6 @@ class NetLearner:
             weights = weights_by_name[parameter]
             device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
             self._optimizer.state[weights][name] = torch.tensor(array, device=device)
-        self._on_gpu: tuple[Queries, Tensor] | None = None
 
     def moments(self) -> dict[str, NDArray[Any]]:
         """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
@@ -94,9 +89,9 @@ class NetLearner:
     def _loss(self, batch: MiniBatch) -> Tensor:
         """Compute the weighted loss of the pairs of a mini-batch, a scalar tensor."""
         net = self._net
-        x = self._features(batch)
-        winner, loser, weight = (
-            to_device(array, net.device) for array in (batch.winner, batch.loser, batch.weight)
+        x, winner, loser, weight = (
+            to_device(array, net.device)
+            for array in (batch.x, batch.winner, batch.loser, batch.weight)
         )
         with self._products():
             embedded = net.embed(x).float()
@@ -107,32 +102,6 @@ class NetLearner:
         if self._settings.precision == "float32" or not self._net.training:
             return nullcontext()
         return torch.autocast(self._net.device.type, torch.bfloat16)
-
-    def _features(self, batch: MiniBatch) -> Tensor:
-        """Return the features of a mini-batch's documents, (k, d), on the device of the net.
-
-        On a GPU all features of the queries are copied once, if they fit into a quarter of its free
-        memory.
-        """
-        device = self._net.device
-        if device.type != "cuda":
-            return to_device(batch.x, device)
-        queries = batch.queries
-        if self._on_gpu is None or self._on_gpu[0] is not queries:
-            free_bytes, _ = torch.cuda.mem_get_info(device)
-            if _BYTES_OF_FLOAT32 * queries.n_docs * queries.n_features > free_bytes // 4:
-                return to_device(batch.x, device)
-            self._on_gpu = queries, _copied(queries, device)
-        return self._on_gpu[1][to_device(batch.docs, device)]
-
-
-def _copied(queries: Queries, device: torch.device) -> Tensor:
-    """Copy the features, (n_docs, d), of all documents to a device."""
-    copies = []
-    for start in range(0, max(queries.n_docs, 1), _AT_ONCE):
-        docs = slice(start, start + _AT_ONCE)
-        copies.append(to_device(queries.features_of(docs), device))
-    return torch.cat(copies)
 
 
 def _sum_gradients(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:

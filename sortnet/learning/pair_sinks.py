@@ -9,8 +9,6 @@ import numpy as np
 from sortnet.core import (
     I32,
     I64,
-    NEVER_ADDED,
-    NEVER_WRONG,
     SPLITS,
     ComparedPairs,
     PairSink,
@@ -22,85 +20,20 @@ from sortnet.core.shard import gather_rows
 from sortnet.learning.judges import judged_by_data
 
 
-@dataclass(frozen=True, eq=False)
-class CountedPairs:
-    """Pairs, with the iterations in which each pair was added or compared wrongly.
-
-    Attributes:
-        key: (m,) ascending keys of the pairs, see `ComparedPairs.key`.
-        first_iteration: (m,) the iteration that added the pair to the training or validation pairs,
-            or NEVER_ADDED.
-        first_wrong, last_wrong: (m,) the first and the last iteration in which the pair was wrong,
-            or NEVER_WRONG.
-        times: (m,) the number of iterations in which the pair was wrong.
-    """
-
-    key: I64
-    first_iteration: I32
-    first_wrong: I32
-    last_wrong: I32
-    times: I32
-
-    @classmethod
-    def empty(cls) -> CountedPairs:
-        none = np.empty(0, np.int32)
-        return cls(np.empty(0, np.int64), none, none, none, none)
-
-    def with_rows_for(self, keys: I64) -> CountedPairs:
-        """Return a copy with a row for each key; new rows say never added and never wrong.
-
-        Args:
-            keys: ascending keys of pairs; some may have a row.
-        """
-        new_keys = keys[~is_in(keys, self.key)]
-        rows = np.searchsorted(self.key, new_keys)
-        return CountedPairs(
-            np.insert(self.key, rows, new_keys),
-            np.insert(self.first_iteration, rows, NEVER_ADDED),
-            np.insert(self.first_wrong, rows, NEVER_WRONG),
-            np.insert(self.last_wrong, rows, NEVER_WRONG),
-            np.insert(self.times, rows, 0),
-        )
-
-    def add(self, keys: I64, iteration: int) -> None:
-        """Mark pairs as added in an iteration, unless an earlier iteration has added them.
-
-        Args:
-            keys: keys of pairs, each of which has a row already.
-            iteration: the number of the iteration.
-        """
-        rows = np.searchsorted(self.key, keys)
-        self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
-
-    def count(self, keys: I64, iteration: int) -> None:
-        """Count pairs as wrong in an iteration; a pair counts only once in an iteration.
-
-        Args:
-            keys: keys of pairs, each of which has a row already.
-            iteration: the number of the iteration.
-        """
-        rows = np.searchsorted(self.key, keys)
-        rows = rows[self.last_wrong[rows] < iteration]  # not counted yet in this iteration
-        first_time = rows[self.times[rows] == 0]
-        self.first_wrong[first_time] = iteration
-        self.last_wrong[rows] = iteration
-        self.times[rows] += 1
-
-
 class MemoryPairs:
-    """A `PairSink` in memory: 24 bytes a pair.
+    """A `PairSink` in memory: 12 bytes a pair. It does not count wrong pairs.
 
     >>> sink = MemoryPairs()
     >>> sink.add("train", 0, ComparedPairs.of([0, 4], [2, 5], margin=[-1, 1], answer=1))
     >>> sink.add("train", 1, ComparedPairs.of([4, 4], [5, 6], margin=-1, answer=1))
     >>> sink.pairs("train").j.tolist(), sink.pairs("train", before=1).j.tolist()
     ([2, 5, 6], [2, 5])
-    >>> sink.counted("train").times
-    array([1, 1, 1], dtype=int32)
     """
 
     def __init__(self) -> None:
-        self._counted: dict[Split, CountedPairs] = dict.fromkeys(SPLITS, CountedPairs.empty())
+        # For each split the ascending keys of the pairs, and the iteration that added each pair.
+        nothing = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._pairs: dict[Split, tuple[I64, I32]] = dict.fromkeys(SPLITS, nothing)
 
     def add(
         self,
@@ -109,29 +42,19 @@ class MemoryPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> None:
-        """Add `pairs`, and count the wrong pairs among them and among `wrong`.
+        """Add the pairs that are not there yet.
 
         Cost: a copy of all pairs.
         """
-        counted = self._counted[split].with_rows_for(pairs.key)
-        counted.count(pairs.key[pairs.wrong], iteration)
-        if wrong is not None:  # these pairs get a row, but are not added
-            wrong_keys = wrong.key[wrong.wrong]
-            counted = counted.with_rows_for(wrong_keys)
-            counted.count(wrong_keys, iteration)
-        self._counted[split] = counted
-        counted.add(pairs.key, iteration)
+        keys, added_in = self._pairs[split]
+        new_keys = pairs.key[~is_in(pairs.key, keys)]
+        rows = np.searchsorted(keys, new_keys)
+        self._pairs[split] = np.insert(keys, rows, new_keys), np.insert(added_in, rows, iteration)
 
     def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Return the pairs that were added before the iteration `before`, or all added pairs."""
-        counted = self._counted[split]
-        # NEVER_ADDED is larger than the number of any iteration.
-        end_iteration = NEVER_ADDED if before is None else before
-        return ComparedPairs.of_keys(counted.key[counted.first_iteration < end_iteration])
-
-    def counted(self, split: Split) -> CountedPairs:
-        """Return every pair that was added or wrong, with the iterations when that happened."""
-        return self._counted[split]
+        keys, added_in = self._pairs[split]
+        return ComparedPairs.of_keys(keys if before is None else keys[added_in < before])
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:

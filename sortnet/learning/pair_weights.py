@@ -4,8 +4,9 @@
 
 The change is the change of the query's measure if the two documents exchanged their ranks in the
 ranking of this iteration, as in LambdaRank (Burges, Ragno and Le 2006). If all changes of a query
-are 0, its pairs have weight 1. NDCG, MAP, MRR and ERR are computed without their cutoff, since with
-a cutoff all pairs below it would have the same weight.
+are 0, its pairs have weight 1. NDCG and MAP are computed without their cutoff, since with a cutoff
+all pairs below it would have the same weight. With MRR and ERR such weights gained nothing on
+MQ2008, so all pairs weigh alike.
 
 A *place* in this module is an index into the ranked documents of all queries, query by query.
 """
@@ -22,7 +23,6 @@ from sortnet.core.shard import sum_over_processes
 from sortnet.metrics import Metric
 
 SHARE_BY_CHANGE = 0.5  # l in the formula above
-_HIGHEST_OF_ERR = 4  # the best possible grade of ERR, as in the program gdeval of TREC
 _AT_ONCE = 1 << 20  # number of pairs processed at a time, which bounds memory
 
 
@@ -123,84 +123,11 @@ def _precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     return change
 
 
-def _reciprocal_rank_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
-    """Compute changes of the reciprocal rank, 1 / rank of the query's first relevant document.
-
-    With the upper document at rank a and the lower document at rank b, and with the ranks r_1 and
-    r_2 of the first and the second relevant document of the query, the measure changes by
-
-        max(0, 1 / a - 1 / r_1)        if only the lower document is relevant,
-        1 / a - 1 / min(b, r_2)        if only the upper document is relevant, and is the first,
-        0                              otherwise.
-    """
-    relevant = ranking.relevant
-    rank = ranking.rank
-    hits = ranking.sum_in_query(relevant)  # number of relevant documents up to each place
-    query = ranking.query[upper]
-    first_rank = _rank_of_hit(ranking, hits, 1)[query]
-    second_rank = _rank_of_hit(ranking, hits, 2)[query]
-    only_lower_is_relevant = relevant[lower] > relevant[upper]
-    gain = np.maximum(1 / rank[upper] - 1 / first_rank, 0.0)
-    lower_moves_up = np.where(only_lower_is_relevant, gain, 0.0)
-    only_upper_is_relevant = relevant[upper] > relevant[lower]
-    upper_is_first = only_upper_is_relevant & (hits[upper] == 1)
-    new_first_rank = np.minimum(rank[lower], second_rank)
-    upper_moves_down = np.where(upper_is_first, 1 / rank[upper] - 1 / new_first_rank, 0.0)
-    return lower_moves_up + upper_moves_down
-
-
-def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
-    """Find the rank (n_queries,) of each query's first or second relevant document.
-
-    Args:
-        ranking: the ranking.
-        hits: (n_docs,) the number of relevant documents of the query up to each place.
-        number: 1 for the first relevant document, 2 for the second.
-
-    Returns:
-        The ranks; infinite for a query that has too few relevant documents.
-    """
-    places = np.flatnonzero((ranking.relevant > 0) & (hits == number))
-    ranks = np.full(len(ranking.offsets) - 1, np.inf)
-    ranks[ranking.query[places]] = ranking.rank[places]
-    return ranks
-
-
-def _err_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
-    """Compute changes of the expected reciprocal rank, ERR.
-
-        ERR = Σ over ranks r of P_r R_r / r,   P_r = Π over ranks q < r of (1 - R_q)
-
-    R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document, and P_r the
-    probability that a reader reaches rank r (Chapelle et al. 2009, Expected Reciprocal Rank for
-    Graded Relevance). If the documents at the ranks a < b exchange ranks,
-
-        the term of rank a changes by          P_a (R_b - R_a) / a,
-        each term between is multiplied by     c = (1 - R_b) / (1 - R_a),
-        the term of rank b changes by          P_b (R_a c - R_b) / b.
-    """
-    rank = ranking.rank
-    stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
-    passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))  # Π (1 - R) from the top to each place
-    reached = passed / (1 - stop)  # Π (1 - R) over the places above each place
-    terms = ranking.sum_in_query(stop * reached / rank)
-    # The sum of the terms of the documents between the upper and the lower document.
-    between = terms[lower] - terms[upper] - stop[lower] * reached[lower] / rank[lower]
-    ratio = (1 - stop[lower]) / (1 - stop[upper])  # c
-    change_at_upper = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
-    change_between = between * (ratio - 1)
-    change_at_lower = reached[lower] * (stop[upper] * ratio - stop[lower]) / rank[lower]
-    change: F64 = np.abs(change_at_upper + change_between + change_at_lower)
-    return change
-
-
 CHANGES: dict[str, Change] = {
     "ndcg": _ndcg_changes,
     "nDCG": _ndcg_changes,
     "map": _average_precision_changes,
     "p": _precision_changes,
-    "mrr": _reciprocal_rank_changes,
-    "err": _err_changes,
 }
 
 
@@ -216,7 +143,7 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
     >>> from sortnet.metrics import parse_metric
     >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0])
     >>> pairs = ComparedPairs.of([1, 1], [0, 2])
-    >>> exchange_changes(parse_metric("mrr"), queries, np.array([0, 1, 2]), pairs).round(3)
+    >>> exchange_changes(parse_metric("map"), queries, np.array([0, 1, 2]), pairs).round(3)
     array([0.5  , 0.167])
 
     Cost: linear in documents and pairs; for NDCG a sort of the grades.

@@ -1,12 +1,8 @@
-"""Merge sort of all queries at once, for any comparator: each step compares a batch of pairs.
-
-This module works with numpy arrays; `sortnet.sorting.merge_sort_on_device` does the same with
-tensors.
-"""
+"""Merge sort of all queries at once, for any comparator: each step compares a batch of pairs."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -61,7 +57,7 @@ def _merge_level(
     steps = []
     # For each merge, a and b are the places in `order` of the first remaining documents of its two
     # runs, end_a and end_b the ends of the runs, and next_place the next place to fill.
-    a, end_a, end_b = merge_bounds(offsets, width)  # bounds of the two runs
+    a, end_a, end_b = _merge_bounds(offsets, width)  # bounds of the two runs
     b = end_a.copy()
     next_place = a.copy()
     # The new place of each document. A step sets the final place of the document that it takes.
@@ -88,26 +84,16 @@ def _merge_level(
     return merged, steps
 
 
-class MergeBounds(NamedTuple):
-    """Bounds of the two neighbouring runs of each of k merges.
-
-    Attributes:
-        start: (k,) where the first run begins.
-        middle: (k,) where the first run ends, and the second run begins.
-        end: (k,) where the second run ends.
-    """
-
-    start: I64
-    middle: I64
-    end: I64
-
-
-def merge_bounds(offsets: I64, width: int) -> MergeBounds:
-    """Compute where the two runs of each merge of a level begin and end.
+def _merge_bounds(offsets: I64, width: int) -> tuple[I64, I64, I64]:
+    """Compute where the two runs of each of k merges of a level begin and end.
 
     Args:
         offsets: (n_queries + 1,) where each query begins, and the end.
         width: the number of documents of a run; the last run of a query may be shorter.
+
+    Returns:
+        (k,) where the first run begins, (k,) where it ends and the second run begins, and (k,)
+        where the second run ends.
     """
     sizes = np.diff(offsets)
     n_merges = -(-sizes // (2 * width))  # rounded up
@@ -119,4 +105,4 @@ def merge_bounds(offsets: I64, width: int) -> MergeBounds:
     middle = np.minimum(start + width, end_of_query)
     end = np.minimum(start + 2 * width, end_of_query)
     has_two_runs = middle < end  # a run without a second run needs no merge
-    return MergeBounds(start[has_two_runs], middle[has_two_runs], end[has_two_runs])
+    return start[has_two_runs], middle[has_two_runs], end[has_two_runs]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from sortnet.comparators.forms import DualUnits, Form, OnDevice, Score
+from sortnet.comparators.forms import DualUnits, Form, Score
 from sortnet.compiled import compiled
 from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.large_arrays import joined_ranges, runs_of_queries
@@ -19,10 +19,9 @@ from sortnet.threads import side_by_side
 
 # The largest numbers of documents that are sorted together, which bound memory. The prepared
 # documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
-# batches, and a GPU with the largest.
+# batches.
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
-_DEVICE_CHUNK = 1 << 19
 _VALUES = 1 << 26  # largest number of feature values in a chunk
 _READ_AT_ONCE = 1 << 23  # largest number of feature values in a chunk for compiled code
 _OF_A_THREAD = 1 << 12  # documents that a thread sorts together; fewer are faster in one thread
@@ -35,10 +34,9 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """Sort every query by merge sort, with at most n ceil(log2 n) comparisons for n documents.
 
     Compiled code sorts by a comparator that offers a `kernel`, one query per thread: soft trees, a
-    DirectRanker, a CmpNN of one hidden layer on the CPU, and committees of these nets. The sort by
-    any other comparator goes level by level, in batches over all queries, and on the GPU if the net
-    is on the GPU. Both ways make the same comparisons. A margin of 0 is a tie, which keeps the two
-    documents in their order.
+    DirectRanker, a CmpNN of one hidden layer, and committees of these nets. The sort by any other
+    comparator goes level by level, in batches over all queries. Both ways make the same
+    comparisons. A margin of 0 is a tie, which keeps the two documents in their order.
 
     Args:
         comparator: any object with `prepare` and `prefer`; it need not be transitive.
@@ -88,30 +86,14 @@ def sorted_runs(
         A slice of document numbers, whole queries, and their ranking and comparisons. Document
         numbers count the documents of all `queries`.
 
-    Cost: memory for the documents that are sorted together: about 16,000 by compiled code, 131,000
-    otherwise, 524,000 on a GPU, fewer with many features. A longer query is sorted as a whole.
+    Cost: memory for the documents that are sorted together: about 16,000 of a CmpNN, 131,000
+    otherwise, fewer with many features. A longer query is sorted as a whole.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    on_device = comparator.on_device() if hasattr(comparator, "on_device") else None
-    n_docs, n_values = _chunk_sizes(form, on_device)
+    n_docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
+    n_values = _VALUES if form is None else _READ_AT_ONCE
     for first, last in _runs_of_queries(queries, n_docs, n_values):
-        yield _sorted_run(comparator, queries, first, last, start, form, on_device)
-
-
-def _chunk_sizes(form: Form | None, on_device: OnDevice | None) -> tuple[int, int]:
-    """Choose the largest numbers of documents, and of their features, that are sorted together.
-
-    Args:
-        form: the form of the margin for compiled code; None: compiled code cannot compute it.
-        on_device: the function that computes margins on a GPU; None: there is none.
-    """
-    if isinstance(form, DualUnits):
-        return _COMPILED_CHUNK, _READ_AT_ONCE
-    if form is not None:
-        return _BATCHED_CHUNK, _READ_AT_ONCE
-    if on_device is not None:
-        return _DEVICE_CHUNK, _VALUES
-    return _BATCHED_CHUNK, _VALUES
+        yield _sorted_run(comparator, queries, first, last, start, form)
 
 
 def _sorted_run(
@@ -121,7 +103,6 @@ def _sorted_run(
     last: int,
     start: I64 | None,
     form: Form | None,
-    on_device: OnDevice | None,
 ) -> tuple[slice, Sorting]:
     """Sort the queries from `first` to `last` - 1; return their documents and the result.
 
@@ -132,7 +113,6 @@ def _sorted_run(
         comparator, queries, start: see `sorted_runs`.
         first, last: the first query to sort, and the first query after the run.
         form: the form of the margin for compiled code; None: compiled code cannot compute it.
-        on_device: the function that computes margins on a GPU; None: there is none.
     """
     docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
     offsets = queries.offsets[first : last + 1] - docs.start
@@ -149,33 +129,12 @@ def _sorted_run(
         if isinstance(form, Score):  # the compiled code returns differences of scores
             margin = form.of_differences(margin)
     else:
-        order, i, j, margin = _sort_batched(comparator, on_device, X, order, offsets)
+        prepared = comparator.prepare(X)
+        order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         i = i + np.int32(docs.start)
         j = j + np.int32(docs.start)
     refuse_nan(margin, queries, i)
     return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
-
-
-def _sort_batched(
-    comparator: Comparator, on_device: OnDevice | None, X: F32, order: I64, offsets: I64
-) -> tuple[I64, I32, I32, F32]:
-    """Sort some queries level by level, on the device of the comparator if it offers one.
-
-    Args:
-        comparator: the comparator.
-        on_device: the function that computes margins on a device; None: `prefer` computes them.
-        X: (n, d) features of the documents.
-        order, offsets: see `merge_sort_levels`.
-
-    Returns:
-        The ranking, (n,), and the columns i, j and margin of all comparisons.
-    """
-    prepared = comparator.prepare(X)
-    if on_device is None:
-        return merge_sort_levels(comparator, prepared, order, offsets)
-    from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
-
-    return merge_sort_on_device(on_device, prepared, order, offsets)
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
