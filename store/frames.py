@@ -233,20 +233,19 @@ def pair_columns(
     return columns
 
 
-def pairs_frame(
-    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, n_rows: int = 0
-) -> pd.DataFrame:
+def pairs_frame(parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str]) -> pd.DataFrame:
     """Join parts of the columns of pairs to one frame.
 
     Args:
-        parts: the columns of some pairs each, as `pair_columns` returns them.
+        parts: the columns of some pairs each, as `pair_columns` returns them; at least one part.
         names: the names of the queries, by their codes.
-        n_rows: the expected number of rows. Memory for them is taken at once, so that no column is
-            copied as long as there are not more rows.
     """
     import pandas as pd
 
-    columns: dict[str, Any] = {**_joined_columns(parts, n_rows)}
+    all_parts = list(parts)
+    columns: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in all_parts]) for name in all_parts[0]
+    }
     # There may be millions of pairs: the codes are not checked, and no column is copied.
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
@@ -257,37 +256,6 @@ def pairs_frame(
             is_missing = columns[name] == missing_number
             columns[name] = pd.arrays.IntegerArray(columns[name], is_missing)
     return pd.DataFrame(columns, copy=False)
-
-
-def _joined_columns(
-    parts: Iterable[dict[str, NDArray[Any]]], n_rows: int
-) -> dict[str, NDArray[Any]]:
-    """Join parts of columns to one array per column.
-
-    Args:
-        parts: the columns of some pairs each, as `pair_columns` returns them.
-        n_rows: the expected number of rows of all parts, for which memory is taken at once.
-    """
-    columns: dict[str, NDArray[Any]] = {}
-    end = 0  # the number of rows of all parts so far
-    for part in parts:
-        start = end
-        end = start + len(part["winner"])
-        for name, values in part.items():
-            if name not in columns:
-                columns[name] = np.empty(max(n_rows, end), values.dtype)
-            elif len(columns[name]) < end:
-                # There are more rows than expected: another process writes while this one reads.
-                columns[name] = _lengthened(columns[name], end, n_used=start)
-            columns[name][start:end] = values
-    return {name: values[:end] for name, values in columns.items()}
-
-
-def _lengthened(values: NDArray[Any], length: int, *, n_used: int) -> NDArray[Any]:
-    """Copy the first `n_used` values to a longer array, whose further values are undefined."""
-    longer = np.empty(length, values.dtype)
-    longer[:n_used] = values[:n_used]
-    return longer
 
 
 def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -16,22 +17,12 @@ from click.testing import CliRunner, Result
 
 from cli.main import main
 
-FAST = (
-    *(
-        "--epochs",
-        "9",
-        "--max-iter",
-        "3",
-        "--set",
-        "hidden=4",
-        "--set",
-        "committee=1",
-        "--set",
-        "threads=1",
-    ),
-    # A batch size: without one an epoch is as many passes as make 16 steps.
-    *("--set", "batch_size=64", "--set", "weight_decay=0.01", "--scaling", "query"),
-    *("--set", "max_stale=5"),
+FAST = tuple(
+    shlex.split(
+        "--epochs 9 --max-iter 3 --scaling query --set hidden=4 --set committee=1 --set threads=1"
+        # A batch size: without one an epoch is as many passes as make 16 steps.
+        " --set batch_size=64 --set weight_decay=0.01 --set max_stale=5"
+    )
 )
 
 

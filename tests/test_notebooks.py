@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import base64
 import gc
-import io
 import os
 import re
 import subprocess
@@ -23,11 +20,10 @@ import pytest
 from cli_helpers import done, quick_training
 from nbclient import NotebookClient
 from packaging.requirements import Requirement
-from PIL import Image as Picture
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "notebooks"))
 
-from stored_outputs import is_older_than_its_code, run, without_seconds
+from stored_outputs import is_older_than_its_code, without_seconds
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -43,11 +39,6 @@ PASSING = re.compile(
 )
 AGAIN = "make notebooks runs it again"
 SECONDS = 1200  # for a cell, on a machine with better things to do
-SIMULATED = (
-    "04-preferences",
-    "06-answers",
-    "08-models",
-)  # annotators, by a function
 OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 
 # What a reader waits for and a test need not: {as it stands: as it is run here}.
@@ -117,32 +108,21 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def test_the_notebooks_are_numbered_from_one():
-    assert [path.stem[:3] for path in NOTEBOOKS] == [f"0{k}-" for k in range(1, 10)]
-
-
 @each_notebook
 def test_a_notebook_is_stored_with_the_outputs_of_its_code(path: Path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert not is_older_than_its_code(notebook), f"{path.name} is older than its code: {AGAIN}"
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == [*range(1, len(code) + 1)]
     assert [cell for cell in notebook.cells if cell.metadata] == []
-    outputs = [output for cell in code for output in cell.outputs]
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert {output.output_type for output in outputs} <= RESULTS
     assert path.stat().st_size < 250_000
-
-
-@each_notebook
-def test_the_outputs_of_a_notebook_hold_no_path_time_or_id_of_a_run(path: Path):
-    cells = nbformat.read(path, as_version=4).cells
-    texts = [
-        text for cell in cells for output in cell.get("outputs", []) for text in texts_of(output)
-    ]
+    texts = [text for output in outputs for text in texts_of(output)]
     assert [match[0] for text in texts for match in PASSING.finditer(text)] == []
     assert [text for text in texts if without_seconds(text) != text] == []
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds[0] == "markdown" and ("code", "code") not in list(pairwise(kinds))
 
 
 def texts_of(output: nbformat.NotebookNode) -> list[str]:
@@ -151,54 +131,16 @@ def texts_of(output: nbformat.NotebookNode) -> list[str]:
     return [output.get("text", ""), *(data[kind] for kind in data if kind.startswith("text/"))]
 
 
-def test_outputs_are_the_same_again_but_for_what_the_code_gives(tmp_path: Path):
-    notebook = nbformat.v4.new_notebook()
-    notebook.metadata["kernelspec"] = nbformat.read(NOTEBOOKS[0], as_version=4).metadata.kernelspec
-    sources = [
-        "import tempfile, secrets, sys; folder = tempfile.mkdtemp(); print(folder + '/a.db')",
-        "print('run', secrets.token_hex(6)); print('warning', file=sys.stderr); object()",
-        "import time; print(f'iter seconds\\n   0     {time.monotonic() % 10:.1f} *')",
-        "import pandas as pd; pd.DataFrame({'x': [1]}).style",
-        "from IPython.display import Image; from PIL import Image as Picture",
-        "Picture.new('RGB', (20, 20), (250, 3, 1))",
-    ]
-    notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    path = tmp_path / "made.ipynb"
-    stored = []
-    for _ in range(2):
-        nbformat.write(notebook, path)
-        nbformat.write(run(path), path)
-        stored.append(path.read_text())
-    assert stored[0] == stored[1]
-    notebook = nbformat.read(path, as_version=4)
-    first, second, third, styled, _, picture = [cell.outputs for cell in notebook.cells]
-    assert texts_of(first[0])[0] == "FOLDER/a.db\n"
-    assert [texts_of(output) for output in second] == [["run 000000000000\n"], ["", "<object>"]]
-    assert texts_of(third[0])[0] == "iter seconds\n   0       - *\n"
-    assert 'id="T_0"' in styled[0].data["text/html"]
-    with Picture.open(io.BytesIO(base64.b64decode(picture[0].data["image/png"]))) as pixels:
-        assert pixels.convert("RGB").getpixel((3, 3)) == (250, 3, 1)
-    assert not is_older_than_its_code(notebook)
-    notebook.cells[0].source += "\n1"
-    assert is_older_than_its_code(notebook)
-
-
 def test_the_extra_of_the_notebooks_has_what_they_import_and_what_runs_them():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["notebooks"], *extras["llm"], *extras["web"]]
-    assert "sortnet[llm,web]" in extras["notebooks"]
     installed = {Requirement(text).name.replace("-", "_") for text in needed}
     assert {"ipykernel", "nbconvert", "nbclient"} <= installed
     installed |= {"sortnet", "store", "cli", "IPython", "sklearn", *sys.stdlib_module_names}
-    imported = set()
     for path in NOTEBOOKS:
-        for node in ast.walk(ast.parse(code_of(path))):
-            if isinstance(node, ast.Import):
-                imported |= {name.name.partition(".")[0] for name in node.names}
-            if isinstance(node, ast.ImportFrom):
-                imported.add(str(node.module).partition(".")[0])
-    assert imported <= installed
+        imports = re.findall(r"^(?:import|from) (\w+)", code_of(path), re.MULTILINE)
+        assert set(imports) <= installed
 
 
 def code_of(path: Path) -> str:
@@ -206,22 +148,6 @@ def code_of(path: Path) -> str:
     cells = nbformat.read(path, as_version=4).cells
     code = [re.sub(r"^%.*$", "", c.source, flags=re.M) for c in cells if c.cell_type == "code"]
     return "\n".join(code)
-
-
-@each_notebook
-def test_every_code_cell_of_a_notebook_follows_a_sentence(path: Path):
-    kinds = [cell.cell_type for cell in nbformat.read(path, as_version=4).cells]
-    assert kinds[0] == "markdown"
-    assert ("code", "code") not in list(pairwise(kinds))
-
-
-@each_notebook
-def test_a_notebook_defines_no_class_and_at_most_one_short_function(path: Path):
-    """What is worth a name belongs into the packages; a user's own judge does not."""
-    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    found = [node for node in ast.walk(ast.parse(code_of(path))) if isinstance(node, named)]
-    assert [node.name for node in found] == (["judge"] if path.stem in SIMULATED else [])
-    assert all(len(ast.unparse(node).splitlines()) <= 12 for node in found)
 
 
 @pytest.mark.slow

@@ -94,20 +94,12 @@ TREES = {"hidden": None, "trees": 2, "depth": 3}
 CASES = {
     "the default": {"batch_size": None, "epochs": 1, **TREES},
     "three queries": {"queries": 3},
-    "wrong pairs, warm": {"pairs": "wrong", "start": "warm"},
     "uncertain, fresh, a committee": {
         "pairs": "uncertain", "judgements": 300, "start": "fresh", "committee": 2, "max_iter": 3,
     },
-    "random, weights": {"pairs": "random", "weights": True},
-    "a judge": {
-        "judge": judge_by_grades, "quality": "accuracy", "pairs": "uncertain", "judgements": 150,
-    },
-    "top": {"pairs": "top", "judgements": 200, "max_iter": 3},
+    "wrong, weights": {"pairs": "wrong", "start": "warm", "weights": True},
     "a judge, top": {
         "judge": judge_by_grades, "quality": "accuracy", "pairs": "top", "judgements": 150,
-    },
-    "squared loss, by loss": {
-        "loss": "squared", "keep": "loss", "query_pairs": None, "start": "fresh",
     },
 }  # fmt: skip
 SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 1, "hidden": (6,)}

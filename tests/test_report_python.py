@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from collection_helpers import made_items
@@ -16,7 +12,6 @@ from test_report import Page
 import sortnet
 from sortnet.preference import Judgement
 from store import open_store
-from store.report.run_page import write_run_page
 from store.report.subject_page import report
 from store.service.labelling import LabellingService
 
@@ -35,23 +30,6 @@ def ranked_texts(page: Page) -> list[str]:
     return list(dict.fromkeys(mentions))
 
 
-def test_a_sort_writes_a_page_that_has_its_question_judge_and_ranking(tmp_path):
-    found = sortnet.sort(TEXTS, judge=is_longer, question="Which is longer?", progress=False)
-    assert found.items == BY_LENGTH
-    found.report(tmp_path / "lengths.html")
-    page = Page((tmp_path / "lengths.html").read_text(encoding="utf-8"))
-    assert ranked_texts(page) == BY_LENGTH
-    assert "Which is longer?" in page.words and "is_longer" in page.words
-    assert f"{found.answered_in_all} by 1 judge" in page.words
-
-
-def test_a_page_of_the_best_items_is_about_the_goal_of_the_sort(tmp_path):
-    found = sortnet.sort(TEXTS, judge=is_longer, top=1, progress=False)
-    found.report(str(tmp_path / "best.html"))
-    words = Page((tmp_path / "best.html").read_text(encoding="utf-8")).words
-    assert found.status[1:] in words  # the first letter of the sentence is a capital there
-
-
 def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
     store = tmp_path / "fruit.db"
     found = sortnet.sort(TEXTS, judge=is_longer, store=store, progress=False)
@@ -59,29 +37,6 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
         found.report(store)
     with pytest.raises(sortnet.SortNetError, match="there is no folder"):
         found.report(tmp_path / "none" / "page.html")
-    again = sortnet.sort(TEXTS, judge=is_longer, store=store, progress=False)
-    assert again.answered == 0 and again.items == BY_LENGTH
-
-
-@pytest.mark.slow
-def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missing(
-    own_trained, monkeypatch, tmp_path_factory
-):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    with closing(sqlite3.connect(own_trained / "s.db")) as connection, connection:
-        connection.execute("UPDATE runs SET out = ?", (str(own_trained / "m"),))
-    steps: list[str] = []
-    with open_store(own_trained / "s.db", write=False) as store:
-        run = store.run("last")
-        page = io.StringIO()
-        assert write_run_page(run, page, top=1, progress=steps.append) == ""
-        shutil.rmtree(str(run.out))
-        missing = write_run_page(run, "page.html", top=1)
-    assert steps[-1] == "drawing"
-    whole, part = Page(page.getvalue()), Page(Path("page.html").read_text(encoding="utf-8"))
-    assert f"SortNet run {run.id}" in whole.words
-    assert len(whole.of("img")) > len(part.of("img")) > 0  # what the model does is missing
-    assert str(run.out) in missing and missing in part.words
 
 
 def test_the_run_of_a_labelling_is_reported_as_its_collection(tmp_path):
@@ -96,3 +51,24 @@ def test_the_run_of_a_labelling_is_reported_as_its_collection(tmp_path):
         report(store.run("last"), tmp_path / "page.html")
     words = Page((tmp_path / "page.html").read_text(encoding="utf-8")).words
     assert "The ranking of essays" in words and "Ranking: all 6 items" in words
+
+
+def test_a_sort_writes_a_page_that_has_its_question_judge_goal_and_ranking(tmp_path):
+    question = "Which is longer?"
+    found = sortnet.sort(TEXTS, judge=is_longer, question=question, top=2, progress=False)
+    found.report(tmp_path / "lengths.html")
+    page = Page((tmp_path / "lengths.html").read_text(encoding="utf-8"))
+    assert ranked_texts(page)[:2] == found.items[:2] == BY_LENGTH[:2]
+    assert question in page.words and "is_longer" in page.words
+    assert f"{found.answered_in_all} by 1 judge" in page.words
+    assert found.status[1:] in page.words  # the first letter of the sentence is a capital there
+
+
+def test_the_page_of_a_run_is_written_from_another_folder(own_trained, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with open_store(own_trained / "s.db", write=False) as store:
+        run = store.run("last")
+        page = io.StringIO()
+        report(run, page)
+    assert f"SortNet run {run.id}" in Page(page.getvalue()).words

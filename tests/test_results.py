@@ -14,15 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading_commands import OF_MODEL, OF_STORE, add_collection
 from result_helpers import value_of
-from rich.cells import cell_len
 
 from cli.printing.results import (
-    Bold,
     Facts,
     Result,
     Step,
     Table,
-    print_result,
     table_of,
     text_of,
     write_result,
@@ -38,78 +35,11 @@ def result_of(**facts) -> Result:
     return Result("things", ROWS, text=[table_of(ROWS, ["id", "rank"]), "two things"], **facts)
 
 
-def test_the_document_has_the_version_the_value_the_notes_and_the_next_command(capsys):
-    result = result_of(notes=["one is short"], next=Step("sortnet runs", "look at sortnet runs"))
-    print_result(result, as_json=True)
-    printed = capsys.readouterr()
-    assert json.loads(printed.out) == {
-        "version": __version__,
-        "things": ROWS,
-        "notes": ["one is short"],
-        "next": "sortnet runs",
-    }
-    assert printed.err == "", "notes and the next step are in the document"
-
-
-@pytest.mark.parametrize(
-    ("step", "lines"),
-    [
-        (None, []),
-        (Step("sortnet runs"), ["next: sortnet runs"]),
-        (Step("sortnet runs", "look at sortnet runs"), ["look at sortnet runs"]),
-    ],
-)
-def test_the_text_is_on_stdout_and_notes_and_the_next_step_on_stderr(capsys, step, lines):
-    print_result(result_of(notes=["one is short"], next=step), as_json=False)
-    printed = capsys.readouterr()
-    assert printed.out == "id  rank\na      3\nbb    10\ntwo things\n"
-    assert printed.err.splitlines() == ["one is short", *lines]
-
-
-def test_notes_that_the_text_has_are_not_printed_again(capsys):
-    print_result(result_of(notes=["two things"], is_noted_in_text=True), as_json=False)
-    printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1] == "two things" and printed.err == ""
-
-
-def test_csv_has_the_value_or_columns_of_its_own():
-    assert pd.read_csv(io.StringIO(text_of(result_of(), "csv"))).to_dict("records") == ROWS
-    result = result_of(csv={"q": ["x", "y"], "mean": [0.1, float("nan")]})
-    assert text_of(result, "csv") == "q,mean\nx,0.1\ny,\n"
-
-
-def test_a_file_gets_one_form_and_notes_that_it_lacks_are_printed(tmp_path, capsys):
-    result = result_of(notes=["one is short"])
-    for form, err in (("table", "one is short\n"), ("csv", "one is short\n"), ("json", "")):
-        write_result(result, form, str(tmp_path / form))
-        assert (tmp_path / form).read_text() == text_of(result, form)
-        assert capsys.readouterr() == ("", err)
-
-
-def test_only_the_header_of_a_table_and_what_is_marked_are_bold():
-    result = Result("things", ROWS, text=[table_of(ROWS, ["id"]), Bold("broken:"), "an arm"])
-    assert [line for line in result.lines() if isinstance(line, Bold)] == ["id", "broken:"]
-
-
 def test_a_row_is_one_line_whatever_its_texts_are():
     rows = [{"id": "a\nb\x1b[2J", "rank": 1}]
     facts = Facts({"id": "a\x1b[2J", "from": ""})
     result = Result("things", rows, text=[table_of(rows, ["id", "rank"]), facts])
     assert [*result.lines()][1:] == ["a\ufffdb\ufffd[2J     1", "id  a\ufffd[2J"]
-
-
-CELLS = st.lists(st.lists(st.text("ab 山", max_size=9), min_size=3, max_size=3), max_size=5)
-
-
-@given(CELLS)
-def test_columns_are_aligned_also_below_wide_characters(rows):
-    header = ["h1", "h2", "h3", ""]
-    lines = Table(header, [[*row, "|"] for row in rows], right=frozenset({1})).lines()
-    widths = [max(cell_len(row[k]) for row in [header, *rows]) for k in range(3)]
-    for line, (first, second, third) in zip(lines[1:], rows, strict=True):
-        assert cell_len(line) == sum(widths) + 2 * 3 + 1
-        assert line.startswith(first) and line.endswith("|")
-        assert second in line and third in line
 
 
 LONG = st.text(alphabet="ab", min_size=1, max_size=40)
@@ -170,3 +100,41 @@ def test_a_command_that_reads_prints_the_key_that_the_reference_names(made, args
     words = " ".join(args[:2])
     names = documented()
     assert name in names[words if words in names else args[0]]
+
+
+STEP = Step("sortnet runs", "look at sortnet runs")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize("to", ["-", "file"])
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"next": None}, ["one is short"]),
+        ({"next": Step("sortnet runs")}, ["one is short", "next: sortnet runs"]),
+        ({"next": STEP}, ["one is short", "look at sortnet runs"]),
+        ({"next": STEP, "is_noted_in_text": True}, ["look at sortnet runs"]),
+    ],
+)
+def test_a_result_is_written_once_and_its_notes_are_told_once(
+    tmp_path, monkeypatch, capsys, form, to, facts, said
+):
+    monkeypatch.chdir(tmp_path)
+    result = result_of(notes=["one is short"], **facts)
+    write_result(result, form, to)
+    printed = capsys.readouterr()
+    text = printed.out if to == "-" else Path(to).read_text()
+    if form == "table":
+        assert text == "id  rank\na      3\nbb    10\ntwo things\n"
+    elif form == "csv":
+        assert pd.read_csv(io.StringIO(text)).to_dict("records") == ROWS
+    else:
+        step = facts["next"] and "sortnet runs"
+        document = {"things": ROWS, "notes": ["one is short"], "next": step}
+        assert json.loads(text) == {"version": __version__, **document}
+    assert printed.err.splitlines() == ([] if form == "json" else said)
+
+
+def test_csv_may_have_columns_of_its_own():
+    result = result_of(csv={"q": ["x", "y"], "mean": [0.1, float("nan")]})
+    assert text_of(result, "csv") == "q,mean\nx,0.1\ny,\n"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-import socket
 
-import numpy as np
 import pytest
 from cli_helpers import FAST, done, fault, invoke, make_fold
 from optional_extras import needs
 
-from sortnet.errors import SortNetError
 from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.trackers import tracker
 from store import open_store
@@ -58,13 +54,6 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-@pytest.mark.parametrize("missing", ["tensorboard", "mlflow"])
-def test_a_tracker_that_is_not_installed_is_refused_with_what_to_install(missing, monkeypatch):
-    monkeypatch.setattr("sortnet.learning.trackers.find_spec", lambda name: None)
-    with pytest.raises(SortNetError, match=rf"pip install 'sortnet\[{missing}\]'"):
-        tracker(f"{missing}:x", "", {})
-
-
 class TestTensorBoard:
     pytestmark = THEIRS
 
@@ -72,22 +61,17 @@ class TestTensorBoard:
     def _installed(self):
         needs("tensorboard")
 
-    def test_reads_back_every_figure_at_its_iteration(self, tmp_path):
-        log = tracker(f"tensorboard:{tmp_path}", "", {})
-        for i in range(3):
-            log(iteration(i, tp=100 * i), state(i, finished=i == 2))
-        found = scalars(tmp_path)
-        assert sorted(found) == NAMES, "NaN is left out"
-        assert found["ndcg_at_10/train"][0] == (0, 0.25) and found["comparisons_vali"][0] == (0, 2)
-        assert found["tp"] == [(0, 0.0), (1, 100.0), (2, 200.0)]
-        assert found["map/vali"] == [(i, 0.375) for i in range(3)]
-
-    def test_a_resumed_run_takes_back_what_is_done_again(self, tmp_path):
+    def test_reads_back_every_figure_and_a_resumed_run_takes_back_what_is_done_again(
+        self, tmp_path
+    ):
         for first, last, tp in ((0, 3, 1.0), (2, 4, 2.0)):
             log = tracker(f"tensorboard:{tmp_path}", "", {})
             for i in range(first, last):
                 log(iteration(i, tp=tp), state(i, finished=i == last - 1))
-        assert scalars(tmp_path)["tp"] == [(0, 1.0), (1, 1.0), (2, 2.0), (3, 2.0)]
+        found = scalars(tmp_path)
+        assert sorted(found) == NAMES, "NaN is left out"
+        assert found["ndcg_at_10/train"][0] == (0, 0.25) and found["comparisons_vali"][0] == (0, 2)
+        assert found["tp"] == [(0, 1.0), (1, 1.0), (2, 2.0), (3, 2.0)]
 
     def test_train_logs_what_it_keeps_in_the_store(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -97,19 +81,10 @@ class TestTensorBoard:
         with open_store("s.db") as store:
             kept = store.run("last").iterations_frame()
         found = scalars(tmp_path / "events")
-        for tag, column in (("map/vali", "vali_map"), ("tp", "tp"), ("new_train", "new_train")):
-            assert [step for step, _ in found[tag]] == kept["iteration"].tolist()
-            values = np.array([value for _, value in found[tag]], np.float32)
-            assert np.array_equal(values, kept[column].to_numpy(np.float32))
-
-    def test_a_folder_that_cannot_be_made_is_one_line_and_the_training_goes_on(self, tmp_path):
-        (tmp_path / "file").write_text("")
-        make_fold(tmp_path / "fold")
-        log = ("--log", f"tensorboard:{tmp_path}/file/events")
-        result = invoke("train", str(tmp_path / "fold"), "--out", str(tmp_path / "m"), *log, *FAST)
-        assert result.exit_code == 0 and (tmp_path / "m/model.json").exists()
-        (first, *_) = (line for line in result.stderr.splitlines() if "is not in" in line)
-        assert first.startswith(f"iteration 0 is not in {log[1]}: ")
+        for tag, column in (("map/vali", "vali_map"), ("tp", "tp")):
+            steps, values = zip(*found[tag], strict=True)
+            assert list(steps) == kept["iteration"].tolist()
+            assert list(values) == pytest.approx(kept[column].tolist())
 
 
 class TestMLflow:
@@ -132,9 +107,8 @@ class TestMLflow:
         return client.search_runs([number])
 
     def test_a_resumed_run_goes_on_in_the_run_of_its_name(self, client, tmp_path):
-        uri = f"sqlite:///{tmp_path}/flow.db"
         for i in range(2):
-            log = tracker(f"mlflow:{uri}", "abc", {"seed": 3})
+            log = tracker(f"mlflow:sqlite:///{tmp_path}/flow.db", "abc", {"seed": 3})
             log(iteration(i, tp=10 + i), state(i, finished=i == 1))
         (run,) = self.runs(client)
         assert run.info.run_name == "abc" and run.info.status == "FINISHED"
@@ -143,39 +117,18 @@ class TestMLflow:
         assert sorted((m.step, m.value) for m in history) == [(0, 10.0), (1, 11.0)]
         assert set(run.data.metrics) == set(NAMES)
 
-    def test_train_names_the_run_as_the_store_does(self, client, tmp_path):
-        make_fold(tmp_path / "fold")
-        log = f"mlflow:sqlite:///{tmp_path}/flow.db"
-        done("train", "fold", "--out", "m", "--store", "s.db", "--log", log, *FAST)
-        (run,) = self.runs(client)
-        about = json.loads((tmp_path / "m/run.json").read_text())
-        assert run.info.run_name == about["run"]
-        assert run.data.params["hidden"] == "(4,)" and run.data.params["epochs"] == "9"
-
-    def test_a_server_that_does_not_answer_is_one_line_an_iteration(self, monkeypatch):
-        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = listening.getsockname()[1]
-        said: list[str] = []
-        log = tracker(f"mlflow:http://127.0.0.1:{port}", "abc", {}, said.append)
-        log(iteration(0), state(0))
-        log(iteration(1), state(1))
-        assert [line.split(" is not in mlflow:")[0] for line in said] == [
-            "iteration 0",
-            "iteration 1",
-        ]
-        assert all("127.0.0.1" in line and "\n" not in line for line in said)
-
     def test_a_training_goes_on_without_its_server_and_never_shows_the_password(
         self, tmp_path, monkeypatch
     ):
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         make_fold(tmp_path / "fold")
         log = ("--log", "mlflow:http://me:s3cret@127.0.0.1:9")
-        where = ("--out", str(tmp_path / "m"), "--store", str(tmp_path / "s.db"))
-        result = invoke("train", str(tmp_path / "fold"), *where, *log, *FAST)
-        assert result.exit_code == 0 and "iteration 0 is not in mlflow:http://me@" in result.stderr
-        assert "s3cret" not in result.output
+        where = ("--out", tmp_path / "m", "--store", tmp_path / "s.db")
+        result = invoke("train", tmp_path / "fold", *where, *log, *FAST)
+        assert result.exit_code == 0 and "s3cret" not in result.output
+        lines = [line for line in result.stderr.splitlines() if " is not in mlflow:" in line]
+        assert lines[0].startswith("iteration 0 is not in mlflow:http://me@")
+        assert len(lines) >= 2, "a line an iteration"
 
     def test_a_place_that_mlflow_cannot_use_is_one_line(self, tmp_path):
         with pytest.warns(UserWarning, match=r"iteration 0 is not in mlflow:nonsense"):

@@ -3,11 +3,7 @@
 import copy
 import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,38 +70,6 @@ def test_batches_hold_every_pair_once_with_its_own_features(
     assert sorted(seen) == sorted(expected)
 
 
-@pytest.mark.parametrize("batch_size", [32, 256, 4096])
-def test_a_query_of_many_pairs_is_divided_into_batches(batch_size):
-    rng = np.random.default_rng(0)
-    winner, loser = np.triu_indices(80, 1)
-    some = np.sort(rng.permutation(len(winner))[:2000])
-    queries = Queries.from_arrays(rng.normal(size=(80, 3)), group=[80])
-    batches = batches_of(queries, table(winner[some], loser[some]), batch_size)
-    assert len(batches) == -(-2000 // batch_size)
-    winners = set(batches[0].winner.tolist())
-    assert len(winners) > min(batch_size, 80) / 3  # a random part, not a few winners
-
-
-def test_a_batch_of_few_pairs_of_a_long_query_embeds_no_other_documents():
-    queries, pairs = made(1, 40, 0)
-    few, all_of = (batches_of(queries, pairs, 4, long=long)[0] for long in (0, 40))
-    assert len(few.x) == len(np.unique(np.append(few.winner, few.loser))) <= 8 < len(all_of.x)
-
-
-@given(*MADE, st.none() | st.integers(1, 20))
-@settings(max_examples=50, deadline=None)
-def test_queries_that_are_not_long_are_trained_as_if_none_were(
-    n_queries, size, batch_size, seed, most
-):
-    queries, pairs = made(n_queries, size, seed)
-    ours, theirs = (
-        batches_of(queries, pairs, batch_size, most, seed, long) for long in (size, 10**6)
-    )
-    for one, other in zip(ours, theirs, strict=True):
-        names = ("x", "winner", "loser", "weight")
-        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
-
-
 @given(st.integers(1, 60), st.integers(0, 999), st.sampled_from([5, 500]))
 @settings(max_examples=30, deadline=None)
 def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_counts(most, seed, long):
@@ -118,39 +82,11 @@ def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_count
     assert taken == expected.sum()
 
 
-def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
-    X = np.tile(np.arange(8, dtype=np.float32)[:, None], (2, 1))
-    i, j = np.triu_indices(8, 1)  # the second query is ordered the other way round
-    pairs = table(np.append(j, 8 + i), np.append(i, 8 + j))
-    for heavy in (0, 1):
-        weights = np.where(np.arange(2) == heavy, 9.0, 1.0)
-        queries = Queries.from_arrays(X, np.zeros(16), group=[8, 8], weights=weights)
-        net = CmpNN(1, hidden=3, seed=0)
-        how = Training(epochs=20, batch_size=28, query_pairs=None, optimizer="sgd", lr=0.1)
-        train_on_pairs(net, queries, pairs, queries, ComparedPairs.empty(), how)
-        up = net.prefer(net.prepare(X), np.array([7]), np.array([0]))[0] > 0
-        assert up == (heavy == 0)
-
-
-@pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
-def test_the_scale_of_the_weights_does_not_matter(scale):
-    plain, pairs = made(5, 6, 0)
-    weights = np.random.default_rng(1).random(30)
-    found = []
-    for factor in (1, scale):
-        queries = replace(plain, weights=(weights * factor).astype(np.float32))
-        net = CmpNN(3, hidden=3, seed=0)
-        train_on_pairs(net, queries, pairs, queries, pairs, Training(epochs=2))
-        found.append(net.v)
-    assert torch.equal(*found) and torch.isfinite(found[0]).all()
-
-
 def test_pairs_that_all_have_weight_zero_are_refused():
     queries, pairs = made(2, 6, 0)
-    heavy = Queries.from_arrays(queries.features, group=[6, 6], weights=[1, *[0] * 11])
-    for weightless in (heavy, replace(queries, weights=np.zeros(12, np.float32))):
-        with pytest.raises(DataError, match="data: all pairs to learn from have weight 0"):
-            train_on_pairs(CmpNN(3), weightless, pairs, queries, pairs, Training())
+    weightless = replace(queries, weights=np.zeros(12, np.float32))
+    with pytest.raises(DataError, match="data: all pairs to learn from have weight 0"):
+        train_on_pairs(CmpNN(3), weightless, pairs, queries, pairs, Training())
 
 
 def test_pairs_are_weighed_by_the_grade_of_their_better_document():
@@ -164,9 +100,6 @@ def test_pairs_are_weighed_by_the_grade_of_their_better_document():
     cost = grades[pairs.i] * (1 - r) ** 2
     assert found == pytest.approx(cost.sum() / grades[pairs.i].sum(), rel=1e-4)
     assert found != pytest.approx(mean_loss(net, queries, pairs), rel=1e-2)
-    nothing = replace(queries, grades=0 * grades)
-    with pytest.raises(DataError, match="all pairs to learn from have weight 0"):
-        train_on_pairs(net, nothing, pairs, queries, pairs, how)
 
 
 def test_the_epoch_best_by_rank_quality_is_kept():
@@ -200,36 +133,18 @@ def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
         torch.testing.assert_close(ours, theirs - 0.1 * theirs.grad)
 
 
-@pytest.mark.parametrize("make", [CmpNN, DirectRanker])
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
-def test_training_learns_to_order_pairs_it_has_not_seen(make, optimizer):
-    (train, tp), (vali, vp), (test, pairs) = made(30, 8, 1), made(9, 8, 2), made(9, 8, 3)
-    net = make(3, seed=0)
-    how = Training(epochs=30, batch_size=64, lr=0.02, optimizer=optimizer, weight_decay=0)
-    train_on_pairs(net, train, tp, vali, vp, how)
-    assert (net.prefer(net.prepare(test.features), pairs.i, pairs.j) > 0).mean() > 0.9
-
-
-def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
+@pytest.mark.parametrize("patience", [None, 3])
+def test_the_kept_epoch_is_the_best_on_the_validation_pairs(patience):
     train, tp = made(6, 6, 1)
     vali, right = made(6, 6, 2)
     wrong = table(right.j, right.i)  # the better it learns, the worse it gets on these
     net, last = (CmpNN(3, hidden=4, seed=3) for _ in range(2))
-    how = Training(loss="squared", epochs=8, lr=0.05, batch_size=1024)
+    how = Training(loss="squared", epochs=8, lr=0.05, batch_size=1024, patience=patience)
     trained = train_on_pairs(net, train, tp, vali, wrong, how)
-    assert (trained.epochs, trained.kept_epoch) == (8, 1)
+    assert (trained.epochs, trained.kept_epoch) == (8 if patience is None else 4, 1)
     assert trained.vali_loss == pytest.approx(mean_loss(net, vali, wrong), rel=1e-5)
     assert train_on_pairs(last, train, tp, vali, ComparedPairs.empty(), how).kept_epoch == 8
     assert mean_loss(last, vali, wrong) > trained.vali_loss
-
-
-def test_patience_ends_training_that_no_longer_helps():
-    train, tp = made(6, 6, 1)
-    vali, right = made(6, 6, 2)
-    how = Training(epochs=50, lr=0.05, patience=3)
-    net = CmpNN(3, hidden=4, seed=3)
-    trained = train_on_pairs(net, train, tp, vali, table(right.j, right.i), how)
-    assert trained.epochs == trained.kept_epoch + 3
 
 
 def test_the_same_seed_trains_the_same_weights_whatever_the_order_of_the_pairs():
@@ -255,19 +170,12 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
     ("wrong", "text"),
     [
         ({"epochs": 0}, "epochs must be a whole number from 1 to .*, got 0"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"lr": 0.0}, "lr must be a number above 0"),
         ({"lr": float("nan")}, "lr must be a number above 0"),
         ({"lr_decay": 1.5}, "1.5"),
-        ({"weight_decay": -1.0}, "-1.0"),
-        ({"momentum": 1.0}, "1.0"),
-        ({"optimizer": "lbfgs"}, "'lbfgs'"),
         ({"optimizer": 3}, "unknown optimizer 3"),
-        ({"epochs": "3"}, "epochs must be a whole number from 1 to .*, got '3'"),
         ({"epochs": True}, "epochs must be a whole number from 1 to .*, got True"),
         ({"epochs": 3.0}, "epochs must be a whole number from 1 to .*, got 3.0"),
         ({"lr": "0.1"}, "lr must be a number above 0, got '0.1'"),
-        ({"lr": True}, "lr must be a number above 0, got True"),
         ({"lr": np.array([0.1])}, "lr must be a number above 0, got \\[0.1\\]"),
         ({"momentum": None}, "momentum must be a number from 0 to below 1, got None"),
     ],
@@ -297,32 +205,6 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
     with pytest.raises(KeyboardInterrupt):
         train_on_pairs(committee, queries, pairs, queries, pairs, how, progress=interrupt_at_10)
     assert len(texts) < 10_000
-    still = len(texts)
-    time.sleep(0.05)
-    assert len(texts) == still, "no thread goes on"
-
-
-# How many threads there are at most while two members are trained by one thread.
-THREADS = """
-import os, torch
-from test_training import CmpNN, Committee, Training, made, train_on_pairs
-queries, pairs = made(10, 8, 4)
-committee = Committee([CmpNN(3, hidden=50, seed=s) for s in range(2)])
-torch.set_num_threads(1)
-before, seen = set(os.listdir("/proc/self/task")), set()
-train_on_pairs(committee, queries, pairs, queries, pairs, Training(epochs=2),
-               progress=lambda text: seen.update(os.listdir("/proc/self/task")))
-print(len(seen - before))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
-def test_the_members_of_a_committee_start_no_threads_of_their_own():
-    paths = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parent.parent)))
-    env = os.environ | {"OMP_NUM_THREADS": "4", "PYTHONPATH": paths}
-    command = [sys.executable, "-c", THREADS]
-    assert subprocess.run(command, env=env, capture_output=True, text=True).stdout == "1\n"
 
 
 def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
@@ -345,10 +227,10 @@ def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
 
 
 def test_a_budget_follows_from_the_sizes_of_the_queries_alone():
-    few, many = (Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n) for n in (10, 2000))
     # 10 pairs: a mini-batch of them, 32 passes; 2,000 pairs: mini-batches of 2,000 // 32 = 62.
-    for queries, epoch in ((few, 32), (many, 33)):
+    for n, epoch in ((10, 32), (2000, 33)):
+        queries = Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n)
         budget = Budget.of(queries, Config(max_iter=10))
         assert (budget.iterations, budget.epoch) == (10, epoch)
         assert budget.steps == sum(budget.share(i).steps for i in range(10)) == 20 * epoch
-    assert Budget.of(few, Config(max_iter=10).changed(epochs=3)).iterations == 3
+        assert Budget.of(queries, Config(max_iter=10).changed(epochs=3)).iterations == 3

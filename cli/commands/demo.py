@@ -57,7 +57,7 @@ def demo(
     """
     if examples is not None:
         _refuse_options_of_training(ctx)
-        print_result(_laid_out(examples, seed), as_json=as_json)
+        print_result(_laid_out(examples), as_json=as_json)
         return
     from cli.training.printed_demo import PrintedDemo, demo_result
     from store.database.engine import without_passwords
@@ -78,17 +78,17 @@ def demo(
 
 def _refuse_options_of_training(ctx: click.Context) -> None:
     """Refuse options beside --examples that only a training has."""
-    for name in ("out", "max_iter", "store"):
+    for name in ("out", "seed", "max_iter", "store"):
         if is_typed(ctx, name):
             option = name.replace("_", "-")
             raise click.UsageError(f"--examples trains nothing: leave --{option} out")
 
 
-def _laid_out(folder: str, seed: int) -> Result:
+def _laid_out(folder: str) -> Result:
     """Lay out the examples, and make a result that tells what each is for and how to begin."""
     from cli.examples.lay_out import EXAMPLES, lay_out_examples
 
-    paths = lay_out_examples(folder, seed)
+    paths = lay_out_examples(folder)
     rows = [example._asdict() for example in EXAMPLES]
     text = [f"{len(paths)} files in {folder}", ""]
     for row in rows:

@@ -1,33 +1,18 @@
-"""Lay out the example files in a folder, and tell what each is for."""
+"""Lay out the example files in a folder, and tell what each is for.
+
+The shop, the bikes, LETOR and the essays were drawn at random: a product is better if it is cheap,
+light, well rated and new, an essay if it has more arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from cli.examples.made_files import (
-    answer_files,
-    bike_files,
-    essay_files,
-    letor_files,
-    picture_files,
-    shop_files,
-)
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder, write_atomically
 
 SHIPPED = Path(__file__).parent / "files"
-MAKERS: tuple[Callable[[np.random.Generator], dict[str, bytes]], ...] = (
-    bike_files,
-    shop_files,
-    letor_files,
-    essay_files,
-    answer_files,
-    picture_files,
-)
 
 
 class Example(NamedTuple):
@@ -94,14 +79,13 @@ EXAMPLES = (
 )
 
 
-def lay_out_examples(folder: str, seed: int = 0) -> list[Path]:
-    """Write the example files into a folder, and return their paths.
+def lay_out_examples(folder: str) -> list[Path]:
+    """Copy the example files into a folder, and return their paths.
 
     A file that is there already with the same content is left as it is.
 
     Args:
         folder: the folder, which is made if it does not exist.
-        seed: seed of everything random in the files.
 
     Raises:
         SortNetError: if the folder has another file of the same name, which would be lost, or
@@ -109,16 +93,17 @@ def lay_out_examples(folder: str, seed: int = 0) -> list[Path]:
     """
     refuse_folder(folder)
     root = Path(folder)
-    contents = {path.name: path.read_bytes() for path in sorted(SHIPPED.iterdir())}
-    for maker in MAKERS:
-        # Each maker has its own generator: a change of one maker changes no files of another.
-        contents |= maker(np.random.default_rng(seed))
-    content_of_path = {root / name: content for name, content in contents.items()}
-    for path, content in content_of_path.items():
+    contents = {
+        root / path.relative_to(SHIPPED): path.read_bytes()
+        for path in sorted(SHIPPED.rglob("*"))
+        # An installer compiles the programs among the files.
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
+    for path, content in contents.items():
         _refuse_other_file(path, content)
-    for path, content in content_of_path.items():
+    for path, content in contents.items():
         _write_file(path, content)
-    return list(content_of_path)
+    return list(contents)
 
 
 def _refuse_other_file(path: Path, content: bytes) -> None:

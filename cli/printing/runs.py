@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -202,25 +201,6 @@ def measures(figures: Mapping[str, Mapping[str, float]]) -> Table:
         for part, value_of_metric in figures.items()
     ]
     return table_of_cells(["", *metrics], rows)
-
-
-def convention_notes(conventions: Mapping[str, Iterable[str]]) -> list[str]:
-    """Write each convention once, with the number of empty queries of each part of the data.
-
-    >>> convention_notes({"train": ["linear; empty: 0 of 9"], "vali": ["linear; empty: 1 of 4"]})
-    ['linear; empty: train 0 of 9, vali 1 of 4']
-    """
-    numbers_of = defaultdict[str, list[str]](list)
-    for part, texts in conventions.items():
-        for text in texts:
-            convention, colon, n_empty = text.rpartition(": ")
-            numbers = numbers_of[convention if colon else text]
-            if colon:
-                numbers.append(f"{part} {n_empty}")
-    return [
-        f"{convention}: {', '.join(numbers)}" if numbers else convention
-        for convention, numbers in numbers_of.items()
-    ]
 
 
 def interval(share: float, n: int) -> str:

@@ -7,11 +7,12 @@ import click
 from cli.console import progress
 from cli.inputs.column_options import named_columns
 from cli.printing.results import Block, Facts, Result, Step, print_result
-from cli.printing.runs import convention_notes, measures
+from cli.printing.runs import measures
 from cli.training.data_and_origin import say_data
 from cli.training.typed_settings import typed_settings
 from sortnet.core import Progress
 from sortnet.rankers.registry import name_of, settings_for
+from store.report.conventions import convention_notes
 from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
 from store.training.origin import Origin

@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.console import put, say
 from cli.printing.results import Block, Facts, Result, Step, print_result
-from cli.printing.runs import convention_notes, interval, measures, shower
+from cli.printing.runs import interval, measures, shower
 from cli.training.data_and_origin import say_data, say_origin
 from cli.training.data_in_words import near_model_lines
 from sortnet.config import Config
@@ -18,7 +18,7 @@ from sortnet.learning.trackers import tracker
 from sortnet.messages import count
 from sortnet.metrics import can_choose
 from store.database.engine import without_passwords
-from store.report.conventions import conventions_of
+from store.report.conventions import convention_notes, conventions_of
 from store.report.iteration_table import meanings
 from store.report.kept_models import kept_model
 from store.training.job import TrainingJob

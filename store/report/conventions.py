@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -34,4 +35,23 @@ def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) ->
     return [
         conventions(metrics_with_count, empty, n_empty, len(queries))
         for n_empty, metrics_with_count in by_count.items()
+    ]
+
+
+def convention_notes(conventions: Mapping[str, Iterable[str]]) -> list[str]:
+    """Write each convention once, with the number of empty queries of each part of the data.
+
+    >>> convention_notes({"train": ["linear; empty: 0 of 9"], "vali": ["linear; empty: 1 of 4"]})
+    ['linear; empty: train 0 of 9, vali 1 of 4']
+    """
+    numbers_of = defaultdict[str, list[str]](list)
+    for part, texts in conventions.items():
+        for text in texts:
+            convention, colon, n_empty = text.rpartition(": ")
+            numbers = numbers_of[convention if colon else text]
+            if colon:
+                numbers.append(f"{part} {n_empty}")
+    return [
+        f"{convention}: {', '.join(numbers)}" if numbers else convention
+        for convention, numbers in numbers_of.items()
     ]

@@ -18,7 +18,7 @@ from sortnet.tables.values import date_text
 from store import Collection, Run
 from store.frames import after_the_first, counted_iterations, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, label_dates, learning
-from store.report.conventions import conventions_of, metrics_of
+from store.report.conventions import convention_notes, conventions_of, metrics_of
 from store.report.html_page import (
     Block,
     PageFile,
@@ -181,7 +181,7 @@ def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
     ]
     is_judged = any(queries.judged is not None for queries in sources.data.values())
     labels = "judgements" if is_judged else "grades"
-    heads = ["part", "queries", "rows", "columns", labels, "file"]
+    heads = ["part", "queries", "rows", "features", labels, "file"]
     blocks: list[Block] = [("table", Table("What was read.", heads, part_rows, text=(0, 4, 5)))]
     if sources.missing:
         blocks.append(("text", sources.missing))
@@ -200,9 +200,14 @@ def _part_row(run: Run, part: str, sources: Sources) -> list[str]:
     if queries is None:
         sizes = [facts.get(name) for name in ("n_queries", "n_docs", "n_features")]
         cells = [_UNKNOWN if size is None else f"{size:,}" for size in sizes]
-        return [PARTS[part], *cells, "not read", str(facts.get("path"))]
+        return [PARTS[part], *cells, "not read", _short_path(facts.get("path", _UNKNOWN))]
     cells = [f"{size:,}" for size in (len(queries), queries.n_docs, queries.n_features)]
-    return [PARTS[part], *cells, _grades(queries), str(facts.get("path", queries.source))]
+    return [PARTS[part], *cells, _grades(queries), _short_path(facts.get("path", queries.source))]
+
+
+def _short_path(path: object) -> str:
+    """Name a file with its folder; the whole path is among the settings."""
+    return "/".join(Path(str(path)).parts[-2:])
 
 
 def _grades(queries: Queries) -> str:
@@ -383,7 +388,7 @@ def _pair_cells(pair: dict[str, Any], sources: Sources) -> list[str]:
 def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Block]:
     """List what it takes to do the run again: command, conventions, iterations and versions."""
     fingerprints = [
-        [part, facts.get("path"), facts.get("fingerprint") or "not recorded"]
+        [PARTS[part], facts.get("path"), facts.get("fingerprint") or "not recorded"]
         for part, facts in run.data.items()
     ]
     quality = quality_of(run.config)
@@ -409,21 +414,21 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
 
 
 def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[str]:
-    """Describe the conventions of the measures on each part, or as the run recorded them."""
+    """Describe the conventions of the measures, or return them as the run recorded them."""
     if not sources.data:
         return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
     config = settings_of(run.config)
-    return [
-        f"{PARTS[part]}: {text}"
+    conventions = {
+        PARTS[part]: conventions_of(queries, metrics_of(config), config.empty)
         for part, queries in sources.data.items()
-        for text in conventions_of(queries, metrics_of(config), config.empty)
-    ]
+    }
+    return convention_notes(conventions)
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
-    """Yield the settings as names and values; the names of nested settings are joined by dots."""
+    """Yield names and values of the settings that are set; names of nested settings have dots."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield [f"{prefix}{name}", "not set" if value is None else str(value)]
+        elif value is not None:
+            yield [f"{prefix}{name}", str(value)]

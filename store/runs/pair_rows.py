@@ -120,14 +120,6 @@ def add_pairs(connection: Connection, run: int, added: AddedPairs) -> None:
             connection.execute(statement, {**values, "keys": as_list.format(numbers)})
 
 
-def count_pairs(
-    connection: Connection, run: int, split: Split, *conditions: ColumnElement[bool]
-) -> int:
-    """Count the pairs of one split of a run that meet all conditions."""
-    query = select(func.count()).where(PairRow.run == run, PairRow.split == split, *conditions)
-    return connection.execute(query).scalar_one()
-
-
 def read_pairs(
     connection: Connection, run: int, split: Split, *conditions: ColumnElement[bool]
 ) -> ComparedPairs:
