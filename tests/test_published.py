@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sortnet.errors import MetricError
 from sortnet.lab.published import DATA, data_of, published, published_for
 from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
@@ -31,27 +30,13 @@ def test_every_figure_is_whole():
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize(
-    ("folder", "data"),
-    [
-        ("MQ2008", "MQ2008"),
-        ("data/mq2008/", "MQ2008"),
-        ("/x/MQ2007/Fold1", "MQ2007"),
-        ("MQ2008-agg", None),
-        ("mq2007_semi", None),
-        ("MSLR-WEB10K", "MSLR-WEB10K"),
-        ("mslr30k", "MSLR-WEB30K"),
-        ("OHSUMED/QueryLevelNorm", "OHSUMED"),
-        ("Gov/2003_td_dataset", "TD2003"),
-        ("mq2008/copies/TD2004", "TD2004"),
-        ("medoid", "medoid"),
-        ("digits", None),
-        (".", None),
-    ],
-)
-def test_a_folder_is_recognised_by_its_name(folder, data):
-    assert data_of(folder) == data
-    assert data_of(Path(folder)) == data
+def test_a_folder_is_recognised_by_its_name():
+    named = {
+        "data/mq2008/": "MQ2008", "/x/MQ2007/Fold1": "MQ2007", "MQ2008-agg": None,
+        "mslr30k": "MSLR-WEB30K", "Gov/2003_td_dataset": "TD2003", "mq2008/TD2004": "TD2004",
+        "OHSUMED/QueryLevelNorm": "OHSUMED", ".": None,
+    }  # fmt: skip
+    assert {folder: data_of(folder) for folder in named} == named
 
 
 def one(folder: str, ranker: str, measure: str, protocol: str):
@@ -97,8 +82,3 @@ def test_published_figures_come_in_the_order_of_the_measures():
     assert published_for("mine", "map").empty
     assert published_for("mq2008", "mrr").empty
     assert list(published_for("mine", "map")) == list(published())
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(MetricError, match="unknown metric 'mapp'"):
-        published_for("mq2008", "mapp")
