@@ -1,45 +1,49 @@
-"""`sortnet.sort`: what a call adds to its judge's time, and calls a second with several workers.
+"""Asking a judge: what a call adds to its time, calls a second of several workers, and kills.
 
-The machine may be shared: CPU time is reported beside the wall clock's. The server of a model has a
-process of its own, and no fit of an earlier run is found in a cache.
+A server on loopback, in a process of its own, answers by hidden scores, so that no network is
+needed. The machine may be shared: CPU time is reported beside the wall clock's. Killed runs are
+those of `sortnet label --model`.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
+from measuring import Row, row
 
 import sortnet
-from store.asking import sort as _imported  # noqa: F401
+from store import open_store
 
-FOLDER = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1] / "tests"
 SECONDS = 0.2  # that a call of the server takes
 WORKERS = 8
 WORDS = 500
+N_KILLED = 100  # items of the collection whose runs are killed
 
 
-def run(quick: bool) -> list[dict[str, Any]]:
-    """The rows of the table."""
-    n_items, n_calls = (100, 40) if quick else (1_000, 500)
-    with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, XDG_CACHE_HOME=cache):
+def run(quick: bool) -> list[Row]:
+    """The rows of a function, of a server, and of kills."""
+    with TemporaryDirectory() as cache, patch.dict(os.environ, XDG_CACHE_HOME=cache):
         return [
-            *_function_rows(n_items, n_calls, quick),
-            _pace_row(80 if quick else 400, quick),
+            *of_function(*((100, 40) if quick else (1_000, 500))),
+            of_workers(80 if quick else 400),
+            *of_kills(2 if quick else 20),
         ]
 
 
-def _texts(n: int) -> dict[str, float]:
+def texts_with_scores(n: int) -> dict[str, float]:
     """Texts of twenty words, with the scores by which they are judged."""
     rng = np.random.default_rng(0)
     worth = {f"w{k}": float(z) for k, z in enumerate(rng.normal(size=WORDS))}
@@ -50,74 +54,122 @@ def _texts(n: int) -> dict[str, float]:
     return texts
 
 
-def _function_rows(n_items: int, n_calls: int, quick: bool) -> list[dict[str, Any]]:
-    """Time beside a function that answers at once; a collection before it imports all modules."""
-    score = _texts(n_items)
+def of_function(n_items: int, n_calls: int) -> list[Row]:
+    """Time beside a function that answers at once; a sort before it imports all modules."""
+    score = texts_with_scores(n_items)
     rng = np.random.default_rng(1)
-    began: list[float] = []
-    in_judge = 0.0
+    spans: list[tuple[float, float]] = []  # start and end of each call
 
     def judge(left: str, right: str) -> str:
-        nonlocal in_judge
         start = time.perf_counter()
-        began.append(start)
         p = 1 / (1 + np.exp(2 * (score[right] - score[left])))
         answer = "left" if rng.random() < p else "right"
-        in_judge += time.perf_counter() - start
+        spans.append((start, time.perf_counter()))
         return answer
 
-    with tempfile.TemporaryDirectory() as folder:
-        _import_all(Path(folder, "imports.db"))
-        start, start_cpu = time.perf_counter(), time.process_time()
-        sortnet.sort(
-            [*score], judge=judge, max_calls=n_calls, store=Path(folder, "s.db"), progress=False
-        )
-        wall, cpu = time.perf_counter() - start, time.process_time() - start_cpu
-    mean = 1000 * (wall - in_judge) / n_calls
-    gaps = 1000 * np.diff(began)
-    p95 = float(np.quantile(gaps, 0.95))
+    with TemporaryDirectory() as folder:
+        sort_by(judge, [*score][:30], 100, Path(folder, "imports.db"))
+        spans.clear()
+        start, cpu = time.perf_counter(), time.process_time()
+        sort_by(judge, [*score], n_calls, Path(folder, "s.db"))
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    starts, ends = 1000 * np.array(spans).T
+    gaps = np.diff(starts)
+    added = (1000 * wall - (ends - starts).sum()) / n_calls
     note = f"{n_items:,} items, {n_calls} calls, {1000 * cpu / n_calls:.1f} CPU ms a call"
+    between = f"median {np.median(gaps):.1f}, longest {gaps.max():.0f}"
     return [
-        _row("(wall - time in the judge) / calls of sort, ms", mean, 10.0, mean <= 10, note, quick),
-        _row("between two calls of a judge, p95 in ms", p95, 200.0, p95 <= 200,
-             f"median {np.median(gaps):.1f}, longest {gaps.max():.0f}", quick),
+        row("(wall - time in the judge) / calls of sort, ms", added, bar="ours <= 10", note=note),
+        row("between two calls of a judge, p95 in ms", float(np.quantile(gaps, 0.95)),
+            bar="ours <= 200", note=between),
     ]  # fmt: skip
 
 
-def _import_all(store: Path) -> None:
-    """Sort a few texts with enough answers that a net is trained, which loads torch."""
-    texts = _texts(30)
-    sortnet.sort(
-        [*texts], judge=lambda left, right: "left" if texts[left] > texts[right] else "right",
-        max_calls=300, wrong=1e-6, store=store, progress=False,
-    )  # fmt: skip
+def sort_by(judge: object, texts: list[str], n_calls: int, store: Path) -> None:
+    """Sort texts by a judge, and ask as many questions as there may be."""
+    sortnet.sort(texts, judge=judge, max_calls=n_calls, wrong=1e-6, store=store, progress=False)
 
 
-def _pace_row(n_calls: int, quick: bool) -> dict[str, Any]:
+def of_workers(n_calls: int) -> Row:
     """Calls a second between the first answers of all workers and the last one."""
-    texts = _texts(200)
-    with tempfile.TemporaryDirectory() as folder, _model_server() as (url, connection):
+    texts = [*texts_with_scores(200)]
+    with TemporaryDirectory() as folder, served(SECONDS) as (url, connection):
         judge = sortnet.LanguageModel("judge", server=url, workers=WORKERS)
-        start_cpu = time.process_time()
-        sortnet.sort(
-            [*texts], judge=judge, max_calls=n_calls, wrong=1e-6,
-            store=Path(folder, "s.db"), progress=False,
-        )  # fmt: skip
-        cpu = time.process_time() - start_cpu
-        connection.send("how many")
-        ended: list[float] = connection.recv()
-    pace = (len(ended) - WORKERS) / (ended[-1] - ended[0])
-    what = f"calls a second of {WORKERS} workers through sort, a server of {SECONDS:g} s"
-    note = f"{len(ended)} calls, {1000 * cpu / len(ended):.1f} CPU ms a call"
-    return {**_row(what, pace, WORKERS / SECONDS, pace >= 38.5, note, quick), "bar": ">= 38.5"}
+        cpu = time.process_time()
+        sort_by(judge, texts, n_calls, Path(folder, "s.db"))
+        cpu = time.process_time() - cpu
+        ended = [at for _, at in asked(connection)]
+    return row(
+        f"calls a second of {WORKERS} workers through sort, a server of {SECONDS} s",
+        (len(ended) - WORKERS) / (ended[-1] - ended[0]),
+        WORKERS / SECONDS,
+        bar="ours >= 38.5",
+        note=f"{len(ended)} calls, {1000 * cpu / len(ended):.1f} CPU ms a call",
+    )
+
+
+def of_kills(n: int) -> list[Row]:
+    """Kills at random moments of a run that is started again each time.
+
+    A call is repeated if its pair was asked again after its answer had been stored; an answer is
+    lost if it was stored before a kill and is not there after it, or if the server had sent it
+    half a second before the kill and it is not there: a busy disk takes its time.
+    """
+    rng = np.random.default_rng(0)
+    repeated = set()
+    lost = 0
+    command = (sys.executable, "-m", "sortnet")
+    with TemporaryDirectory() as folder, served(0.02) as (url, connection):
+        lines = ["id,text", *(f"t{k},{text}" for k, text in enumerate(texts_with_scores(N_KILLED)))]
+        Path(folder, "t.csv").write_text("\n".join(lines) + "\n")
+        add = ("items", "add", "t", "t.csv", "--no-describe", "--store", "s.db")
+        subprocess.run([*command, *add], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        judge = ("--model", "judge", "--server", url, "--workers", "2", "--until", "0.001")
+        label = [*command, "label", "t", *judge, "--store", "s.db"]
+        for _ in range(n):
+            n_before, stored_before = len(asked(connection)), stored(Path(folder, "s.db"))
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            run = subprocess.Popen(label, cwd=folder, **quiet)
+            while len(asked(connection)) == n_before and run.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 1.5))
+            run.send_signal(signal.SIGKILL)
+            killed = time.monotonic()
+            run.wait()
+            of_run = asked(connection)[n_before:]
+            repeated |= stored_before & {pair for pair, _ in of_run}
+            long_ago = {pair for pair, at in of_run if at < killed - 0.5}
+            lost += len((stored_before | long_ago) - stored(Path(folder, "s.db")))
+        note = f"{n} kills, {len(asked(connection))} answers of the server"
+    return [
+        row("kill -9: calls repeated", len(repeated), bar="ours <= 0",
+            note=f"of pairs whose answer is stored; {note}"),
+        row("kill -9: answers lost", lost, bar="ours <= 0",
+            note="stored before a kill or sent 0.5 s before it, and not there after it"),
+    ]  # fmt: skip
+
+
+def stored(store: Path) -> set[tuple[str, str]]:
+    """The texts of the pairs whose answer is stored."""
+    texts = [*texts_with_scores(N_KILLED)]
+    with open_store(store, write=False) as opened:
+        table = opened.collection("t").judgements()
+    return {(texts[one.left], texts[one.right]) for one in table}
+
+
+def asked(connection: Connection) -> list[tuple[tuple[str, str], float]]:
+    """The texts of the pairs that a server answered, and when."""
+    connection.send("what was asked")
+    answered: list[tuple[tuple[str, str], float]] = connection.recv()
+    return answered
 
 
 @contextmanager
-def _model_server() -> Iterator[tuple[str, Connection]]:
-    """The URL of a model's server, and a connection that tells when its answers were ready."""
+def served(seconds: float) -> Iterator[tuple[str, Connection]]:
+    """The URL of a model's server, and a connection to its process, see `asked`."""
     context = get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there,))
+    process = context.Process(target=serve, args=(there, seconds))
     process.start()
     try:
         yield here.recv(), here
@@ -126,27 +178,24 @@ def _model_server() -> Iterator[tuple[str, Connection]]:
         process.join()
 
 
-def _serve(connection: Connection) -> None:
+def serve(connection: Connection, seconds: float) -> None:
     """Serve a model until the connection says end."""
-    sys.path.append(str(FOLDER.parent / "tests"))
-    from language_model_server import Model, serving
+    sys.path.append(str(TESTS))
+    from language_model_server import SIDES, Model, serving
 
-    texts = _texts(200)
-    ended: list[float] = []
+    answered: list[tuple[tuple[str, str], float]] = []
+    model = Model(texts_with_scores(200).__getitem__, seconds=seconds)
+    answer = model.answer
 
-    def ends(letter: str) -> str:
-        ended.append(time.monotonic())
-        return letter
+    def timed(prompt: str, *, wants: bool) -> object:
+        found = SIDES.search(prompt)
+        assert found is not None
+        left, right = found.groups()
+        answered.append(((left, right), time.monotonic()))
+        return answer(prompt, wants=wants)
 
-    model = Model(lambda text: texts[text], seconds=SECONDS, said=ends)
+    model.answer = timed
     with serving(model) as url:
         connection.send(url)
         while connection.recv() != "end":
-            connection.send(ended)
-
-
-def _row(what: str, ours: float, peer: float, ok: bool, note: str, quick: bool) -> dict[str, Any]:
-    return {
-        "what": what, "ours": ours, "peer": peer, "ratio": ours / peer, "bar": f"<= {peer:g}",
-        "ok": None if quick else ok, "note": note,
-    }  # fmt: skip
+            connection.send(answered)

@@ -1,230 +1,195 @@
-"""The study of pair efficiency: quality on the test part against pairs and answers, by strategy.
+"""Few answers: which pairs to ask about, by the quality that 2 % and 5 % of all pairs give.
 
-The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds
-(`sortnet.lab.pair_efficiency`). The rows keep the curves, which `draw_pairs.py` draws.
-Hours of work: what a draw gave is kept in build/pairs, and not worked out again before that folder
-is removed.
+`few answers`: the validation part has its grades, which cost no answers. `asked`: a judge who knows
+the grades answers about both parts from one budget. Scaling and weight decay are fixed and every
+pair weighs 1, so that nothing but the pairs differs. `pairs`: the shares with which the study
+`pair-efficiency` of `sortnet experiment study` first reaches 99 % of the quality of all grades;
+its cells are kept in build/studies.db.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from bench_mq2008 import DATA
-from bench_tables import mean_spearman, smaller
+from bench_studies import frame_of_points
 from made_tables import table
+from measuring import DATA, NDCG, Row, difference, mq2008, ndcg, row, smaller, spread, test_part
 
-from sortnet.core import I64, Queries
-from sortnet.data import Fold, read_fold
-from sortnet.data.digits import digits_fold
-from sortnet.lab.cells import work_out
-from sortnet.lab.pair_efficiency import (
-    FIRST,
-    REACHED,
-    REFERENCE,
-    STRATEGIES,
-    budgets_of,
-    cell_of,
-    crossing,
-)
-from sortnet.lab.splits import Split
-from sortnet.metrics import evaluate
+from sortnet.config import DEFAULTS, Config
+from sortnet.core import F32, I32, I64, Queries
+from sortnet.data import Fold
+from sortnet.lab.pair_efficiency import cell_of, countable
+from sortnet.lab.splits import Split, folds_of
+from sortnet.lab.study_points import pair_points
+from sortnet.lab.study_readings import needed_shares
+from sortnet.learning.judges import judge_by_grades
+from sortnet.learning.pairs_to_ask import pairs_of_grades
+from sortnet.rankers.sortnet import fit
 
-BOOTSTRAPS = 2000
-STEP = 4  # from one budget to the next
-KEPT = Path(__file__).resolve().parents[1] / "build" / "pairs"
-ACTIVE = "uncertain"  # the strategy with the bars: the best one would be chosen on test parts
-BARS = {"MQ2008": (0.02, 0.04), "digits": (0.10, 1.0)}  # shares of pairs and of answers, at most
+SHARES = (0.02, 0.05)  # of all pairs
+STRATEGIES = ("top", "uncertain", "compared", "random")
+DEFAULT = str(DEFAULTS["few answers"]["pairs"])
+STRATEGIES_ASKED = ("uncertain", "top", "random")  # the first is compared with each of the others
+DRAWS, DRAWS_ASKED = 4, 3
+TABLES = {
+    "digits": "digits",
+    "friedman1": "friedman1, 20 noise features",
+    "products": "products and exclusive-or",
+    "an absolute band": "an absolute band",
+    "counts": "counts",
+}
+FOLDS = "MQ2008, folds 1 and 4"
+BARS = {
+    "digits": "ours >= 0.955, peer >= 0.963",
+    "friedman1": "ours >= 0.962, peer >= 0.966",
+    FOLDS: "ours >= 0.700, peer >= 0.706",
+}
+STEP = 4  # from one budget of the study to the next
+STUDIED = {"digits": "digits", "friedman1": TABLES["friedman1"], "heavy tails": "heavy tails"}
 
-Point = tuple[float, float, float]  # share of pairs, share of answers, quality
+
+def run(quick: bool) -> list[Row]:
+    """The rows of the three ways to look at it."""
+    draws = range(1 if quick else DRAWS)
+    data = {name: [(table(made, draw), draw) for draw in draws] for name, made in TABLES.items()}
+    data[FOLDS] = [(fold, draw) for fold in mq2008([1, 4]) for draw in draws]
+    if quick:
+        data = {name: [(smaller(fold), 0) for fold, _ in cases[:1]] for name, cases in data.items()}
+    return [
+        *(found for name, cases in data.items() if cases for found in of_few(name, cases, quick)),
+        *(found for name in [*TABLES][:4] for found in of_asked(name, data[name], quick)),
+        *of_study(quick),
+    ]
+
+
+def of_few(data: str, cases: list[tuple[Fold, int]], quick: bool) -> Iterator[Row]:
+    """A row for each strategy: ours by 2 % of the answers, peer by 5 %; and how near the best."""
+    scaling = "query+rank" if data == FOLDS else "normal"
+    tests = []
+    for strategy in STRATEGIES:
+        settings = {"scaling": scaling, "weight_decay": DEFAULTS["trees"]["weight_decay"],
+                    "pair_weight": "none", "pairs": strategy}  # fmt: skip
+        figures = np.array(
+            spread(by_few_answers, [(fold, draw, quick, settings) for fold, draw in cases])
+        )  # (cases, shares, test and validation)
+        test, vali = figures.mean(axis=0).T
+        tests.append(test)
+        yield row(
+            f"few answers, {data}, {strategy}: test ndcg@10 by 2 % / 5 % of them",
+            *test,
+            bar=BARS.get(data, "") if strategy == DEFAULT else "",
+            note=f"validation {vali[0]:.4f} / {vali[1]:.4f}, {len(cases)} runs",
+        )
+    if data in TABLES:
+        behind = tests[STRATEGIES.index(DEFAULT)] - np.max(tests, axis=0)
+        what = f"few answers, {data}: {DEFAULT} less the best strategy, 2 % / 5 %"
+        yield row(what, *behind, bar="ours >= -0.005, peer >= -0.005")
+
+
+def by_few_answers(
+    fold: Fold, seed: int, quick: bool, settings: dict[str, Any]
+) -> list[tuple[float, float]]:
+    """Test and validation NDCG@10 by each share of the answers."""
+    figures = []
+    for share in SHARES:
+        n_answers = max(1, round(share * countable(fold.train)[0]))
+        config = Config(quality=NDCG, empty="skip", judgements=n_answers, seed=seed)
+        config = config.changed(**settings, epochs=2 if quick else None)
+        model = fit(fold.train, fold.vali, config)
+        test = test_part(fold)
+        figures.append((ndcg(test, model.order(test)), float(model.info["quality"])))
+    return figures
+
+
+def of_asked(data: str, cases: list[tuple[Fold, int]], quick: bool) -> Iterator[Row]:
+    """A row for each strategy: ours by 2 % of the answers, peer by 5 %."""
+    first: Any = None
+    for strategy in STRATEGIES_ASKED:
+        figures = np.array(
+            spread(by_asking, [(*case, quick, strategy) for case in cases[:DRAWS_ASKED]])
+        )  # (draws, shares, share right and NDCG@10)
+        right, quality = figures.mean(axis=0).T
+        note = f"ndcg@10 {quality[0]:.4f} / {quality[1]:.4f}, {len(figures)} seeds"
+        if first is None:
+            first = figures
+        else:
+            gains = [difference(figures[:, k, 0], first[:, k, 0]) for k in range(len(SHARES))]
+            note = f"less {STRATEGIES_ASKED[0]} {' / '.join(gains)}; {note}"
+        what = f"asked, {data}, {strategy}: validation pairs right by 2 % / 5 % of answers"
+        yield row(what, *right, note=note)
+
+
+def by_asking(fold: Fold, seed: int, quick: bool, strategy: str) -> list[tuple[float, float]]:
+    """Share of validation pairs in the right order and NDCG@10, by each share of the answers."""
+    figures = []
+    for share in SHARES:
+        n_answers = max(2, round(share * countable(fold.train)[0]))
+        config = Config(pairs=strategy, judgements=n_answers, seed=seed)
+        config = config.changed(epochs=2) if quick else config
+        order = fit(asked(fold.train), asked(fold.vali), config).order(fold.vali)
+        figures.append((share_right(fold.vali, order), ndcg(fold.vali, order)))
+    return figures
+
+
+def asked(part: Queries) -> Queries:
+    """The part without grades, whose judge knows them."""
+    return replace(part, grades=np.zeros_like(part.grades), judge=partial(answers, part))
+
+
+def answers(graded: Queries, part: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    return judge_by_grades(graded, i, j)
+
+
+def share_right(part: Queries, order: I64) -> float:
+    """The share of all pairs of different grades whose better document stands first."""
+    place = np.empty(part.n_docs, np.int64)
+    place[order] = np.arange(part.n_docs)
+    pairs = pairs_of_grades(part)
+    return float(np.mean(place[pairs.i] < place[pairs.j]))
 
 
 @dataclass(frozen=True)
-class Study:
-    """A data set of the study: draws or folds and seeds for each, the scaling, the measure."""
+class Draw(Split):
+    """A draw of a made table, as a cell takes its data."""
 
-    name: str
-    load: Callable[[int], Fold]
-    draws: int
-    scaling: str
-    measure: str = "ndcg@10"
-    seeds: int = 1
-
-    def quality(self, order: I64, test: Queries) -> float:
-        if self.measure == "spearman":
-            scores = np.empty(test.n_docs)
-            scores[order] = -np.arange(test.n_docs)
-            return mean_spearman(test, scores)
-        return evaluate(test, order, self.measure, empty="skip")[self.measure]
-
-
-@dataclass(frozen=True)
-class Drawn(Split):
-    """A draw of a data set, as a cell takes its data."""
-
-    study: Study
-    number: int
+    table: str
+    draw: int
     quick: bool
 
     @property
     def name(self) -> str:
-        return f"{self.study.name}, draw {self.number}"
+        return f"{self.table}, draw {self.draw}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        fold = self.study.load(self.number)
+        fold = table(self.table, self.draw)
         return smaller(fold) if self.quick else fold
 
 
-def mq2008(draw: int) -> Fold:
-    return read_fold(DATA / f"Fold{draw + 1}")
-
-
-def friedman1(draw: int) -> Fold:
-    return table("friedman1, 20 noise features", draw)
-
-
-def heavy_tails(draw: int) -> Fold:
-    return table("heavy tails", draw)
-
-
-STUDIES = (
-    Study("MQ2008", mq2008, 5, "query+rank", seeds=3),
-    Study("digits", digits_fold, 5, "quantile", "spearman"),
-    Study("friedman1", friedman1, 5, "quantile"),
-    Study("heavy tails", heavy_tails, 5, "quantile"),
-)
-
-
-def run(quick: bool) -> list[dict[str, Any]]:
-    """A row for each data set and strategy."""
-    studies = [study for study in STUDIES if study.name != "MQ2008" or DATA.exists()]
-    jobs = [
-        (study, draw, seed, quick)
-        for study in studies
-        for draw in range(1 if quick else study.draws)
-        for seed in range(1 if quick else study.seeds)
-    ]
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), get_context("spawn")) as pool:
-        curves = list(pool.map(curves_of, *zip(*jobs, strict=True)))
-    return [
-        row
-        for study in studies
-        for row in rows_of(
-            study, [found for job, found in zip(jobs, curves, strict=True) if job[0] is study]
+def of_study(quick: bool) -> Iterator[Row]:
+    """A row for each data set and strategy: shares of pairs (ours) and of answers (peer)."""
+    data: dict[str, list[Split]] = {
+        name: [Draw(made, draw, quick) for draw in range(1 if quick else 5)]
+        for name, made in STUDIED.items()
+    }
+    if (DATA / "mq2008").exists() and not quick:
+        data["MQ2008"] = [*folds_of(str(DATA / "mq2008"))]
+    for name, splits in data.items():
+        make_cell = partial(
+            cell_of,
+            scaling="query+rank" if name == "MQ2008" else "quantile",
+            empty="skip" if name == "MQ2008" else "zero",
+            epochs=2 if quick else None,
         )
-    ]
-
-
-def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list[Point]]:
-    """{strategy: a point for each budget} on one draw with one seed; `grades` has one point."""
-    torch.set_num_threads(1)
-    split = Drawn(study, draw, quick)
-    kept = KEPT / f"{study.name}-{draw}-{seed}.json".replace(" ", "-")
-    if not quick and kept.exists():
-        found: dict[str, list[Point]] = json.loads(kept.read_text())
-        return found
-    budgets = [FIRST] if quick else budgets_of(split.load().train, STEP)
-    points = {REFERENCE: [point(split, seed, "compared", None)]}
-    for strategy in STRATEGIES:
-        points[strategy] = [point(split, seed, strategy, budget) for budget in budgets]
-    if not quick:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(points))
-    return points
-
-
-def point(split: Drawn, seed: int, strategy: str, budget: int | None) -> Point:
-    """What one run learned from, as shares, and how well it sorts the test part."""
-    study = split.study
-    found = work_out(
-        cell_of(
-            split, strategy, budget, scaling=study.scaling, seed=seed,
-            empty="skip" if study.name == "MQ2008" else "zero", epochs=2 if split.quick else None,
-        )
-    )  # fmt: skip
-    test, shares = split.load().test, found.about["observed"]
-    assert test is not None
-    return shares["pairs"], shares["answers"], study.quality(found.order, test)
-
-
-def rows_of(study: Study, curves: list[dict[str, list[Point]]]) -> Iterator[dict[str, Any]]:
-    """The rows of one data set, from the curves of its draws, of each the seeds in turn."""
-    draws = len(curves) // (seeds := min(study.seeds, len(curves)))
-    # Seeds of one draw share its data: the unit of an error or an interval is the draw.
-    found = {
-        name: np.array([each[name] for each in curves]).reshape(draws, seeds, -1, 3).mean(1)
-        for name in (REFERENCE, *STRATEGIES)
-    }  # (draws, budgets, 3)
-    runs = f"{draws} draws" + (f" x {seeds} seeds" if seeds > 1 else "")
-    reference = found[REFERENCE][:, 0, 2]
-    yield {
-        "what": f"pairs, {study.name}: {study.measure} of all grades", "ours": reference.mean(),
-        "note": f"± {error(reference):.4f} SE, {runs}",
-        "curve": curve_of(study, REFERENCE, found[REFERENCE]),
-    }  # fmt: skip
-    for strategy in STRATEGIES:
-        yield row_of(study, strategy, found[strategy], reference, runs)
-
-
-def row_of(
-    study: Study, strategy: str, found: np.ndarray, reference: np.ndarray, runs: str
-) -> dict[str, Any]:
-    """The shares of pairs (ours) and of answers (peer) at which the strategy is good enough."""
-    ours, peer = crossing(found.mean(0), reference.mean())
-    rng = np.random.default_rng(0)
-    again = rng.integers(len(found), size=(BOOTSTRAPS, len(found)))
-    shares = np.array([crossing(found[k].mean(0), reference[k].mean()) for k in again])
-    # Where the curve never is good enough, all pairs are needed.
-    low, high = np.quantile(np.nan_to_num(shares, nan=1.0), (0.025, 0.975), axis=0)
-    best = found[:, :, 2].mean(0).max() / reference.mean()
-    note = (
-        f"pairs {low[0]:.2%} to {high[0]:.2%}, answers {low[1]:.2%} to {high[1]:.2%}"
-        if np.isfinite(ours)
-        else "not reached within the budgets"
-    )
-    bar: dict[str, Any] = {}
-    if strategy == ACTIVE and study.name in BARS:
-        pairs, answers = BARS[study.name]
-        bar["bar"] = f"<= {pairs:g}" + (f", peer <= {answers:g}" if answers < 1 else "")
-        bar["ok"] = bool(ours <= pairs and peer <= answers)
-    return {
-        "what": f"pairs, {study.name}, {strategy}: share of pairs / of answers for {REACHED:.0%}",
-        "ours": ours if np.isfinite(ours) else None, "peer": peer if np.isfinite(peer) else None,
-        "note": f"{note}; {best:.1%} of all pairs' quality at best, {runs}",
-        "curve": curve_of(study, strategy, found), **bar,
-    }  # fmt: skip
-
-
-def curve_of(study: Study, strategy: str, found: np.ndarray) -> dict[str, Any]:
-    """The points of a curve, means over the draws, for the figure."""
-    points = [
-        {
-            "pairs": float(pairs.mean()), "answers": float(answers.mean()),
-            "quality": float(quality.mean()), "error": error(quality),
-        }
-        for pairs, answers, quality in found.transpose(1, 2, 0)
-    ]  # fmt: skip
-    return {"set": study.name, "measure": study.measure, "strategy": strategy, "points": points}
-
-
-def error(values: np.ndarray) -> float:
-    """Standard error of a mean; 0 of one value."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def main() -> None:
-    for line in run(quick=False):
-        print(line)
-
-
-if __name__ == "__main__":
-    main()
+        points = pair_points(splits, make_cell, 1000 if quick else STEP)
+        frame = frame_of_points("pair-efficiency", points, quick=quick)
+        for strategy, needed in needed_shares(frame).items():
+            yield row(
+                f"pairs, {name}, {strategy}: share of pairs / of answers for 99%",
+                *(None if np.isnan(share) else share for share in needed),
+                note=f"{len(splits)} draws",
+            )

@@ -1,7 +1,9 @@
-"""What each phase of an iteration costs a document: CPU seconds and bytes, by the number of them.
+"""Large data: what each phase costs a document, two processes beside one, and whole runs.
 
-Queries of 120 made documents with 136 features, one thread; docs/explanation/scale.md says what
-follows from the rows. Then what each of two processes takes, and one alone.
+Documents of `made_tables.graded`, 120 a query with 136 features, one thread;
+docs/explanation/scale.md says what follows from the rows. Whole runs with the defaults, each in a
+process of its own: 2 million documents with pairs in SQLite, and data of MSLR-WEB10K's shape
+(`made_tables.mslr_shape`) beside LightGBM.
 """
 
 from __future__ import annotations
@@ -18,49 +20,50 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import lightgbm
 import numpy as np
 import torch
+from made_tables import MSLR_FEATURES, MSLR_SIZE, all_pairs, graded, mslr_shape
+from measuring import Row, alone, ndcg, order_of, row, status
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
-from sortnet.core import ComparedPairs, Queries
-from sortnet.core.large_arrays import allocate
+from sortnet.core import ComparedPairs
 from sortnet.core.shard import sharded
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
+from sortnet.learning.iterations import Iteration
 from sortnet.learning.judges import judged_by_data
 from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
-from sortnet.sorting.sort import order_of, sorted_runs
+from sortnet.sorting.sort import order_of as sorted_order
+from sortnet.sorting.sort import sorted_runs
 from sortnet.threads import set_threads
 from store import open_store
 from store.training.run_processes import joined
 
-SIZE, FEATURES = 120, 136
 Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
 
 
-def made(n_queries: int) -> Queries:
-    n, rng = n_queries * SIZE, np.random.default_rng(0)
-    X, score = allocate((n, FEATURES)), np.empty(n)
-    for start in range(0, n, 100_000):
-        part = X[start : start + 100_000]
-        part[:] = rng.standard_normal(part.shape, np.float32)
-        score[start : start + 100_000] = part[:, 0] + part[:, 1] * part[:, 2] + part[:, 3] / 2
-    grades = np.digitize(score, [0.5, 1.5, 2.5, 3.5]).astype(np.int32)
-    qids = np.arange(n_queries).astype(str)
-    return Queries(X, grades, np.arange(0, n + 1, SIZE), qids, np.arange(n))
+def run(quick: bool) -> list[Row]:
+    """The rows of the phases, of the processes and of the whole runs."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        rows = reading(84 if quick else 420, Path(folder))
+        for n_queries in (84,) if quick else (84, 840, 8400):
+            rows += phases(n_queries, Path(folder))
+    return [*rows, *processes(84 if quick else 500), *large_run(quick), *mslr(quick)]
 
 
 @contextmanager
-def measured(rows: list[dict[str, Any]], phase: str, n_docs: int) -> Iterator[None]:
+def measured(rows: list[Row], phase: str, n_docs: int) -> Iterator[None]:
     """A row of the CPU time and of the most memory that was no file's, for a document."""
-    peak, stop, before = [0], threading.Event(), anonymous()
+    peak, stop, before = [0], threading.Event(), status("RssAnon")
 
     def watch() -> None:
         while not stop.wait(0.01):
-            peak[0] = max(peak[0], anonymous())
+            peak[0] = max(peak[0], status("RssAnon"))
 
     thread, start = threading.Thread(target=watch), time.process_time()
     thread.start()
@@ -70,33 +73,24 @@ def measured(rows: list[dict[str, Any]], phase: str, n_docs: int) -> Iterator[No
         seconds = time.process_time() - start
         stop.set()
         thread.join()
-    rows.append(
-        {
-            "what": f"scale, {n_docs:.0e} documents, {phase}: us a document",
-            "ours": 1e6 * seconds / n_docs,
-            "note": f"{max(0, peak[0] - before) / n_docs:.0f} bytes a document",
-        }
-    )
+    note = f"{max(0, peak[0] - before) / n_docs:.0f} bytes a document"
+    what = f"scale, {n_docs:.0e} documents, {phase}: us a document"
+    rows.append(row(what, 1e6 * seconds / n_docs, note=note))
 
 
-def anonymous() -> int:
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("RssAnon:")[1].split()[0])
-
-
-def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    queries = made(n_queries)
-    n = queries.n_docs
+def phases(n_queries: int, folder: Path) -> list[Row]:
+    """A row for each phase of an iteration."""
+    rows: list[Row] = []
+    queries = graded(n_queries)
 
     def phase(name: str, work: Callable[[], Any]) -> Any:
-        with measured(rows, name, n):
+        with measured(rows, name, queries.n_docs):
             return work()
 
     scaler = phase("fit the scaling", lambda: fit_scaler("query+rank", queries))
     scaled = phase("scale", lambda: scaler(queries))
     net = CmpNN(scaled.n_features, hidden=32, seed=0)
-    order_of(net, scaled.take(np.arange(2)))  # compiles
+    sorted_order(net, scaled.take(np.arange(2)))  # compiles
 
     def sorted_and_judged() -> tuple[int, ComparedPairs]:
         made, wrong = 0, [ComparedPairs.empty()]
@@ -108,99 +102,78 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
 
     comparisons, _ = phase("sort and judge", sorted_and_judged)
     part = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
-    taken = phase(
-        "choose pairs",
-        lambda: answered_pairs(scaled, select_pairs("random", part)[0]),
-    )
+    taken = phase("choose pairs", lambda: answered_pairs(scaled, select_pairs("random", part)[0]))
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(
             command="", config={}, seed=0, versions={}, train=scaled, vali=scaled, data={}, out=None
         )
         phase("store pairs", lambda: run.add("train", 0, taken))
     how = Training(epochs=1, keep="loss")
-    few = scaled.take(np.arange(2))
-    nothing = ComparedPairs.empty()
-    train_on_pairs(net, few, nothing, few, nothing, how)
+    few, nothing = scaled.take(np.arange(2)), ComparedPairs.empty()
+    train_on_pairs(net, few, nothing, few, nothing, how)  # compiles
     phase("an epoch", lambda: train_on_pairs(net, scaled, taken, few, nothing, how))
     rows[-1]["note"] += f", {len(taken):,} pairs"
     return rows
 
 
-def reading(n_queries: int, folder: Path) -> list[dict[str, Any]]:
-    """Reading text: of fewer documents, as it takes a kilobyte for each."""
-    rows: list[dict[str, Any]] = []
-    queries, file = made(n_queries), folder / "made.txt"
-    query = queries.query_of_docs()
+def reading(n_queries: int, folder: Path) -> list[Row]:
+    """The row of reading text: of fewer documents, as it takes a kilobyte for each."""
+    rows: list[Row] = []
+    queries, file = graded(n_queries), folder / "made.txt"
     with file.open("w") as out:
-        for grade, of, x in zip(queries.grades, query, queries.features, strict=True):
+        for grade, query, x in zip(
+            queries.grades, queries.query_of_docs(), queries.features, strict=True
+        ):
             values = " ".join(f"{k}:{v:.4f}" for k, v in enumerate(x, 1))
-            out.write(f"{grade} qid:{of} {values}\n")
+            out.write(f"{grade} qid:{query} {values}\n")
     read_queries(file)  # compiles
     with measured(rows, "read text", queries.n_docs):
         read_queries(file)
     return rows
 
 
-def processes(n_queries: int) -> list[dict[str, Any]]:
-    """What each of two processes takes of the time of one; blocks are as many, pairs are all.
-
-    Of a whole fit six times as many queries, and the pairs that the sorts compare.
-    """
-    (one,), two = (together(size, one_of, n_queries) for size in (1, 2))
-    (whole,), wholes = (together(size, whole_fit, 6 * n_queries) for size in (1, 2))
-    one |= whole
-    for each, more in zip(two, wholes, strict=True):
-        each |= more
+def processes(n_queries: int) -> list[Row]:
+    """What each of two processes takes of the time of one."""
+    (one,), two = (together(size, n_queries) for size in (1, 2))
     rows = []
-    for phase in one:
-        ours, peer = max(each[phase][0] for each in two), one[phase][0]
-        clock = f"{max(each[phase][1] for each in two):.1f} and {one[phase][1]:.1f} s by the clock"
-        rows.append(
-            {
-                "what": f"scale, {n_queries} queries, {phase}: CPU s of a process, of 2 and alone",
-                **{"ours": ours, "peer": peer, "ratio": ours / peer, "note": clock},
-            }
-        )
+    for phase, (cpu, clock) in one.items():
+        ours, ours_by_clock = np.max([each[phase] for each in two], axis=0)
+        note = f"{ours_by_clock:.1f} and {clock:.1f} s by the clock"
+        what = f"scale, {n_queries} queries, {phase}: CPU s of a process, of 2 and alone"
+        rows.append(row(what, ours, cpu, note=note))
     return rows
 
 
-def together(size: int, work: Callable[..., Seconds], n_queries: int) -> list[Seconds]:
+def together(size: int, n_queries: int) -> list[Seconds]:
+    """Seconds of each of some processes that work together."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with ProcessPoolExecutor(size, get_context("spawn")) as pool:
-        each = [pool.submit(work, rank, size, port, n_queries) for rank in range(size)]
+        each = [pool.submit(one_of, rank, size, port, n_queries) for rank in range(size)]
         return [one.result() for one in each]
 
 
-def whole_fit(rank: int, size: int, port: int, n_queries: int) -> Seconds:
-    """Three iterations of ten epochs."""
-    be_one_of(rank, size, port)
-    train, vali = made(n_queries), made(max(n_queries // 12, 8))
-    config = Config(quality="ndcg@10", scaling="query+rank", pairs="compared", max_iter=3)
-    few = train.take(np.arange(9))
-    fit(few, few, config.changed(epochs=1))  # compiles
-    with joined() as group:
-        cpu, clock = time.process_time(), time.perf_counter()
-        fit(train, vali, config.changed(epochs=10), group=group)
-        return {"a whole fit": (time.process_time() - cpu, time.perf_counter() - clock)}
+def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
+    """CPU seconds of one of several processes by phase, and those of the clock.
 
-
-def be_one_of(rank: int, size: int, port: int) -> None:
+    Blocks are as many for each number of processes, and pairs are all. A whole fit, of three
+    iterations of ten epochs, has six times as many queries, and the pairs that the sorts compare.
+    """
     torch.set_num_threads(1)
     set_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-
-
-def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
-    """CPU seconds of one of several processes by phase, and those of the clock."""
-    be_one_of(rank, size, port)
-    queries, net, seconds = made(n_queries), CmpNN(2 * FEATURES, hidden=32, seed=0), {}
+    queries, seconds = graded(n_queries), {}
+    net = CmpNN(2 * queries.n_features, hidden=32, seed=0)
     scaler = fit_scaler("query+rank", queries)
     few, how = scaler(queries.take(np.arange(9))), Training(epochs=2, keep="loss")
-    order_of(net, few)  # compiles
-    train_on_pairs(net, few, all_pairs(few), few, ComparedPairs.empty(), how)
+    none = ComparedPairs.empty()
+    train, vali = graded(6 * n_queries), graded(max(n_queries // 2, 8))
+    config = Config(quality="ndcg@10", scaling="query+rank", pairs="compared", max_iter=3)
+    sorted_order(net, few)  # compiles
+    train_on_pairs(net, few, all_pairs(few), few, none, how)
+    fit(few, few, config.changed(epochs=1))
 
     def phase(name: str, work: Callable[[], Any]) -> Any:
         cpu, clock = time.process_time(), time.perf_counter()
@@ -212,33 +185,97 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
         part = phase("scale", lambda: scaler(sharded(queries, group)))
         runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
         phase("judge", lambda: [judged_by_data(part, run.compared) for run in runs])
-        pairs, none = all_pairs(part), ComparedPairs.empty()
+        pairs = all_pairs(part)
         phase("two epochs", lambda: train_on_pairs(net, part, pairs, part, none, how))
+        phase("a whole fit", lambda: fit(train, vali, config.changed(epochs=10), group=group))
     return seconds
 
 
-def all_pairs(queries: Queries) -> ComparedPairs:
-    """Each pair of documents of a query that have different grades."""
-    above, below = np.triu_indices(SIZE, 1)
-    i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
-    better = queries.grades[i] - queries.grades[j]
-    i, j, better = (each[better != 0] for each in (i, j, better))
-    return ComparedPairs.of(i, j, answer=better > 0).in_order()
+def large_run(quick: bool) -> list[Row]:
+    """Memory, the store and the share of sorting of a run on 2 million documents."""
+    n_queries = 40 if quick else 20_000
+    (iterations, store_bytes), gb = alone(stored_fit, n_queries)
+    sorting = sum(record.seconds_sort for record in iterations)
+    seconds = sorting + sum(record.seconds_train for record in iterations)
+    last = iterations[-1]
+    name = f"{n_queries * 100:,} documents"
+    pairs = f"{last.tp:,} pairs of T and {last.vp:,} of V"
+    share = f"{name}: share of sorting, judging and storing in the CPU time"
+    note = f"of {seconds:.0f} s; NDCG@10 {last.quality:.4f} after {len(iterations)} sorts"
+    return [
+        row(f"{name}: peak memory of a run, GB", gb, bar="ours <= 6",
+            note="the process's, data and libraries included"),
+        row(f"{name}: size of the store, MB", store_bytes / 1e6, note=pairs),
+        row(share, sorting / seconds, bar="ours <= 0.2", note=note),
+    ]  # fmt: skip
 
 
-def run(quick: bool) -> list[dict[str, Any]]:
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        sizes = (84,) if quick else (84, 840, 8400)
-        rows = [row for n in sizes for row in phases(n, Path(folder))]
-        rows = [*reading(84 if quick else 420, Path(folder)), *rows]
-    return [*rows, *processes(84 if quick else 500)]
+def stored_fit(n_queries: int) -> tuple[list[Iteration], int]:
+    """The iterations of a run whose pairs are stored, and the size of the store."""
+    train, vali = graded(n_queries, 100, 10), graded(n_queries // 10, 100, 10, seed=1)
+    iterations: list[Iteration] = []
+    with TemporaryDirectory() as folder, open_store(Path(folder) / "runs.db") as store:
+        run = store.start_run(
+            command="", config={}, seed=0, versions={}, train=train, vali=vali, data={}, out=None
+        )
+        config = Config(quality="ndcg@10")
+        callback = lambda record, state: iterations.append(record)  # noqa: E731
+        fit(train, vali, config, sink=run, callbacks=[callback])
+        return iterations, sum(file.stat().st_size for file in Path(folder).iterdir())
 
 
-def main() -> None:
-    for line in run(quick=False):
-        print(line)
+def mslr(quick: bool) -> list[Row]:
+    """An iteration, its memory, and a whole run beside LightGBM."""
+    n = 90 if quick else 6000
+    (seconds, pairs), gb = alone(one_iteration, n)
+    (ours, quality, note), our_gb = alone(whole_run, n)
+    (theirs, peer_quality, peer_note), peer_gb = alone(lightgbm_run, n)
+    shape = f"{n:,} x {MSLR_SIZE} x {MSLR_FEATURES}"
+    included = "the process's, data and libraries included"
+    whole = f"{shape}: seconds of a whole run, defaults / LightGBM, 500 trees of 31 leaves"
+    return [
+        row(f"{shape}: seconds of an iteration (sort all, train one epoch)", seconds,
+            bar="ours <= 60", note=f"{pairs:,} pairs"),
+        row(f"{shape}: peak memory of that, GB", gb, bar="ours <= 3", note=included),
+        row(whole, ours, theirs, bar="ratio <= 0.4", note=f"{note} / {peer_note}"),
+        row(f"{shape}: test NDCG@10 of that / LightGBM's", quality, peer_quality,
+            bar="ours >= 0.633"),
+        row(f"{shape}: peak memory of that, GB / LightGBM's", our_gb, peer_gb, bar="ours <= 2",
+            note=included),
+    ]  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+def one_iteration(n_queries: int) -> tuple[float, int]:
+    """Seconds to sort everything and to train one epoch, and the number of pairs."""
+    train, vali = mslr_shape(n_queries, 0), mslr_shape(n_queries // 3, 2)
+    config = Config(max_iter=2, quality="ndcg@10", scaling="query+rank").changed(epochs=1)
+    iterations: list[Iteration] = []
+    callback = lambda record, state: iterations.append(record)  # noqa: E731
+    fit(train, vali, config, callbacks=[callback])
+    return iterations[0].seconds_sort + iterations[0].seconds_train, iterations[0].tp
+
+
+def whole_run(n_queries: int) -> tuple[float, float, str]:
+    """Seconds and test NDCG@10 with the defaults, and a note."""
+    train, vali, test = (mslr_shape(n, seed) for n, seed in mslr_parts(n_queries))
+    start, cpu = time.perf_counter(), time.process_time()
+    model = fit(train, vali, Config(quality="ndcg@10"))
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    note = f"{model.info['iterations']} sorts; CPU s {cpu:.0f}"
+    return seconds, ndcg(test, model.order(test)), note
+
+
+def lightgbm_run(n_queries: int) -> tuple[float, float, str]:
+    train, _, test = (mslr_shape(n, seed) for n, seed in mslr_parts(n_queries))
+    start, cpu = time.perf_counter(), time.process_time()
+    model = lightgbm.LGBMRanker(
+        n_estimators=500, num_leaves=31, random_state=0, n_jobs=2, verbose=-1
+    )
+    model.fit(train.features, train.grades, group=train.sizes)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return seconds, ndcg(test, order_of(model.predict(test.features), test)), f"{cpu:.0f}"
+
+
+def mslr_parts(n_queries: int) -> list[tuple[int, int]]:
+    """Number of queries and seed of the training, validation and test part."""
+    return [(n_queries, 0), (n_queries // 3, 2), (n_queries // 3, 3)]

@@ -1,108 +1,143 @@
-"""Pairs into the store: what SQLAlchemy and the texts of keys cost over bare sqlite3.
+"""Files and pairs: LETOR text beside scikit-learn's reader, pairs in SQLite beside bare sqlite3.
 
-PostgreSQL stands beside SQLite; it is measured where its server is installed.
+Frames of pairs stand beside the time to read the pairs alone.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from measuring import DATA, Row, alone, fastest, row, seconds_of, status
+from sklearn.datasets import load_svmlight_file
 
-from sortnet.core import I64, ComparedPairs, Queries
+from sortnet import read_letor
+from sortnet.core import ComparedPairs, Queries
+from sortnet.data import read_queries
 from store import Run, open_store
 
 DOCS_A_QUERY = 120
+# A frame's own: two int64, six int32, three masks, codes of split (int8) and query (int16).
+BYTES_A_PAIR = 46
 
 
-def run(quick: bool) -> list[dict[str, Any]]:
-    """Seconds for new pairs, for the same again, and for reading them."""
-    n = 20_000 if quick else 1_000_000
-    queries, pairs = problem(n)
-    with tempfile.TemporaryDirectory() as folder:
-        bare_sorted = bare(Path(folder) / "sorted.db", queries, pairs, in_key_order=True)
-        bare_given = bare(Path(folder) / "given.db", queries, pairs, in_key_order=False)
-        with open_store(Path(folder) / "ours.db") as store:
-            ours = start(store, queries)
-            first = seconds(lambda: ours.add("train", 0, pairs))
-            again = seconds(lambda: ours.add("train", 1, pairs))
-            replayed = seconds(lambda: ours.add("train", 1, pairs))
-            reading = seconds(lambda: expect(n, len(ours.pairs("train"))))
-    what = f"{n:,} pairs to SQLite"
+def run(quick: bool) -> list[Row]:
+    """The rows of the files, then those of the pairs."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        return [*of_files(folder, quick), *of_pairs(folder, 20_000 if quick else 1_000_000)]
+
+
+def of_files(folder: Path, quick: bool) -> list[Row]:
+    """Time and memory on MQ2008 (where it is), on a made dense file and on a made sparse one."""
+    small = make(folder / "small.txt", 50, 5)
+    dense = make(folder / "dense.txt", 2_000 if quick else 180_000, 136)
+    sparse = make(folder / "sparse.txt", 2_000 if quick else 60_000, 300, filled=0.2)
+    files = {
+        "MQ2008 Fold1 train": DATA / "mq2008" / "Fold1" / "train.txt",
+        "made, 136 features": dense,
+        "made, sparse, 300 features": sparse,
+    }
+    files = {what: path for what, path in files.items() if path.exists()}
+    read_letor(small)  # compiles
+    cache = folder / "cache"
+    read_queries(dense, cache=cache)
+    cached, parsed = fastest(
+        lambda: read_queries(dense, cache=cache), lambda: read_letor(dense), rounds=3
+    )
+    what = "read LETOR text again, from the cache, made, 136 features (s)"
     return [
-        row(
-            f"add {what}",
-            first,
-            bare_sorted,
-            bare_sorted / first,
-            ">= 0.4 x the rate of bare sqlite3.executemany",
-            bare_sorted / first >= 0.4,
-            f"seconds; executemany in the pairs' own order, not the key's: {bare_given:.2f}",
-        ),
-        row(
-            f"add {what} again, every count raised",
-            again,
-            first,
-            again / first,
-            "<= 2 x the time of the first add, which looks for no stored pair",
-            again <= 2 * first,
-            f"seconds; {bare_sorted / again:.2f} x the rate of bare executemany of new pairs",
-        ),
-        row(
-            f"add {what} again as a resumed run does",
-            replayed,
-            first,
-            replayed / first,
-            None,
-            None,
-            "seconds; changes nothing",
-        ),
-        row(f"read {what[:-10]} back", reading, None, None, None, None, "seconds"),
-        *server_rows(n, queries, pairs),
+        *(speed(what, path) for what, path in files.items()),
+        *(memory(what, path, small) for what, path in files.items()),
+        row(what, cached, parsed, note="peer: parsing; the arrays are memory-mapped"),
     ]
 
 
-def server_rows(n: int, queries: Queries, pairs: ComparedPairs) -> list[dict[str, Any]]:
-    """PostgreSQL beside SQLite, by turns: new pairs of a new run."""
-    with tempfile.TemporaryDirectory() as folder, new_server() as server:
-        urls = {"SQLite": f"sqlite:///{folder}/s.db", "PostgreSQL": server}
-        if not server:
-            return []
-        spent: dict[str, list[float]] = {name: [] for name in urls}
-        for _ in range(2):
-            for name, url in urls.items():
-                spent[name].append(of_new_run(url, queries, pairs))
-    ours, peer = min(spent["PostgreSQL"]), min(spent["SQLite"])
-    what = f"add {n:,} pairs to PostgreSQL"
-    bar = ">= 0.3 x the rate of SQLite"
-    return [row(what, ours, peer, peer / ours, bar, peer / ours >= 0.3, "seconds")]
+def make(path: Path, rows: int, features: int, *, filled: float = 1.0) -> Path:
+    """Write a file shaped like MSLR-WEB: counts, ratios and scores, 120 documents a query."""
+    rng = np.random.default_rng(0)
+    makers = (
+        lambda: f"{rng.integers(0, 300)}",
+        lambda: f"{rng.random():.6f}",
+        lambda: f"{rng.normal() * 30:.6g}",
+        lambda: f"{rng.random() * 1e-4:.6g}",
+    )
+    pool = [[makers[k % 4]() for k in range(features)] for _ in range(97)]
+    with path.open("w") as file:
+        for row in range(rows):
+            values, shift = pool[row % 97], row // 97 % 4 * 4
+            keep = rng.random(features) < filled if filled < 1 else np.ones(features, bool)
+            pairs = (f"{k + 1}:{values[k - shift]}" for k in np.flatnonzero(keep))
+            file.write(f"{row % 5} qid:{row // 120} {' '.join(pairs)}\n")
+    return path
 
 
-@contextmanager
-def new_server() -> Iterator[str]:
-    """The URL of a new PostgreSQL server, as the tests start it; "" where none is installed."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-    from conftest import _binaries, _new_server
+def speed(what: str, path: Path) -> Row:
+    """Seconds of both readers."""
 
-    if _binaries() is None:
-        yield ""
-        return
-    with _new_server() as server:
-        yield server.url
+    def peer() -> Any:
+        return load_svmlight_file(str(path), query_id=True, zero_based=False, dtype=np.float32)
+
+    ours, theirs = fastest(lambda: read_letor(path), peer, rounds=3)
+    megabytes = path.stat().st_size / 1e6
+    return row(
+        f"read LETOR text, {what}, {megabytes:.0f} MB (s)",
+        ours,
+        theirs,
+        bar="ratio <= 0.4",
+        note=f"{megabytes / ours:.0f} MB/s; peer: load_svmlight_file (leaves the table sparse)",
+    )
 
 
-def of_new_run(url: str, queries: Queries, pairs: ComparedPairs) -> float:
-    """Seconds to add all pairs to a new run."""
-    with open_store(url) as store:
+def memory(what: str, path: Path, small: Path) -> Row:
+    """The peak of reading a file above a process that has read a small one."""
+    (peak, arrays), _ = alone(peak_of_reading, small, path)
+    return row(
+        f"peak memory of reading LETOR text, {what} (MiB)",
+        peak / 2**20,
+        arrays / 2**20,
+        bar="ratio <= 2.0",
+        note="peer: the arrays returned; ours: above a process that has read a small file",
+    )
+
+
+def peak_of_reading(small: Path, path: Path) -> tuple[int, int]:
+    """Bytes by which reading a file raises the peak of this process, and bytes of its arrays."""
+    read_letor(small)
+    before = status("VmHWM")
+    queries = read_letor(path)
+    arrays = (queries.features, queries.grades, queries.offsets, queries.qids, queries.rows)
+    return status("VmHWM") - before, sum(each.nbytes for each in arrays)
+
+
+def of_pairs(folder: Path, n: int) -> list[Row]:
+    """Seconds for new pairs, for the same again, and for reading them, also as a frame."""
+    queries, pairs = problem(n)
+    bare = seconds_of_bare_inserts(folder / "bare.db", queries, pairs)
+    with open_store(folder / "ours.db") as store:
         run = start(store, queries)
-        return seconds(lambda: run.add("train", 0, pairs))
+        first, again, replayed = (
+            seconds_of(partial(run.add, "train", number, pairs)) for number in (0, 1, 1)
+        )
+        reading = seconds_of(lambda: run.pairs("train"))
+    (as_frame, peak), _ = alone(read_frame, folder / "ours.db")
+    what, frame = f"{n:,} pairs to SQLite", f"{n:,} pairs from SQLite as a frame"
+    raised = f"seconds; {bare / again:.2f} x the rate of bare executemany of new pairs"
+    return [
+        row(f"add {what}", first, bare, bar="ratio <= 2.5",
+            note="seconds; peer: sqlite3.executemany in the key's order"),
+        row(f"add {what} again, every count raised", again, first, bar="ratio <= 2", note=raised),
+        row(f"add {what} again as a resumed run does", replayed, first,
+            note="seconds; changes nothing"),
+        row(f"read {n:,} pairs back", reading, note="seconds"),
+        row(f"{frame}, seconds", as_frame, reading, note="peer: the pairs alone"),
+        row(f"{frame}, memory", peak / 2**20, n * BYTES_A_PAIR / 2**20, bar="ratio <= 2",
+            note="MiB, the process's peak over what it had before, beside the frame's own size"),
+    ]  # fmt: skip
 
 
 def problem(n: int) -> tuple[Queries, ComparedPairs]:
@@ -126,13 +161,13 @@ def start(store: Any, queries: Queries) -> Run:
     return started
 
 
-def bare(path: Path, queries: Queries, pairs: ComparedPairs, *, in_key_order: bool) -> float:
+def seconds_of_bare_inserts(path: Path, queries: Queries, pairs: ComparedPairs) -> float:
     """Seconds of one executemany of ready tuples into a new store's table of pairs."""
     with open_store(path) as store:
         run = start(store, queries).number
-    order = np.lexsort((pairs.j, pairs.i)) if in_key_order else slice(None)
-    winner, loser = pairs.i[order], pairs.j[order]
-    rows = rows_of(run, winner, loser)
+    order = np.lexsort((pairs.j, pairs.i))
+    columns = zip(pairs.i[order].tolist(), pairs.j[order].tolist(), strict=True)
+    rows = [(run, "train", *column, 0, 0, 1, 0) for column in columns]
     connection = sqlite3.connect(path)
     sql = (
         "INSERT INTO pairs (run, split, winner, loser, first_iteration, last_wrong, times,"
@@ -143,44 +178,15 @@ def bare(path: Path, queries: Queries, pairs: ComparedPairs, *, in_key_order: bo
         with connection:
             connection.executemany(sql, rows)
 
-    spent = seconds(insert)
+    spent = seconds_of(insert)
     connection.close()
     return spent
 
 
-def rows_of(run: int, winner: I64, loser: I64) -> list[tuple[Any, ...]]:
-    columns = zip(winner.tolist(), loser.tolist(), strict=True)
-    return [(run, "train", *column, 0, 0, 1, 0) for column in columns]
+def read_frame(path: Path) -> tuple[float, int]:
+    """Seconds to read all pairs as a frame, and bytes by which the peak of this process rises."""
+    import pandas as pd  # noqa: F401  # its own megabytes are no pairs
 
-
-def seconds(work: Callable[[], None]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def expect(expected: int, found: int) -> None:
-    if found != expected:
-        raise RuntimeError(f"expected {expected} pairs, found {found}")
-
-
-def row(
-    what: str,
-    ours: float,
-    peer: float | None,
-    ratio: float | None,
-    bar: str | None,
-    ok: bool | None,
-    note: str,
-) -> dict[str, Any]:
-    keys = ("what", "ours", "peer", "ratio", "bar", "ok", "note")
-    return dict(zip(keys, (what, ours, peer, ratio, bar, ok, note), strict=True))
-
-
-def main() -> None:
-    for measured in run(quick=False):
-        print({key: value for key, value in measured.items() if value is not None})
-
-
-if __name__ == "__main__":
-    main()
+    with open_store(path) as store:
+        before = status("VmHWM")
+        return seconds_of(store.run("last").pairs_frame), status("VmHWM") - before

@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from sortnet.core import F32, F64, I64, Queries
+from sortnet.core import F32, F64, I64, ComparedPairs, Queries
+from sortnet.core.large_arrays import allocate
 from sortnet.data import Fold
 from sortnet.data.digits import digits_fold
 
@@ -144,6 +146,29 @@ def long_queries(seed: int) -> Made:
     return friedman(seed, queries=10, size=3000, noise=10)
 
 
+def graded(n_queries: int, size: int = 120, features: int = 136, seed: int = 0) -> Queries:
+    """Documents of five grades, whose truth has bends and a product, as many as wanted."""
+    n, rng = n_queries * size, np.random.default_rng([41, seed])
+    X, truth = allocate((n, features)), np.empty(n)
+    for start in range(0, n, 100_000):
+        part = X[start : start + 100_000]
+        part[:] = rng.standard_normal(part.shape, np.float32)
+        truth[start : start + 100_000] = part[:, 0] + part[:, 1] * part[:, 2] + np.abs(part[:, 3])
+    truth += rng.standard_normal(n, np.float32) / 2
+    grades = np.digitize(truth, np.quantile(truth, (0.5, 0.8, 0.93, 0.98))).astype(np.int32)
+    qids = np.arange(n_queries).astype(str)
+    return Queries(X, grades, np.arange(0, n + 1, size), qids, np.arange(n))
+
+
+def all_pairs(queries: Queries) -> ComparedPairs:
+    """Each pair of documents of different grades, of queries of one size."""
+    above, below = np.triu_indices(int(queries.sizes[0]), 1)
+    i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
+    better = queries.grades[i] - queries.grades[j]
+    i, j, better = (each[better != 0] for each in (i, j, better))
+    return ComparedPairs.of(i, j, answer=better > 0).in_order()
+
+
 MSLR_SIZE, MSLR_FEATURES = 120, 136
 MSLR_SHARES = (0.52, 0.84, 0.97, 0.99)
 
@@ -170,6 +195,43 @@ def mslr_shape(n_queries: int, seed: int) -> Queries:
         np.digitize(truth, np.quantile(truth, MSLR_SHARES)),
         group=np.full(n_queries, MSLR_SIZE),
     )
+
+
+N_WORDS, N_WORTHY = 400, 40  # words of the titles of a shop, and those that decide
+DOCS_OF_SHOP = 15
+
+
+def made_shop(seed: int, queries: int) -> tuple[pd.DataFrame, I64, I64]:
+    """A shop's frame, with grades and queries: titles, numbers with missing values, brand and date.
+
+    The grades are bands of the rank, in its query, of a sum of worths and noise.
+    """
+    rng = np.random.default_rng(seed)
+    n = queries * DOCS_OF_SHOP
+    worth_of_word = np.zeros(N_WORDS)
+    worth_of_word[:N_WORTHY] = rng.normal(size=N_WORTHY)
+    share = rng.permutation(np.arange(1, N_WORDS + 1) ** -0.6)
+    words = [rng.choice(N_WORDS, 6, replace=False, p=share / share.sum()) for _ in range(n)]
+    worth = worth_of_word[np.array(words)].sum(axis=1)
+    price = rng.lognormal(3, 1, n)
+    rating = rng.normal(4, 0.6, n)
+    brand = rng.integers(8, size=n)
+    day = rng.integers(1000, size=n)
+    score = 1.2 * worth / worth.std() - 0.6 * np.log(price) + (rating - 4)
+    score += 0.5 * rng.normal(size=8)[brand] + 0.5 * day / 290 + 0.5 * rng.normal(size=n)
+    qid = np.repeat(np.arange(queries), DOCS_OF_SHOP)
+    frame = pd.DataFrame(
+        {
+            "title": [" ".join(f"w{word:03d}" for word in title) for title in words],
+            "price": np.where(rng.random(n) < 0.1, np.nan, price),
+            "rating": np.where(rng.random(n) < 0.1, np.nan, rating),
+            "stock": rng.normal(size=n),
+            "brand": np.array([*"ABCDEFGH"])[brand],
+            "date": np.datetime64("2023-01-01") + day,
+        }
+    )
+    rank = pd.Series(score).groupby(qid).rank(pct=True)
+    return frame, np.digitize(rank, [0.4, 0.65, 0.82, 0.94]), qid
 
 
 TABLES: dict[str, tuple[Callable[[int], Made], Sequence[float]]] = {

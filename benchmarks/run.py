@@ -1,7 +1,6 @@
 """Run every benchmark in one go: `python benchmarks/run.py [--quick] [--output FILE] [WHAT ...]`.
 
 Each bench_<what>.py gets a process of its own, so that peak memory and thread settings are its own.
-It runs those of its parts, bench_<what>_<part>.py, itself.
 Without --quick the table goes to results.json; some of WHAT renew their rows of it only, so each
 row names the version and the day of its measurement.
 """
@@ -34,7 +33,7 @@ VERSIONS_OF = ("torch", "numpy", "numba", "scikit-learn", "sqlalchemy", "lightgb
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table, write the JSON; 1 if a benchmark failed to run, 0 otherwise."""
-    names = names_of([path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")])
+    names = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
     parser = argparse.ArgumentParser(prog="benchmarks/run.py")
     parser.add_argument("what", nargs="*", help=f"some of: {', '.join(names)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
@@ -57,16 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.write_text(json.dumps(report, indent=2, default=_plain) + "\n")
         print(f"\nwritten to {output}", file=sys.stderr)
     return int(any("failed" in row for row in rows))
-
-
-def names_of(files: Iterable[str]) -> list[str]:
-    """The benchmarks; a file whose name begins with another's is a part of that one.
-
-    >>> names_of(["llm", "llm_top", "pairs"])
-    ['llm', 'pairs']
-    """
-    every = sorted(files)
-    return [name for name in every if not any(name.startswith(f"{each}_") for each in every)]
 
 
 def _renewed(output: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -96,7 +85,8 @@ def measure(name: str, *, quick: bool) -> list[dict[str, Any]]:
 
 def _run(name: str, quick: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = importlib.import_module(f"bench_{name}").run(quick)
-    return rows
+    # Small sizes say nothing about bars.
+    return [row | {"ok": None} for row in rows] if quick else rows
 
 
 def machine() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -70,45 +71,6 @@ def test_the_settings_are_those_that_are_best_on_the_validation_part(folder):
     assert none.about["trials"] == trials[:1]
 
 
-def test_a_grid_of_ones_own_takes_the_place_of_the_kinds(folder):
-    fold = folds_of(str(folder))[0]
-    texts = ("hidden=3,4-2", "dropout=0,0.2")
-    entry = entry_of("directranker:epochs=2,loss=squared")
-    entries = [replace(entry, grids=(grid_of(entry.kind, texts[:n]),)) for n in (2, 1)]
-    cell, other = (Cell(each, fold) for each in entries)
-    assert keys_of([cell]) != keys_of([other])
-    about = work_out(cell).about
-    tried = [(trial["hidden"], trial["dropout"]) for trial in about["trials"]]
-    assert tried == [([3], 0), ([3], 0.2), ([4, 2], 0), ([4, 2], 0.2)]
-    best = max(about["trials"], key=lambda trial: trial["quality"])
-    assert {name: about["settings"][name] for name in ("hidden", "dropout")} == {
-        name: best[name] for name in ("hidden", "dropout")
-    }
-    assert about["settings"]["training"]["loss"] == "squared"
-
-
-def test_optuna_draws_from_the_same_grid(folder):
-    needs("optuna")
-    cell = Cell(entry_of("lambdarank"), folds_of(str(folder))[0], search="optuna", trials=3)
-    about = work_out(cell).about
-    tried = about["trials"]
-    assert 1 <= len(tried) <= 3  # it may draw one twice
-    grids = settings_for("ranknet").grids
-    for name, values in ((n, v) for grid in grids for n, v in grid.items()):
-        known = [list(v) if isinstance(v, tuple) else v for v in values]
-        assert all(trial[name] in known for trial in tried)
-    best = max(tried, key=lambda trial: trial["quality"])
-    assert about["quality"] == best["quality"]  # refitted with the same seed
-
-
-def test_inner_parts_choose_by_all_queries_that_do_not_test(folder):
-    one, other = (
-        work_out(Cell(entry_of("ranksvm"), drawn(folder), inner=inner)) for inner in (0, 3)
-    )
-    qualities = [[trial["quality"] for trial in found.about["trials"]] for found in (one, other)]
-    assert qualities[0] != qualities[1]
-
-
 def test_training_grades_are_made_binary_and_test_grades_are_not(folder):
     cell = Cell(entry_of("err"), folds_of(str(folder))[0], binarise=True, relevant_from=2)
     graded, binary = learnable(replace(cell, binarise=False)), learnable(cell)
@@ -118,33 +80,32 @@ def test_training_grades_are_made_binary_and_test_grades_are_not(folder):
     assert work_out(cell).about["settings"]["quality"] == "map"
 
 
-def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_path):
+def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_path, monkeypatch):
     cell = Cell(entry_of("err"), folds_of(str(folder))[0])
-    elsewhere = tmp_path / "elsewhere"
-    (folder / "Fold1").rename(elsewhere)
-    try:
-        [moved] = keys_of([Cell(entry_of("err"), folds_of(str(elsewhere))[0])])
-    finally:
-        elsewhere.rename(folder / "Fold1")
+    shutil.copytree(folder / "Fold1", tmp_path / "elsewhere")
+    moved = replace(cell, split=folds_of(str(tmp_path / "elsewhere"))[0])
     [key] = keys_of([cell])
-    assert key == moved
-    others = [
-        Cell(entry_of("err"), folds_of(str(folder))[1]),
-        *(
-            replace(cell, **{name: value})
-            for name, value in (
-                ("seed", 1), ("quality", "map"), ("binarise", True), ("inner", 3), ("trials", 2)
-            )
-        ),
-    ]  # fmt: skip
+    assert keys_of([moved]) == [key]
+    others = [replace(cell, split=folds_of(str(folder))[1])]
+    for change in (("seed", 1), ("quality", "map"), ("binarise", True), ("inner", 3)):
+        others.append(replace(cell, **dict([change])))
+    gridded = replace(cell.ranker, grids=(grid_of("ranksvm", ["C=1,2"]),))
+    others.append(replace(cell, ranker=gridded))
     assert len({key, *keys_of(others)}) == 7
-
-
-def test_a_cell_of_another_version_is_not_found_again(folder, monkeypatch):
-    cell = Cell(entry_of("err"), folds_of(str(folder))[0])
-    before = keys_of([cell])
     monkeypatch.setattr("sortnet.lab.cells.__version__", "0.3.0")
-    assert keys_of([cell]) != before
+    assert keys_of([cell]) != [key]
+
+
+def test_a_fold_that_lacks_its_test_part_or_shares_a_query_is_refused(folder, tmp_path):
+    own = shutil.copytree(folder / "Fold1", tmp_path / "own")
+    line = (own / "train.txt").read_text().splitlines()[0]
+    with (own / "test.txt").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(DataError, match=r"1 queries are both in .*train.txt and in .*test.txt"):
+        work_out(Cell(entry_of("err"), folds_of(str(own))[0]))
+    (own / "test.txt").unlink()
+    with pytest.raises(DataError, match=r"there is no test\.txt"):
+        folds_of(str(own))
 
 
 def test_hold_outs_differ_by_their_number_and_leave_out_each_query_alike(folder):
@@ -153,23 +114,6 @@ def test_hold_outs_differ_by_their_number_and_leave_out_each_query_alike(folder)
     assert drawn(folder).load().test.qids.tolist() == one.test.qids.tolist()
     everything = sorted([*one.train.qids, *one.vali.qids, *one.test.qids])
     assert len(everything) == len(set(everything)) == 18
-
-
-def test_a_query_both_learned_and_tested_is_refused(folder, tmp_path):
-    for part in ("train", "vali", "test"):
-        (tmp_path / f"{part}.txt").write_text((folder / "Fold1" / f"{part}.txt").read_text())
-    line = (tmp_path / "train.txt").read_text().splitlines()[0]
-    with (tmp_path / "test.txt").open("a") as file:
-        file.write(line + "\n")
-    with pytest.raises(DataError, match=r"1 queries are both in .*train.txt and in .*test.txt"):
-        work_out(Cell(entry_of("err"), folds_of(str(tmp_path))[0]))
-
-
-def test_a_fold_without_a_test_part_is_refused(folder, tmp_path):
-    for part in ("train", "vali"):
-        (tmp_path / f"{part}.txt").write_text((folder / "Fold1" / f"{part}.txt").read_text())
-    with pytest.raises(DataError, match=r"there is no test\.txt"):
-        folds_of(str(tmp_path))
 
 
 def test_entries_name_every_kind_and_each_has_its_settings():
@@ -192,13 +136,6 @@ def test_entries_name_every_kind_and_each_has_its_settings():
 def test_a_misspelt_ranker_or_setting_is_named_with_near_ones(names, words):
     with pytest.raises(SortNetError, match=words):
         entries_named(names)
-
-
-def test_settings_of_an_entry_are_typed_behind_its_name():
-    first, second = entries_named("sortnet:hidden=20-20,committee=1, err")
-    assert first.name == "sortnet:hidden=20-20,committee=1" and second == ENTRIES["err"]
-    assert first.changes == {"hidden": (20, 20), "committee": 1} and first.grids == ()
-    assert first == ENTRIES["sortnet"].changed(hidden=(20, 20), committee=1)
 
 
 def by_number(found) -> dict[int, object]:
@@ -242,13 +179,6 @@ def test_processes_give_what_this_one_gives_even_if_one_dies(cells, tmp_path, mo
     assert marker.exists()
     monkeypatch.undo()
     assert found == by_number(work_out_all(cells)) and len(found) == len(cells)
-
-
-def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
-    needs("distributed")
-    monkeypatch.setattr(executor, "_TIMEOUT", 0.5)
-    with pytest.raises(SortNetError, match=r"cluster dask://127.0.0.1:9 cannot be reached"):
-        list(work_out_all(cells, cluster="dask://127.0.0.1:9"))
 
 
 def test_what_came_of_a_cell_is_kept_and_found_by_its_key(url, cells):

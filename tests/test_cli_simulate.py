@@ -46,21 +46,6 @@ def test_the_table_shows_means_and_errors_of_what_was_simulated():
     assert line.split()[:-1] == expected
 
 
-def test_json_has_every_number_and_one_seed_has_no_error():
-    typed = ("--protocol", "features", "--items", 8, "--features", 2, "--budget", 5, "--seeds", 1)
-    rows = value_of(done("experiment", "simulate", *typed, "--strategy", "random", "--json"))
-    (row,) = rows
-    assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 5, 1)
-    assert row["spearman_se"] is None and -1 <= row["spearman"] <= 1
-
-
-def test_the_usual_budgets_fit_a_collection_however_small():
-    rows = value_of(done("experiment", "simulate", "--items", 2, "--seeds", 1, "--json"))
-    assert {row["questions"] for row in rows} == {1, 3}
-    typed = ("--protocol", "features", "--items", 3, "--seeds", 1, "--strategy", "random")
-    assert value_of(done("experiment", "simulate", *typed, "--json"))[0]["questions"] == 12
-
-
 def test_the_plot_is_a_picture_of_the_kind_its_name_says():
     typed = ("experiment", "simulate", "--items", 4, "--seeds", 2, "--strategy", "merge-sort")
     done(*typed, "--plot", "a.png")
@@ -77,13 +62,6 @@ def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
     assert [row["strategy"] for row in rows] == ["default", "random"]
     for row in rows:
         assert row["questions"] == 30 and row["accuracy"] > 0.8
-
-
-def test_votes_of_a_file_answer_questions_about_four():
-    typed = ("--protocol", "votes", "--votes", "votes.tsv", "--items-file", "items.csv")
-    rows = value_of(done("experiment", "simulate", *typed, "--strategy", "sets-4", "--json"))
-    assert [(row["strategy"], row["questions"]) for row in rows] == [("sets-4", 7)]
-    assert rows[0]["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
+import measurements
 import pytest
 from docs_helpers import ROOT
-
-sys.path.insert(0, str(ROOT / "docs"))
-
-import generate
-import measurements
-import scale_tables
-import study_tables
 
 PAGES = [
     ROOT / "README.md",
@@ -62,78 +55,37 @@ def test_figures_of_scale_are_all_from_stored_rows(page: Path) -> None:
     assert tables_by_hand(page.read_text(encoding="utf-8")) == []
 
 
-def test_a_table_or_an_output_with_figures_outside_cog_is_found() -> None:
-    output = "```text\n$ sortnet experiment study noise\n0    0.977 ± 0.005\n```"
-    generated = f"<!-- [[[cog\nx\n]]] -->\n\n{TABLE}\n\n<!-- [[[end]]] -->"
-    names = "| study | what |\n|---|---|\n| `noise` | grades |"
-    text = f"{SOURCE}\n\n{TABLE}\n\nSo:\n\n{generated}\n\n{output}\n\n{names}"
-    assert tables_by_hand(text) == [TABLE, output]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_table_of_figures_is_generated_or_says_where_it_comes_from(page: Path) -> None:
     assert unsourced_tables(page.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        TABLE,
-        f"Measured once:\n\n{TABLE}\n\nSo it is good.",
-        f"By `sortnet experiment study noise`:\n\n{TABLE}",
-        f"Of seed 0:\n\n{TABLE}",
-        f"{SOURCE}\n\nIn other words:\n\n{TABLE}",
-        f"<!-- [[[cog\n]]] -->\n<!-- [[[end]]] -->\n\n{TABLE}",
-        f"See `sortnet show`.\n\n{TABLE}\n\nIt has 5 draws.",
-    ],
-)
-def test_a_table_of_figures_without_its_source_is_found(text: str) -> None:
-    assert unsourced_tables(text) == [TABLE]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{SOURCE}\n\n{TABLE}",
-        f"{TABLE}\n\nBy `make bench ARGS=sort`, SortNet 0.3.0.",
-        f"By `benchmarks/bench_sort.py`, 5 draws:\n\n{TABLE}",
-        f"<!-- [[[cog\nx\n]]] -->\n\n{TABLE}\n\n<!-- [[[end]]] -->",
-        "| key | what |\n|---|---|\n| `--lr 0.1` | § 4.1, version 0.3.0, 36 pairs |",
-    ],
-)
-def test_a_table_with_its_source_or_without_figures_is_none_of_these(text: str) -> None:
-    assert unsourced_tables(text) == []
+def test_a_table_of_figures_without_its_source_is_found() -> None:
+    generated = f"<!-- [[[cog\nx\n]]] -->\n\n{TABLE}\n\n<!-- [[[end]]] -->"
+    assert unsourced_tables(f"{SOURCE}\n\nIn other words:\n\n{TABLE}\n\n{generated}") == [TABLE]
+    assert unsourced_tables(f"{SOURCE}\n\n{TABLE}") == []
+    assert tables_by_hand(f"{generated}\n\n{TABLE}") == [TABLE]
 
 
 def test_each_stored_row_names_the_version_and_the_day_of_its_measurement() -> None:
-    rows = generate.benchmark_rows()
+    rows = measurements.stored_rows()
     assert len(rows) > 100
     assert [row["what"] for row in rows if not (row.get("version") and row.get("date"))] == []
 
 
-@pytest.mark.parametrize(
-    ("version", "day", "said"),
-    [
-        ("0.3.0", "2026-11-24", "SortNet 0.3.0, 2026-11-24"),
-        ("0.2.0", "2026-11-23", "between SortNet 0.2.0 and 0.3.0, 2026-11-23"),
-        ("0.1.0", "2026-11-21", "between SortNet 0.1.0 and 0.2.0, 2026-11-21"),
-        ("99.0.0", "2099-01-01", "after SortNet 99.0.0, 2099-01-01"),
-    ],
-)
-def test_the_source_of_rows_says_between_which_versions_they_were_measured(
-    version: str, day: str, said: str
-) -> None:
-    row = {"benchmark": "sort", "version": version, "date": day}
-    assert generate.provenance([row, row]) == f"`make bench ARGS=sort`, {said}"
-
-
-def test_a_figure_whose_row_is_gone_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 rows named 'no such row'"):
-        measurements.row_of("no such row")
+def test_the_source_of_rows_says_by_what_and_when_they_were_measured() -> None:
+    rows = [
+        {"benchmark": "speed", "version": version, "date": f"2026-11-{day}"}
+        for version, day in (("0.2.0", 23), ("0.1.0", 21))
+    ]
+    assert measurements.source(rows) == (
+        "By `make bench ARGS=speed`, SortNet 0.1.0 to 0.2.0, 2026-11-21 to 2026-11-23."
+    )
+    assert measurements.source(rows[:1]) == "By `make bench ARGS=speed`, SortNet 0.2.0, 2026-11-23."
 
 
 def test_rows_that_were_not_measured_give_the_command_in_place_of_a_table() -> None:
-    text = measurements.listed("preference", ("no such row",))
+    text = measurements.listed("no such row", "preference")
     assert text.strip() == "Not measured on this version yet: `make bench ARGS=preference`."
 
 
@@ -145,189 +97,97 @@ def test_the_rows_that_missed_their_bar_are_listed(monkeypatch: pytest.MonkeyPat
         {"what": "a, second", "ours": 1.5, "bar": "< 1", "ok": False},
         {"what": "a, third", "ours": 1.23456, "bar": "> 2", "ok": False},
     ]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda benchmark=None: rows)
+    monkeypatch.setattr(measurements, "stored_rows", lambda: rows)
     assert measurements.missed().strip().splitlines() == [
         "- a: 2 rows, from 1.5 to 2; the bar is < 1",
         "- a, third: 1.235; the bar is > 2",
     ]
 
 
-def way(name: str, data: str, figures: tuple[float, str, str]) -> dict[str, str | float]:
-    """A row of the benchmark of ways to learn: NDCG@10, its gain, and the share of answers."""
-    ours, gain, answers = figures
-    note = f"{gain} SE to even, once, none, 20 trainings; validation 0.9500; 1.8 CPU seconds; "
-    return {
-        "benchmark": "loop", "version": "0.3.0", "date": "2026-11-24", "ours": ours,
-        "what": f"loop, {data}, {name}: ndcg@10", "note": f"{note}{answers} of its answers",
-    }  # fmt: skip
+NOTE = "± 0.0020 SE to b, 2 trainings; validation 0.95; 2.0 CPU seconds"
 
 
-def test_ways_to_learn_are_a_table_of_what_each_gives_by_kind_of_data(
-    monkeypatch: pytest.MonkeyPatch,
+def stored(what: str, ours: float, peer: float | None = None, note: str = "") -> dict:
+    """A row as `make bench` stores it."""
+    measured = {"benchmark": "some", "version": "0.4.0", "date": "2026-11-25"}
+    return {**measured, "what": what, "ours": ours, "peer": peer, "ratio": 0.5, "note": note}
+
+
+COST = "dl19, pairs right .7, NDCG@10"
+# {function of measurements: (rows, header, lines of the table)}
+TABLES = {
+    "loop_ways": (
+        [
+            stored("loop, A, a: ndcg@10", 0.96249, note=f"+0.0010 {NOTE}; 0.55 of its answers"),
+            stored("loop, B, a: ndcg@10", 0.5, note=f"-0.0010 {NOTE}; 1.00 of its answers"),
+        ],
+        "| pairs, trainings, weight | A | B |",
+        [
+            "| a | .9625 (+.0010 ± .0020); 2.0 s; answers .55 "
+            "| .5000 (-.0010 ± .0020); 2.0 s; answers 1.00 |"
+        ],
+    ),
+    "pair_answers": (
+        [
+            stored("pairs, A, top: share of pairs / of answers for 99%", 0.1, 0.123),
+            stored("pairs, B, top: share of pairs / of answers for 99%", 0.1),
+        ],
+        "| answers for 99 % | A | B |",
+        ["| `top` | 12.3% | not reached |"],
+    ),
+    "phase_costs": (
+        [
+            stored("scale, 1e+05 documents, scale: us a document", 15.25, note="1516 bytes"),
+            stored("scale, 1e+04 documents, scale: us a document", 0.5, note="4779 bytes"),
+            stored("scale, 1e+05 documents, an epoch: us a document", 2.5, note="0 bytes, 9"),
+        ],
+        "| phase | how often | 10,000 | 100,000 |",
+        ["| scale | a run | .5 (4,779) | 15.2 (1,516) |", "| an epoch | an epoch |  | 2.5 (0) |"],
+    ),
+    "process_times": (
+        [stored("scale, 500 queries, sort: CPU s of a process, of 2 and alone", 0.25, 0.5)],
+        "| phase | one process, CPU s | each of two, CPU s | ratio |",
+        ["| sort | 0.50 | 0.25 | .50 |"],
+    ),
+    "fours_at_equal_cost": (
+        [
+            stored(f"{COST} for the prompt tokens of 9 pairs, fours", 0.8, 0.7),
+            stored(f"{COST} in the time of 9 pairs, a four takes 2 times", 0.9),
+            stored("dl19, pairs right .7, as good as 9 pairs: times the cost of a pair", 2.5),
+        ],
+        "| judge, pairs for the same cost | pairs | fours, prompt tokens "
+        "| fours, 2 times the time | break-even |",
+        ["| pairs right .7, 9 | .700 | .800 | .900 | 2.5 |"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "case"), TABLES.items(), ids=TABLES)
+def test_stored_rows_become_a_table_with_their_source(
+    name: str, case: tuple[list[dict], str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [
-        way(name, data, figures)
-        for data, second in (("tables", "-0.0005 ± 0.0003"), ("digits", "+0.0041 ± 0.0012"))
-        for name, figures in (
-            ("even, once, none", (0.9625, "+0.0000 ± 0.0000", "1.00")),
-            ("compared, ten iterations, quality", (0.9666, second, "0.55")),
-        )
-    ]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
-    lines = measurements.loop_ways().strip().splitlines()
-    assert lines[0] == "| pairs, trainings, weight | tables | digits |"
-    end = "1.8 s; answers .55"
-    cells = [f".9666 (-.0005 ± .0003); {end}", f".9666 (+.0041 ± .0012); {end}"]
-    assert lines[3] == f"| compared, ten iterations, quality | {' | '.join(cells)} |"
-    assert lines[-1] == "By `make bench ARGS=loop`, SortNet 0.3.0, 2026-11-24."
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
-    assert measurements.loop_ways().strip() == (
-        "Not measured on this version yet: `make bench ARGS=loop`."
-    )
+    rows, header, lines = case
+    make = getattr(measurements, name)
+    monkeypatch.setattr(measurements, "stored_rows", lambda: rows)
+    text = make().strip().splitlines()
+    source = "By `make bench ARGS=some`, SortNet 0.4.0, 2026-11-25."
+    assert text == [header, text[1], *lines, "", source]
+    monkeypatch.setattr(measurements, "stored_rows", lambda: [])
+    assert "Not measured on this version yet" in make()
 
 
-def test_the_lines_of_the_benchmarks_page_fit_a_screen():
-    lines = (ROOT / "docs/benchmarks.md").read_text().splitlines()
-    assert [line for line in lines if len(line) > 150] == []
-    assert [line for line in lines if len(line) > 130 and not line.startswith("|")] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_paragraph_is_a_list_of_links(page: Path):
-    paragraphs = re.split(r"\n\s*\n", page.read_text())
-    is_list = re.compile(r"\s*(?:[-*|]|\d+\.)\s")
-    crowded = [text for text in paragraphs if text.count("](") > 8 and not is_list.match(text)]
-    assert crowded == []
-
-
-def study_row(study: str, series: str, x: object, value: float, **more: object) -> dict:
+def study_row(series: str, x: object, value: float, **more: object) -> dict:
     """A row of the benchmark of studies."""
-    row = {"benchmark": "studies", "version": "0.4.0", "date": "2026-11-25", "study": study}
-    facts = {"data": "made data", "measure": "NDCG@20", "error": None, "note": "3 cells, seed 0"}
-    return {**row, **facts, "series": series, "x": x, "ours": value, **more}
+    return {"measure": "NDCG@20", "error": None, "series": series, "x": x, "ours": value, **more}
 
 
-@pytest.mark.parametrize(
-    ("rows", "text"),
-    [
-        (
-            [
-                study_row("noise", series, x, value, error=0.004)
-                for series, figures in (("A*", (0.5, 0.25)), ("B", (0.75, 1.0)))
-                for x, value in zip((0.25, 1000), figures, strict=True)
-            ],
-            r"NDCG@20 at .25, 1,000: A\* .500, .250; B .750, 1.000 (± .004 at most)",
-        ),
-        (
-            [
-                study_row("weighting", "32 hidden", "none", 0.5),
-                study_row("weighting", "32 hidden", "|delta|", 0.75),
-                study_row("weighting", "", "all", 12.25, measure="MAP"),
-                study_row("weighting", "64 hidden", "none", 0.25),
-            ],
-            r"NDCG@20: 32 hidden: none .500, \|delta\| .750; 64 hidden .250. MAP: 12.2",
-        ),
-        (
-            [
-                study_row("pair-efficiency", "all", 1.0, 0.5),
-                study_row("pair-efficiency", "even", 0.001, 0.25),
-                study_row("pair-efficiency", "even", 0.0234, 0.375),
-            ],
-            "NDCG@20: all .500; even: .001 .250, .023 .375",
-        ),
-        (
-            [
-                study_row("runtime", series, x, 0.5 if x == "A" else 0.25)
-                for x in ("A", "B")
-                for series in ("reading", "training")
-            ],
-            "NDCG@20: reading: A .500, B .250; training: A .500, B .250",
-        ),
-    ],
-)
-def test_the_figures_of_a_study_are_listed_by_measure_and_series(rows: list, text: str) -> None:
-    assert study_tables.study_text(rows) == text
-
-
-def test_studies_that_were_not_measured_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [study_row("hidden", "10 hidden", 10, 0.5, data="MQ2008/Fold1")]
-    monkeypatch.setattr(study_tables, "benchmark_rows", lambda name: rows)
-    text = study_tables.study_figures().replace("\n", " ")
-    assert "| `hidden MQ2008/Fold1` |  | NDCG@20 at 10: 10 hidden .500 |" in text
-    assert "SortNet 0.4.0, 2026-11-25, seed 0" in text
-    missing = text[text.index("Not measured on this version yet:") :]
-    assert "`set-sizes`" in missing and "`hidden`" not in missing
-    monkeypatch.setattr(study_tables, "benchmark_rows", lambda name: [])
-    assert "`hidden`" in study_tables.study_figures()
-
-
-def scale_row(what: str, ours: float, note: str, **more: object) -> dict:
-    """A row of the benchmarks of scale."""
-    row = {"benchmark": "scale", "version": "0.4.0", "date": "2026-11-25"}
-    return {**row, "what": what, "ours": ours, "note": note, **more}
-
-
-def test_phases_are_a_table_by_the_number_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figures_of_a_study_are_listed_by_measure_and_series() -> None:
     rows = [
-        scale_row("scale, 1e+05 documents, scale: us a document", 15.25, "1516 bytes a document"),
-        scale_row("scale, 1e+04 documents, scale: us a document", 0.5, "4779 bytes a document"),
-        scale_row("scale, 1e+05 documents, an epoch: us a document", 2.5, "0 bytes a document, 9"),
+        study_row("A*", 0.25, 0.5, error=0.004),
+        study_row("B", "|delta|", 1.0),
+        study_row("A*", 1000, 0.25),
+        study_row("", "all", 12.25, measure="MAP"),
     ]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
-    lines = scale_tables.phase_costs().strip().splitlines()
-    assert lines[0] == "| phase | how often | 10,000 | 100,000 |"
-    assert lines[2:4] == [
-        "| scale | a run | .5 (4,779) | 15.2 (1,516) |",
-        "| an epoch | an epoch |  | 2.5 (0) |",
-    ]
-
-
-def test_processes_are_a_table_with_the_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "scale, 500 queries, sort: CPU s of a process, of 2 and alone"
-    rows = [scale_row(name, 0.25, "0.3 and 0.5 s by the clock", peer=0.5, ratio=0.5)]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
-    assert "| sort | 0.50 | 0.25 | .50 |" in scale_tables.process_times()
-
-
-def test_costs_of_people_are_a_table_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        scale_row("ranking, us, 1,000 items", 3.0, "peer: 10 items", peer=0.0625),
-        scale_row("ranking, us, 100 items", 2.5, "peer: 10 items", peer=0.0625),
-        scale_row("ranking, us, 100 judgements", 7.0, "peer: 10 judgements", peer=7.0),
-        scale_row("peak memory of `sortnet label`, GB, 100 items", 0.5, "after 5 judgements"),
-    ]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
-    lines = scale_tables.people_costs("items", ("ranking, us",)).strip().splitlines()
-    assert lines[0] == "| number of items | 10 | 100 | 1,000 |"
-    assert lines[2] == "| ranking, us | .062 | 2.5 | 3.0 |"
-    assert "of 100 items after 5 judgements takes 0.50 GB" in scale_tables.label_memory()
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
-    for text in (scale_tables.people_costs("items", ("ranking, us",)), scale_tables.label_memory()):
-        assert text.strip() == "Not measured on this version yet: `make bench ARGS=people_scale`."
-
-
-def set_row(what: str, ours: float, peer: float | None, note: str) -> dict:
-    """A row of the benchmark of questions about sets."""
-    row = {"benchmark": "sets", "version": "0.4.0", "date": "2026-11-26"}
-    return {**row, "what": what, "ours": ours, "peer": peer, "note": note}
-
-
-def test_the_table_of_equal_cost_has_the_break_even(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        set_row("dl19, good, NDCG@10 for the prompt tokens of 100 pairs, fours", 0.875, 0.75, ""),
-        set_row(
-            "dl19, good, NDCG@10 in the time of 100 pairs, a four takes 1.5 times", 0.9, 0.75, ""
-        ),
-        set_row("dl19, good, as good as 100 pairs: times the cost of a pair", 2.5, None, ""),
-    ]
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: rows)
-    lines = measurements.fours_at_equal_cost().strip().splitlines()
-    assert lines[0] == (
-        "| judge | pairs for the same cost | pairs | fours, prompt tokens "
-        "| fours, 1.5 times the time | break-even |"
-    )
-    assert lines[2] == "| good | 100 | .750 | .875 | .900 | 2.5 |"
-    monkeypatch.setattr(measurements, "benchmark_rows", lambda name: [])
-    assert measurements.fours_at_equal_cost().strip() == (
-        "Not measured on this version yet: `make bench ARGS=sets`."
+    assert measurements.study_text(rows) == (
+        r"NDCG@20: A\*: .25 .500, 1,000 .250; B 1.000 (± .004 at most). MAP: 12.2"
     )

@@ -5,7 +5,7 @@ A point is a cell with its place in the figure of the study: its curve and its x
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -160,8 +160,19 @@ def pair_budgets(plan: Plan) -> list[Point]:
     else:
         splits = [Digits(seed) for seed in plan.seeds()]
         make_cell = partial(cell_of, scaling="quantile", empty="zero", seed=plan.seed)
+    return pair_points(splits, make_cell, plan.size.step)
+
+
+def pair_points(splits: Sequence[Split], make_cell: Callable[..., Cell], step: int) -> list[Point]:
+    """List cells of each strategy and budget on each split, after cells that train on grades.
+
+    Args:
+        splits: the splits.
+        make_cell: makes a cell of a split, a strategy and a budget, see `cell_of`.
+        step: the factor between a budget and the next larger budget.
+    """
     points = [Point(make_cell(split, "compared", None), REFERENCE, None) for split in splits]
-    budgets = budgets_of(splits[0].load().train, plan.size.step)
+    budgets = budgets_of(splits[0].load().train, step)
     for strategy in STRATEGIES:
         for budget in budgets:
             for split in splits:

@@ -121,7 +121,18 @@ def quality_by_answers(point: Point, result: Result, test_part: TestPart) -> lis
 
 
 def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
-    """Write a line for each strategy: the shares with which it is nearly as good as all grades.
+    """Write a line for each strategy: the shares with which it is nearly as good as all grades."""
+    lines = []
+    for strategy, (pairs_needed, answers_needed) in needed_shares(frame).items():
+        shares = "not reached"
+        if not isnan(pairs_needed):
+            shares = f"{pairs_needed:.2%} of the pairs, {answers_needed:.2%} of the answers"
+        lines.append(f"{REACHED:.0%} of the quality of all grades by {strategy}: {shares}")
+    return lines
+
+
+def needed_shares(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Compute the shares of pairs and of answers that each strategy needs, see `crossing`.
 
     Args:
         frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
@@ -131,14 +142,9 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
     learned = frame[frame["measure"] == _SHARE_LEARNED]  # its rows are of the same cells
     curves = quality.assign(share_learned=learned["value"].to_numpy()).groupby("series", sort=False)
     quality_of_grades = float(curves.get_group(REFERENCE)["value"].iloc[0])
-    lines = []
-    for strategy, curve in curves:
-        if strategy == REFERENCE:
-            continue
-        points = curve[["share_learned", share_answered, "value"]].to_numpy(np.float64)
-        pairs_needed, answers_needed = crossing(points, quality_of_grades)
-        shares = "not reached"
-        if not isnan(pairs_needed):
-            shares = f"{pairs_needed:.2%} of the pairs, {answers_needed:.2%} of the answers"
-        lines.append(f"{REACHED:.0%} of the quality of all grades by {strategy}: {shares}")
-    return lines
+    columns = ["share_learned", share_answered, "value"]
+    return {
+        str(strategy): crossing(curve[columns].to_numpy(np.float64), quality_of_grades)
+        for strategy, curve in curves
+        if strategy != REFERENCE
+    }
