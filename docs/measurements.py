@@ -90,10 +90,7 @@ def row_of(what: str) -> Row:
 
 
 def source(rows: Iterable[Row]) -> str:
-    """A sentence with the command that measured the rows, the versions and the days.
-
-    The version of a row is that of the code's last release; work on the next one may be in it.
-    """
+    """A sentence with the command that measured the rows, the versions and the days."""
     listed = list(rows)
     commands = dict.fromkeys(f"`make bench ARGS={row['benchmark']}`" for row in listed)
     spans = []
@@ -516,12 +513,12 @@ def _series(rows: Sequence[Row]) -> Iterator[str]:
         if len(figures) == 1:
             yield f"{series} {figures[0][1]}".strip()
         else:
-            listed = ", ".join(f"{_place(x)} {value}" for x, value in figures)
+            listed = ", ".join(_at_place(x, value) for x, value in figures)
             yield f"{series}: {listed}" if series else listed
 
 
 def _number(value: float, rows: Sequence[Row]) -> str:
-    """A number in three digits after the point, or fewer where the figures are large.
+    """A number in three digits: after the point where all figures are shares.
 
     >>> _number(0.5, [{"ours": 0.4}]), _number(16.25, [{"ours": 20.0}])
     ('.500', '16.2')
@@ -529,15 +526,16 @@ def _number(value: float, rows: Sequence[Row]) -> str:
     largest = max(abs(row["ours"]) for row in rows)
     if largest <= 1:
         return figure(value)
-    return f"{value:.1f}" if largest < 100 else f"{value:,.0f}"
+    return f"{value:.3g}" if largest < 1000 else f"{value:,.0f}"
 
 
-def _place(x: Any) -> str:
-    """A place across: a name, or a number in three digits.
+def _at_place(x: Any, number: str) -> str:
+    """A number at its place across, which is a name or a number.
 
-    >>> _place(10000), _place(0.25), _place("tanh"), _place(2.0)
-    ('10,000', '.25', 'tanh', '2')
+    >>> _at_place("tanh", ".724"), _at_place(10000, ".977"), _at_place(0.25, ".970")
+    ('tanh .724', '.977 at 10,000', '.970 at .25')
     """
     if isinstance(x, str):
-        return x
-    return f"{x:,.0f}" if x == int(x) else figure(float(f"{x:.2g}"), 6).rstrip("0")
+        return f"{x} {number}"
+    place = f"{x:,.0f}" if x == int(x) else figure(float(f"{x:.2g}"), 6).rstrip("0")
+    return f"{number} at {place}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from store.store import open_store
     from store.training.train_or_resume import resume, train
 
-__version__ = "0.4.0"
+__version__ = "0.5.0.dev0"
 
 __all__ = [
     "CmpNN",

@@ -189,5 +189,5 @@ def test_the_figures_of_a_study_are_listed_by_measure_and_series() -> None:
         study_row("", "all", 12.25, measure="MAP"),
     ]
     assert measurements.study_text(rows) == (
-        r"NDCG@20: A\*: .25 .500, 1,000 .250; B 1.000 (± .004 at most). MAP: 12.2"
+        r"NDCG@20: A\*: .500 at .25, .250 at 1,000; B 1.000 (± .004 at most). MAP: 12.2"
     )

@@ -47,7 +47,8 @@ from sortnet.threads import limit_threads
 _SHARE_OF_EPOCHS = 1 / 3
 _ENTRY = "settings__"  # prefix by which scikit-learn names an entry of `settings`
 
-_noted = set[tuple[str, tuple[str, ...]]]()  # columns that were noted, with all columns beside them
+_Noted = tuple[str, tuple[str, ...]]  # a column, and all columns beside it
+_noted = set[_Noted]()  # in this process
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
