@@ -218,19 +218,6 @@ def test_curves_draw_the_points_of_each_group_in_order_with_their_band():
     assert len(grey) == 21, "they are distinct without colour"
 
 
-def test_margins_draws_the_counts_of_every_bin_of_some_iterations():
-    frame = margins_frame(rows(20))
-    figure = plots.margins(frame, split="train", most=4)
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [f"iteration {number}" for number in (0, 6, 13, 19)]
-    of_train = frame[frame["split"] == "train"]
-    for iteration, axes in zip((0, 6, 13, 19), figure.axes, strict=True):
-        drawn = {steps.get_gid(): steps.get_data().values.tolist() for steps in axes.patches}
-        of_iteration = of_train[of_train["iteration"] == iteration].groupby("outcome")["pairs"]
-        assert drawn == {outcome: counts.tolist() for outcome, counts in of_iteration}
-        assert len(drawn) == len(OUTCOMES)
-
-
 def test_bars_have_a_label_behind_their_error():
     figure = plots.bars(["a", "b"], [2.0, 1.0], ["two", "one"], errors=[0.5, 0.0], title="t",
                         xlabel="x")  # fmt: skip
