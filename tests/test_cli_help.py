@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -105,18 +104,6 @@ def test_options_and_assignments_are_the_same_settings():
 )
 def test_a_misspelt_command_line_is_one_line_that_names_it(args, message):
     assert message in fault(*args)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="closes a pipe")
-def test_a_reader_that_has_enough_is_no_fault_worth_a_word():
-    code = "from cli.main import main; main(['train', '--help'])"
-    ran = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    ran.stdout.close()
-    assert ran.stderr.read() == ""
-    ran.stderr.close()
-    assert ran.wait(600) == 1
 
 
 @pytest.mark.skipif(OLD_RUNNER, reason="prints the help, as click did then")
