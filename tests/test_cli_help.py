@@ -97,6 +97,7 @@ def test_options_and_assignments_are_the_same_settings():
         (["train", "--set", "cache=1"], "known are no, yes"),
         (["train", "--epochs", "many"], "many"),
         (["train", "--batch-size", "64"], "give --set batch_size=..."),
+        (["train", "--prompt", "p.jinja"], "write prompt = ... into the FILE.toml of --judge"),
         (["settings", "elo"], "unknown kind of ranker 'elo'; known are sortnet"),
         (["evaluate", "model"], "DATA"),
         (["rank", "m", "d", "--tag", "two words"], "two words"),

@@ -6,6 +6,7 @@ import click
 import numpy as np
 import pytest
 from cli_helpers import fault, invoke, quick_training
+from result_helpers import value_of
 from scipy.stats import spearmanr
 
 from sortnet import Model, read_queries
@@ -25,7 +26,8 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     typed = ("--max-iter", "2")
     with quick_training():
-        run_demo(folder, *typed)  # which a second one replaces
+        first = run_demo(folder, *typed, "--json")  # which a second one replaces
+    assert len(value_of(first.stdout, "demo")["spearman"]["iterations"]) == 3
     return folder, run_demo(folder, *typed).stdout
 
 

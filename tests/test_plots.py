@@ -61,7 +61,9 @@ def iterations() -> pd.DataFrame:
 def pairs(n: int = 60) -> pd.DataFrame:
     columns = {
         "split": pd.Categorical(RNG.choice(SPLITS, n), categories=SPLITS),
-        "qid": pd.Categorical(RNG.choice(["q1", "q2", "q3", "q4"], n)),
+        "qid": pd.Categorical(
+            RNG.choice(["q1", "q2", "q3", "is-the-school-uniform-a-good-idea_no"], n)
+        ),
         "first_wrong": RNG.integers(0, 3, n),
         "last_wrong": RNG.integers(8, 10, n),
         "times": RNG.integers(1, 9, n),
@@ -216,6 +218,12 @@ def test_curves_draw_the_points_of_each_group_in_order_with_their_band():
     assert axes.get_xscale() == "log"
     grey = {(line.get_marker(), line.get_linestyle()) for line in axes.lines}
     assert len(grey) == 21, "they are distinct without colour"
+
+
+def test_queries_that_only_the_first_iteration_got_wrong_are_not_hard():
+    first_only = pairs().assign(first_wrong=0, last_wrong=0, times=1)
+    with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
+        plots.hard_queries(first_only)
 
 
 def test_bars_have_a_label_behind_their_error():

@@ -113,6 +113,8 @@ def test_groups_have_a_top_each_and_criteria_a_part_each():
         store.add_items("g", made_items(8, groups=["group 0", "group 1"] * 4))
     found = value_of(done("report", "g", "--json", "--top", 2))
     assert [row["group"] for row in found["ranking"]] == ["group 0"] * 2 + ["group 1"] * 2
+    words = Page(done("report", "g", "--top", 2, "-o", "-")).words
+    assert "group 1" in words and "the top 2 of each group" in words
     for criterion in ("short", "kind"):
         done("ask", "t", "--criterion", criterion)
     both = value_of(done("report", "t", "--json"))

@@ -133,7 +133,7 @@ def test_the_table_of_runs_shows_the_newest_first_with_their_best(url: str) -> N
 
 
 def test_pairs_are_shown_with_their_query_and_their_places_in_it(url: str) -> None:
-    gaps = Queries.from_arrays(np.zeros((5, 1)), group=[0, 2, 0, 3, 0])
+    gaps = Queries.from_arrays(np.zeros((5, 1)), group=[0, 2, 0, 3, *[0] * 200])
     with open_store(url) as store:
         run = start(store, vali=gaps)
         empty = run.pairs_frame("vali")
