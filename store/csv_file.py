@@ -19,13 +19,8 @@ ESCAPED_COLUMN = "escaped"
 # gets the same text.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Matches a text such as -0.078, which a spreadsheet reads as a number and does not run.
-_UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(f"[+-]?{_UNSIGNED}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _QUOTED = re.compile('[,"\r\n]')  # a cell with one of these characters is quoted
-# Matches a line in which some cell may begin a formula, or may have to be quoted. Numbers do not.
-_CAREFUL = re.compile(
-    rf"(?:^|,)(?:['=@\t\uff1d\uff0b\uff0d\uff20]|[+-](?!{_UNSIGNED}(?:,|$)))|[\"\r\n]"
-)
 
 
 def write_csv(
@@ -60,8 +55,7 @@ def write_csv(
     if names is not None:
         file.write(_line(names, text_of))
     for row in rows:
-        line = _plain_line(row) if text_of is _escaped_unless_number else None
-        file.write(_line(row, text_of) if line is None else line)
+        file.write(_line(row, text_of))
 
 
 def rows_of_frame(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -102,18 +96,6 @@ def _escaped_unless_number(value: Any) -> str:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return value
     return _escaped(value)
-
-
-def _plain_line(cells: Sequence[Any]) -> str | None:
-    """Write a line whose cells need neither quotes nor apostrophes; None for any other line.
-
-    One search in the line takes much less time than a search in every cell.
-    """
-    texts = ["" if cell is None or cell != cell else str(cell) for cell in cells]
-    line = ",".join(texts)
-    if not line or line.count(",") != len(texts) - 1 or _CAREFUL.search(line):
-        return None
-    return f"{line}\n"
 
 
 def _line(cells: Sequence[Any], text_of: Callable[[Any], str]) -> str:

@@ -83,24 +83,6 @@ def test_a_model_whose_store_is_gone_is_shown_by_what_its_folder_says(run, tmp_p
     assert "gone.db" in fault("show", "m", "--follow")
 
 
-def test_a_model_of_another_kind_which_no_run_made_is_shown(tmp_path):
-    done("train", "fold", "--ranker", "ranksvm", "--out", tmp_path / "svm")
-    result = invoke("show", tmp_path / "svm")
-    assert "no run of a store made this model" in result.stderr
-    assert f"{tmp_path / 'svm'}, a ranker of kind ranksvm" in result.stdout
-    model = value_of(done("show", tmp_path / "svm", "--json"))
-    assert (model["kind"], model["n_features"]) == ("ranksvm", 4)
-
-
-def test_the_newest_run_is_last_even_beside_a_folder_of_that_name():
-    shutil.copytree("m", "last")
-    try:
-        assert done("show", "last").splitlines()[0].split() == ["id", run_of("m2")]
-        assert done("show", "./last").splitlines()[0].split() == ["id", run_of("m")]
-    finally:
-        shutil.rmtree("last")
-
-
 def test_a_run_without_iterations_is_shown_as_well():
     train = read_queries("fold/train.txt")
     with open_store("s2.db") as store:

@@ -16,7 +16,7 @@ from cli_helpers import FAST, done, fault, invoke, letor, make_fold, weights_of
 from result_helpers import notes_of, value_of
 
 from sortnet.config import Config, LoopTraining
-from sortnet.data import fingerprint, read_queries
+from sortnet.data import read_queries
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
@@ -59,18 +59,6 @@ def test_a_run_says_into_how_many_iterations_it_divides_its_training():
     said = "steps, in 3 iterations, not 5: an iteration has at least one epoch\n"
     assert said in done("train", "fold", *options)
     assert iterations_of_the_last_run()["iteration"].tolist() == [0, 1, 2, 3]
-
-
-def test_the_run_records_how_it_came_about(said, trained):
-    with open_store("s.db") as store:
-        run = store.run("last")
-    assert run.status == "done"
-    assert run.command == "sortnet train fold --out m --store s.db " + " ".join(FAST)
-    assert run.config["hidden"] == [4] and run.config["training"]["epochs"] == 9
-    assert run.out == str(trained / "m")
-    for part in ("train", "vali"):
-        assert run.data[part]["fingerprint"] == fingerprint(f"fold/{part}.txt")
-    assert Model.load("m").info["run"] == run.id
 
 
 def test_json_is_one_document_and_the_table_goes_to_stderr():

@@ -61,7 +61,9 @@ def iterations() -> pd.DataFrame:
 def pairs(n: int = 60) -> pd.DataFrame:
     columns = {
         "split": pd.Categorical(RNG.choice(SPLITS, n), categories=SPLITS),
-        "qid": pd.Categorical(RNG.choice(["q1", "q2", "q3", "q4"], n)),
+        "qid": pd.Categorical(
+            RNG.choice(["q1", "q2", "q3", "is-the-school-uniform-a-good-idea_no"], n)
+        ),
         "first_wrong": RNG.integers(0, 3, n),
         "last_wrong": RNG.integers(8, 10, n),
         "times": RNG.integers(1, 9, n),
@@ -218,17 +220,10 @@ def test_curves_draw_the_points_of_each_group_in_order_with_their_band():
     assert len(grey) == 21, "they are distinct without colour"
 
 
-def test_margins_draws_the_counts_of_every_bin_of_some_iterations():
-    frame = margins_frame(rows(20))
-    figure = plots.margins(frame, split="train", most=4)
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [f"iteration {number}" for number in (0, 6, 13, 19)]
-    of_train = frame[frame["split"] == "train"]
-    for iteration, axes in zip((0, 6, 13, 19), figure.axes, strict=True):
-        drawn = {steps.get_gid(): steps.get_data().values.tolist() for steps in axes.patches}
-        of_iteration = of_train[of_train["iteration"] == iteration].groupby("outcome")["pairs"]
-        assert drawn == {outcome: counts.tolist() for outcome, counts in of_iteration}
-        assert len(drawn) == len(OUTCOMES)
+def test_queries_that_only_the_first_iteration_got_wrong_are_not_hard():
+    first_only = pairs().assign(first_wrong=0, last_wrong=0, times=1)
+    with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
+        plots.hard_queries(first_only)
 
 
 def test_bars_have_a_label_behind_their_error():

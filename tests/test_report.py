@@ -348,6 +348,10 @@ def test_what_cannot_be_measured_is_left_out_and_told(trained, monkeypatch):
     whys = ("would take long", "The validation part is not in the table: ", "is not known: ")
     for note, why in zip(findings.notes, whys, strict=True):
         assert why in note
+    monkeypatch.setattr(model_findings, "some_documents", lambda queries, n: queries.take([0, 1]))
+    findings = find_out(Sources(model, {"vali": queries}), "it", lambda text: None)
+    assert findings.sampled == "a sample, 12 rows of 2 queries"
+    assert list(findings.measures) == [("vali", "it")]
 
 
 def test_pairs_that_keep_coming_back_are_counted_after_iteration_0(text, trained, run):

@@ -53,30 +53,25 @@ def facts(*args: object) -> dict:
 
 def test_the_page_and_the_json_say_who_answered_at_what_cost():
     meta = json.dumps({"model": "big", "tokens": [100, 2], "calls": 2})
-    answer(*by_score("big", p=0.2, cost=0.5, meta=meta))
-    answer(*by_score("ana", milliseconds=2000), *by_score("tool", cost=0.0))
-    done("ask", "t", "--kind", "big", "model", "--kind", "tool", "model")
+    answer(*by_score("big", p=0.2, cost=0.5, meta=meta), *by_score("ana", milliseconds=2000))
+    done("ask", "t", "--kind", "big", "model")
     found = facts()
-    by_name = {judge["name"]: judge for judge in found["judges"]}
-    pairs = N * (N - 1) // 2
-    kinds = {name: judge["kind"] for name, judge in by_name.items()}
-    assert kinds == {"ana": "person", "big": "model", "tool": "model"}
-    assert (found["answers"], found["calls"]) == (3 * pairs, 2 * pairs)
-    assert (found["tokens_in"], found["tokens_out"]) == (100 * pairs, 2 * pairs)
-    assert found["cost"] == pytest.approx(0.5 * pairs)
-    assert by_name["ana"]["cost"] is None and by_name["tool"]["cost"] == 0
+    kinds = {judge["name"]: (judge["kind"], judge["cost"]) for judge in found["judges"]}
+    assert kinds == {"ana": ("person", None), "big": ("model", pytest.approx(14))}
+    sums = {"answers": 56, "calls": 56, "tokens_in": 2800, "tokens_out": 56, "cost": 14}
+    assert {name: found[name] for name in sums} == pytest.approx(sums)
     assert found["agreement"]["krippendorff_alpha"] == 1
     assert [row["id"] for row in found["ranking"]] == [f"t{k}" for k in reversed(range(N))]
     assert done("report", "t") == "report-t.html\n"
     text = Path("report-t.html").read_text()
     page = Page(text)
-    for part in ("Which is better?", f"{2 * pairs:,}, {102 * pairs:,} tokens", "text number 7",
-                 "100 %", "Held-out accuracy", "Krippendorff's alpha of 1.00"):  # fmt: skip
+    for part in ("Which is better?", "56, 2,856 tokens", "text number 7", "100 %",
+                 "Held-out accuracy", "Krippendorff's alpha of 1.00"):  # fmt: skip
         assert part in page.words
     assert text.count("<small>[") >= 4 and "&lt;small" not in text
-    alts = [image["alt"] for image in page.of("img")]
-    assert any(alt.startswith("Intervals of the ranks. A line for each item") for alt in alts)
-    assert any(alt.startswith("After 84 answers the model expects") for alt in alts)
+    alts = " ".join(str(image["alt"]) for image in page.of("img"))
+    assert "Intervals of the ranks. A line for each item" in alts
+    assert "After 56 answers the model expects" in alts
 
 
 def test_pairs_in_doubt_have_the_reasons_of_the_judges():
@@ -118,6 +113,8 @@ def test_groups_have_a_top_each_and_criteria_a_part_each():
         store.add_items("g", made_items(8, groups=["group 0", "group 1"] * 4))
     found = value_of(done("report", "g", "--json", "--top", 2))
     assert [row["group"] for row in found["ranking"]] == ["group 0"] * 2 + ["group 1"] * 2
+    words = Page(done("report", "g", "--top", 2, "-o", "-")).words
+    assert "group 1" in words and "the top 2 of each group" in words
     for criterion in ("short", "kind"):
         done("ask", "t", "--criterion", criterion)
     both = value_of(done("report", "t", "--json"))

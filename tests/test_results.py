@@ -12,7 +12,7 @@ import pytest
 from cli_helpers import done, invoke
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_commands import OF_MODEL, OF_STORE, add_collection
+from reading_commands import OF_MODEL, OF_STORE, TEST, add_collection
 from result_helpers import value_of
 
 from cli.printing.results import (
@@ -90,18 +90,6 @@ def made(copy_of_trained: Path) -> Path:
     return copy_of_trained
 
 
-@pytest.mark.parametrize("args", PRINTING, ids=" ".join)
-def test_a_command_that_reads_prints_the_key_that_the_reference_names(made, args, monkeypatch):
-    monkeypatch.chdir(made)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
-    printed = invoke(*args).stdout if args[0] == "doctor" else done(*args)
-    value_of(printed)
-    (name,) = set(json.loads(printed)) - {"version", "notes", "next"}
-    words = " ".join(args[:2])
-    names = documented()
-    assert name in names[words if words in names else args[0]]
-
-
 STEP = Step("sortnet runs", "look at sortnet runs")
 
 
@@ -138,3 +126,38 @@ def test_a_result_is_written_once_and_its_notes_are_told_once(
 def test_csv_may_have_columns_of_its_own():
     result = result_of(csv={"q": ["x", "y"], "mean": [0.1, float("nan")]})
     assert text_of(result, "csv") == "q,mean\nx,0.1\ny,\n"
+
+
+@pytest.fixture
+def here(made, monkeypatch) -> None:
+    """The folder with a run, a model and a collection is the working folder."""
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
+
+@pytest.mark.parametrize("args", PRINTING, ids=" ".join)
+def test_json_has_the_key_of_the_reference_and_the_rows_of_the_text(here, args):
+    printed = invoke(*args).stdout
+    value = value_of(printed)
+    (name,) = set(json.loads(printed)) - {"version", "notes", "next"}
+    words = " ".join(args[:2])
+    names = documented()
+    assert name in names[words if words in names else args[0]]
+    text = invoke(*(arg for arg in args if arg != "--json")).stdout
+    for row in value if isinstance(value, list) else ():
+        identity = next(row[key] for key in ("id", "name", "number") if key in row)
+        assert str(identity) in text
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("ranking", "c"), ("settings", "ranksvm"), ("importance", "m", TEST, "--repeats", "1")],
+    ids=" ".join,
+)
+def test_csv_has_the_rows_of_the_json(here, args):
+    value = value_of(done(*args, "--json"))
+    rows = value if isinstance(value, list) else value["features"]
+    done(*args, "--output", "out/rows.csv")
+    found = pd.read_csv("out/rows.csv").dropna(axis="columns", how="all")
+    expected = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    assert found.astype(str).equals(expected.astype(found.dtypes).astype(str))

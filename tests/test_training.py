@@ -70,18 +70,6 @@ def test_batches_hold_every_pair_once_with_its_own_features(
     assert sorted(seen) == sorted(expected)
 
 
-@given(st.integers(1, 60), st.integers(0, 999), st.sampled_from([5, 500]))
-@settings(max_examples=30, deadline=None)
-def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_counts(most, seed, long):
-    queries, pairs = made(4, 30, seed)
-    of_query = np.bincount(queries.query_of_docs()[pairs.i], minlength=4)
-    docs = [np.unique(np.concatenate((pairs.i, pairs.j)))]
-    n_docs = np.bincount(queries.query_of_docs()[docs[0]], minlength=4)
-    expected = np.minimum(of_query, np.maximum(most, 6 * np.minimum(n_docs, long)))
-    taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed, long))
-    assert taken == expected.sum()
-
-
 def test_pairs_that_all_have_weight_zero_are_refused():
     queries, pairs = made(2, 6, 0)
     weightless = replace(queries, weights=np.zeros(12, np.float32))

@@ -17,8 +17,7 @@ from sortnet.errors import DataError
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.rows import listed
-from store.report.kept_models import kept_model
-from store.report.origins import from_which
+from store.report.models_of_run import from_which, kept_model
 
 if TYPE_CHECKING:
     from sortnet.core import I64, Queries

@@ -18,8 +18,7 @@ from sortnet.messages import count
 from store.csv_file import rows_of_frame, write_csv
 from store.report import iteration_table
 from store.report.iteration_table import quality_of
-from store.report.kept_models import kept_figure, kept_model
-from store.report.origins import from_which
+from store.report.models_of_run import from_which, kept_figure, kept_model
 from store.report.run_facts import run_facts
 from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
 

@@ -8,7 +8,7 @@ from cli.console import progress
 from cli.inputs.column_options import named_columns
 from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import measures
-from cli.training.data_and_origin import say_data
+from cli.training.printed_data import say_data
 from cli.training.typed_settings import typed_settings
 from sortnet.core import Progress
 from sortnet.rankers.registry import name_of, settings_for

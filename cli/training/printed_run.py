@@ -8,8 +8,7 @@ from typing import Any
 from cli.console import put, say
 from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import interval, measures, shower
-from cli.training.data_and_origin import say_data, say_origin
-from cli.training.data_in_words import near_model_lines
+from cli.training.printed_data import near_model_lines, say_data, say_origin
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.learning.iterations import Callback, Iteration
@@ -20,7 +19,7 @@ from sortnet.metrics import can_choose
 from store.database.engine import without_passwords
 from store.report.conventions import convention_notes, conventions_of
 from store.report.iteration_table import meanings
-from store.report.kept_models import kept_model
+from store.report.models_of_run import kept_model
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.training_run import TrainedRun, TrainingRun, Watcher, vali_pairs_of

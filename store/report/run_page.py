@@ -31,9 +31,8 @@ from store.report.html_page import (
     write_page,
 )
 from store.report.iteration_table import LABELLING, header, line, quality_of
-from store.report.kept_models import kept_model
 from store.report.model_findings import Findings, find_out, settings_of
-from store.report.origins import from_which
+from store.report.models_of_run import from_which, kept_model
 from store.report.sources import Sources, find_sources
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import again, is_before_the_end_of_training

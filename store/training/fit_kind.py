@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from sortnet.config import Config, Settings, settings_of
-from sortnet.core import Queries
-from sortnet.metrics import Metric, evaluate
+from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.threads import set_threads
@@ -28,38 +26,15 @@ class FittedKind:
         job: settings and data.
         ranker: the ranker, which is also in the folder.
         folder: the folder of the model.
+        measures: {part: {measure: value}} of the ranker on the training and the validation part.
+        conventions: {part: lines about the conventions of the measures}.
     """
 
     job: TrainingJob
     ranker: Ranker
     folder: Folder
-
-    @property
-    def metrics(self) -> list[Metric]:
-        """The metrics that the settings ask for."""
-        return metrics_of(self.ranker.config)
-
-    @property
-    def parts(self) -> dict[str, Queries]:
-        """The training and the validation part, by their names."""
-        return {"train": self.job.train, "vali": self.job.vali}
-
-    @cached_property
-    def measures(self) -> dict[str, dict[str, float]]:
-        """The measures of the ranker on both parts: {part: {measure: value}}."""
-        empty = self.ranker.config.empty
-        return {
-            name: evaluate(part, self.ranker.order(part), self.metrics, empty=empty)
-            for name, part in self.parts.items()
-        }
-
-    @property
-    def conventions(self) -> dict[str, list[str]]:
-        """Lines about the conventions of the measures on each part: {part: lines}."""
-        empty = self.ranker.config.empty
-        return {
-            name: conventions_of(part, self.metrics, empty) for name, part in self.parts.items()
-        }
+    measures: Mapping[str, Mapping[str, float]]
+    conventions: Mapping[str, Sequence[str]]
 
 
 def fit_kind(
@@ -108,4 +83,11 @@ def fit_kind(
         ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
         folder.clear()
         replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
-    return FittedKind(job, ranker, folder)
+    metrics = metrics_of(ranker.config)
+    empty = ranker.config.empty
+    measures: dict[str, dict[str, float]] = {}
+    conventions: dict[str, list[str]] = {}
+    for name, part in (("train", job.train), ("vali", job.vali)):
+        measures[name] = evaluate(part, ranker.order(part), metrics, empty=empty)
+        conventions[name] = conventions_of(part, metrics, empty)
+    return FittedKind(job, ranker, folder, measures, conventions)

@@ -14,7 +14,7 @@ from sortnet.core import Progress
 from sortnet.errors import ModelError, SortNetError
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model, as_model
-from store.report.origins import from_which
+from store.report.models_of_run import from_which
 from store.runs.remembered_data import remembered
 from store.service.named_model import load_model
 from store.training.run_folder import Folder

@@ -1,7 +1,4 @@
-"""Lines about a table of documents or items: the roles of its columns, and its features.
-
-Further lines tell how a training divides the rows, and which columns are nearly the grade.
-"""
+"""Print the data of a run, warnings about its columns, and the model that the run begins with."""
 
 from __future__ import annotations
 
@@ -10,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from cli.console import put, say
+from cli.printing.results import Facts
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades, features_near_model
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import feature_groups, listed_names
 from sortnet.tables.roles import column_of
+from store.report.models_of_run import from_which
+from store.training.job import TrainingJob
+from store.training.origin import Origin
 
 _PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
 
@@ -135,3 +137,46 @@ def _grades(train: Queries) -> str:
         return f"{name} in {len(edges) + 1} bins, divided at {below}"
     grades = np.unique(train.grades)
     return f"{name}, {count(len(grades), 'grade')} from {grades[0]} to {grades[-1]}"
+
+
+def say_data(job: TrainingJob, *, err: bool) -> None:
+    """Print how the data are divided, and the roles of columns; print warnings on stderr.
+
+    Args:
+        err: whether everything is printed on stderr, because stdout has JSON.
+    """
+    facts = training_facts(job.train)
+    if job.is_divided:
+        put(division_line(str(job.test), job.data, job.config.seed), err=err)
+    if facts:
+        for line in Facts(facts).lines():
+            put(line, err=err)
+    if job.is_divided or facts:
+        put(err=err)
+    line_about_bins = fewer_bins_line(job.train)
+    if line_about_bins is not None:
+        say(line_about_bins)
+    for line in near_grade_lines(job.train):
+        say(line)
+    if job.note is not None:
+        say(f"note: {job.note}")
+
+
+def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
+    """Print the model that the run begins with; warn if it was trained on validation queries.
+
+    Args:
+        origin: the model that the run begins with.
+        vali: the validation queries of the run.
+        err: whether the model is printed on stderr, because stdout has JSON.
+    """
+    put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
+    train_facts = origin.model.info.get("data", {}).get("train", {})
+    trained_qids = {*train_facts.get("queries", ())}
+    n_shared = sum(qid in trained_qids for qid in vali.qids.tolist())
+    if n_shared:
+        seed = origin.model.config.seed
+        say(
+            f"{n_shared} of {len(vali)} validation queries have names that the model was "
+            f"trained on: it may look better than it is; --seed {seed} divides as its run did"
+        )

@@ -1,4 +1,4 @@
-"""Describe the model that a run kept: its ranker, its RankQuality, and why it was kept."""
+"""Describe the models of a run: the model that it began with, and the model that it kept."""
 
 from __future__ import annotations
 
@@ -37,3 +37,17 @@ def kept_model(model: Kept) -> str:
         if kind != model["kind"]:
             figures.append(f"{_NAMES.get(kind, kind)}'s is {float(figure):.4f}")
     return f"{kept_name(model)}: {', '.join(figures)}; {model['reason']}"
+
+
+def from_which(facts: Mapping[str, Any]) -> str:
+    """Name the folder of the model that a run began with, and the run that trained the model.
+
+    Args:
+        facts: the folder `path` of the model, and the id `run` of its run, if they are recorded.
+
+    >>> from_which({"path": "old", "run": "3f2a5b"}), from_which({"path": "old", "run": None})
+    ('old (run 3f2a5b)', 'old')
+    """
+    path = facts.get("path") or "a model"
+    run = facts.get("run")
+    return f"{path} (run {run})" if run else str(path)
