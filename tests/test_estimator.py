@@ -487,3 +487,21 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
 def test_a_comparator_of_ones_own_cannot_be_tuned():
     with pytest.raises(DataError, match="not your own"):
         small(comparator=with_own_features, tune=True).fit(X, y, qid=qid)
+
+
+@pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
+def test_a_feature_is_not_taken_for_the_qid_where_there_is_one_query():
+    small(max_iter=1).fit(np.column_stack([X, np.ones(len(X))]), y, qid=np.ones(len(X)))
+
+
+def test_groups_of_a_frame_are_sizes_of_consecutive_queries():
+    order = np.argsort(qid, kind="stable")
+    frame = pd.DataFrame(X[order])
+    by_group = small().fit(frame, y[order], group=np.unique(qid, return_counts=True)[1])
+    by_qid = small().fit(X[order], y[order], qid=qid[order])
+    np.testing.assert_array_equal(
+        by_group.predict(frame, qid[order]), by_qid.predict(X, qid)[order]
+    )
+    np.testing.assert_array_equal(by_qid.predict(frame, qid[order]), by_qid.predict(X, qid)[order])
+    with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
+        by_qid.predict(X, qid, kind="proba")
