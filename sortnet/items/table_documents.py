@@ -2,7 +2,7 @@
 
 A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
 `documents_of` makes features and names from the rows, `TableDocuments.items` makes the items that
-annotators see, and `with_described` adds the features of texts and images.
+annotators see, and `described` adds the features of texts and images.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,38 +112,62 @@ def documents_of(rows: Rows, roles: Columns, rule: NameRule) -> TableDocuments:
     return TableDocuments(rows, roles, features, groups, ids)
 
 
-def with_described(
-    features: F64,
-    items: Items,
+class Described(NamedTuple):
+    """Features of documents in float64, their names, and the describer of texts and images."""
+
+    features: F64
+    names: tuple[str, ...]
+    describer: Describer | None
+
+
+def described(
+    documents: TableDocuments,
     describer: Describer | None,
-    roles: Columns,
     progress: Progress = lambda text: None,
     deviations: F64 | None = None,
-) -> tuple[F64, Describer]:
-    """Append features of texts and images to the features of items.
+) -> Described:
+    """Make the features of documents, also from texts and images.
+
+    Args:
+        documents: the documents.
+        describer: makes the features that it makes of other documents; None: a new describer is
+            fitted, if there is a column of texts or images.
+        progress: called with a text about each slow step.
+        deviations: (n,) grade of each document less the mean grade of its query, by which a new
+            describer chooses words; None: there are no grades.
+    """
+    roles = documents.roles
+    if describer is None and not (roles.text or roles.image):
+        return Described(documents.features, documents.feature_names, None)
+    items = documents.items()
+    if describer is not None:
+        features = with_described(documents.features, items, describer, progress)
+        return Described(features, describer.feature_names, describer)
+    new, described_items = Describer.fit_apply(
+        items, made=True, columns=vars(roles), deviations=deviations, progress=progress
+    )
+    features = _with_made(documents.features, described_items, new)
+    # A describer that makes no feature from the texts and images is not needed later.
+    return Described(features, new.feature_names, new if new.made else None)
+
+
+def with_described(
+    features: F64, items: Items, describer: Describer, progress: Progress = lambda text: None
+) -> F64:
+    """Append the features that a describer makes of texts and images to the features of items.
 
     Args:
         features: (n, d) features of the items in float64.
         items: the n items.
-        describer: describer that was fitted on other items; None: a new describer is fitted on
-            these items.
-        roles: roles of the columns that the items came from, which a new describer stores.
+        describer: describer that was fitted on other items.
         progress: called with a text about each slow step.
-        deviations: (n,) grade of each item less the mean grade of its query, by which a new
-            describer chooses words; None: there are no grades.
-
-    Returns:
-        (n, d + number of appended features), in the order of the describer's names; and the
-        describer.
     """
-    if describer is None:
-        describer, described = Describer.fit_apply(
-            items, made=True, columns=vars(roles), deviations=deviations, progress=progress
-        )
-    else:
-        described = describer.apply(items, progress=progress)
-    made_features = described.features[:, len(describer.given) :]
-    return np.concatenate([features, made_features], axis=1), describer
+    return _with_made(features, describer.apply(items, progress=progress), describer)
+
+
+def _with_made(features: F64, items: Items, describer: Describer) -> F64:
+    """Append the features of items that their describer made to features in float64."""
+    return np.concatenate([features, items.features[:, len(describer.given) :]], axis=1)
 
 
 def items_of(
