@@ -100,9 +100,9 @@ def test_a_table_without_labels_and_ids_is_ranked_by_row_numbers(tmp_path, test_
     frame.sample(frac=1, random_state=0).to_csv(tmp_path / "new.csv", index=False)
     shuffled = frame.sample(frac=1, random_state=0).index.to_numpy()
     by_name = ranks_of("m", test_queries)
-    for line in done("rank", "m", tmp_path / "new.csv").splitlines():
-        qid, _, docid, rank, *_ = line.split()
-        assert by_name[qid, test_queries.docids[shuffled[int(docid)]]] == int(rank)
+    for line in done("rank", "m", tmp_path / "new.csv").splitlines()[1:]:  # CSV, as of a table
+        qid, _, row, rank, _ = line.split(",")
+        assert by_name[qid, test_queries.docids[shuffled[int(row)]]] == int(rank)
 
 
 def test_a_file_is_written_with_the_tag_that_is_asked_for(tmp_path):
@@ -117,7 +117,8 @@ def test_a_name_with_a_space_is_no_trec(tmp_path, test_queries):
     frame["qid"], frame["docid"] = "q 1", [f"d{k}" for k in range(len(frame))]
     frame.to_csv(tmp_path / "new.csv", index=False)
     (tmp_path / "r").write_text("old")
-    assert "'q 1'" in fault("rank", "m", tmp_path / "new.csv", "--output", tmp_path / "r")
+    typed = ("rank", "m", tmp_path / "new.csv", "--format", "trec", "--output", tmp_path / "r")
+    assert "'q 1'" in fault(*typed)
     assert (tmp_path / "r").read_text() == "old"
     assert "q 1,d0" in done("rank", "m", tmp_path / "new.csv", "--format", "csv")
 

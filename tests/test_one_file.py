@@ -116,6 +116,10 @@ def test_every_format_and_several_files_divide_alike():
     frame[61:].to_csv("part-1.csv", index=False)
     for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
         assert members(read_divided(name, columns=NAMES)) == expected, name
+    # The last row of the first file, which is not the last of its part.
+    frame[:61].replace({"price": {frame["price"][60]: "x"}}).to_csv("part-0.csv", index=False)
+    with pytest.raises(DataError, match=r"part-0\.csv, line 62: column 'price': 'x'"):
+        read_divided("part-*.csv", columns=NAMES)
 
 
 def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
