@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import numpy as np
-
 from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
@@ -29,7 +27,6 @@ from sortnet.items.table_documents import (
     TableDocuments,
     described,
     documents_of,
-    with_described,
 )
 from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import (
@@ -377,10 +374,11 @@ def read_item_folder(
         raise DataError(f"{path}: a folder has no column {shown(needed_columns[0])}: give a table")
     items, _ = read_with_roles(path, least=1, progress=progress)
     _refuse_other_kind(items, describer)
-    no_features = np.empty((len(items), 0))
-    features = with_described(no_features, items, describer, progress)
     queries = Queries.from_arrays(
-        features, docids=items.ids, feature_names=describer.feature_names, source=str(path)
+        describer.apply(items, progress=progress).features,
+        docids=items.ids,
+        feature_names=describer.feature_names,
+        source=str(path),
     )
     return replace(queries, describer=describer)
 

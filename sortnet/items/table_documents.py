@@ -140,34 +140,18 @@ def described(
     if describer is None and not (roles.text or roles.image):
         return Described(documents.features, documents.feature_names, None)
     items = documents.items()
-    if describer is not None:
-        features = with_described(documents.features, items, describer, progress)
-        return Described(features, describer.feature_names, describer)
-    new, described_items = Describer.fit_apply(
-        items, made=True, columns=vars(roles), deviations=deviations, progress=progress
-    )
-    features = _with_made(documents.features, described_items, new)
-    # A describer that makes no feature from the texts and images is not needed later.
-    return Described(features, new.feature_names, new if new.made else None)
-
-
-def with_described(
-    features: F64, items: Items, describer: Describer, progress: Progress = lambda text: None
-) -> F64:
-    """Append the features that a describer makes of texts and images to the features of items.
-
-    Args:
-        features: (n, d) features of the items in float64.
-        items: the n items.
-        describer: describer that was fitted on other items.
-        progress: called with a text about each slow step.
-    """
-    return _with_made(features, describer.apply(items, progress=progress), describer)
-
-
-def _with_made(features: F64, items: Items, describer: Describer) -> F64:
-    """Append the features of items that their describer made to features in float64."""
-    return np.concatenate([features, items.features[:, len(describer.given) :]], axis=1)
+    is_new = describer is None
+    if describer is None:
+        describer, items = Describer.fit_apply(
+            items, made=True, columns=vars(roles), deviations=deviations, progress=progress
+        )
+    else:
+        items = describer.apply(items, progress=progress)
+    made_features = items.features[:, len(describer.given) :]
+    features = np.concatenate([documents.features, made_features], axis=1)
+    # A new describer that makes no feature from the texts and images is not needed later.
+    is_needed = bool(describer.made) or not is_new
+    return Described(features, describer.feature_names, describer if is_needed else None)
 
 
 def items_of(
