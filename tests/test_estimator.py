@@ -20,6 +20,7 @@ from torch import nn
 
 import sortnet.estimator.ranker
 from sortnet import DirectRanker, SortNetError, SortNetRanker
+from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.evaluation import hold_out
@@ -505,3 +506,9 @@ def test_groups_of_a_frame_are_sizes_of_consecutive_queries():
     np.testing.assert_array_equal(by_qid.predict(frame, qid[order]), by_qid.predict(X, qid)[order])
     with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
         by_qid.predict(X, qid, kind="proba")
+
+
+def test_a_query_stays_to_be_learned_from_however_many_are_held_out():
+    queries = Queries.from_arrays(X, y, qid=qid)
+    train, vali = hold_out(queries, 0.99, 0, Config(quality="ndcg@10").rank_quality)
+    assert (len(train), len(vali)) == (1, 11)
