@@ -495,3 +495,6 @@ def test_bins_are_kept_with_the_model_and_used_by_evaluate():
     test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
     measured = evaluate(test, load_ranker("m").order(test), "ndcg@10")["ndcg@10"]
     assert printed["measures"]["ndcg@10"] == measured
+    whole = read_queries("points.csv", like=load_ranker("m"))
+    quality = load_ranker("m").config.quality_of(whole, load_ranker("m").order(whole))
+    assert SortNetRanker.load("m").score(frame) == pytest.approx(quality)
