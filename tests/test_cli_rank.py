@@ -51,8 +51,8 @@ def test_a_table_without_labels_and_ids_is_ranked_by_row_numbers(tmp_path, test_
     frame = frame_of(test_queries).sample(frac=1, random_state=0)
     frame.to_csv(tmp_path / "new.csv", index=False)
     by_name = ranks_of("m", test_queries)
-    for line in done("rank", "m", tmp_path / "new.csv").splitlines():
-        qid, _, row, rank, *_ = line.split()
+    for line in done("rank", "m", tmp_path / "new.csv").splitlines()[1:]:  # CSV, as of a table
+        qid, _, row, rank, _ = line.split(",")
         assert by_name[qid, test_queries.docids[frame.index[int(row)]]] == int(rank)
 
 
@@ -60,7 +60,8 @@ def test_a_name_with_a_space_is_no_trec(tmp_path, test_queries):
     frame = frame_of(test_queries).assign(qid="q 1")
     frame.to_csv(tmp_path / "new.csv", index=False)
     (tmp_path / "r").write_text("old")
-    assert "'q 1'" in fault("rank", "m", tmp_path / "new.csv", "--output", tmp_path / "r")
+    typed = ("rank", "m", tmp_path / "new.csv", "--format", "trec", "--output", tmp_path / "r")
+    assert "'q 1'" in fault(*typed)
     assert (tmp_path / "r").read_text() == "old"
     assert "q 1,," in done("rank", "m", tmp_path / "new.csv", "--format", "csv")
 

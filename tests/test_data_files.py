@@ -109,6 +109,8 @@ def test_files_of_other_features_are_refused_by_name(tmp_path):
 
 
 def test_what_is_no_data_set_is_refused(tmp_path):
+    with pytest.raises(DataError, match="is a folder without data files"):
+        read_queries(tmp_path)
     with pytest.raises(DataError, match="no file has such a name"):
         read_queries(tmp_path / "*.txt")
     for name in ("a.txt", "b.csv"):

@@ -1,5 +1,7 @@
 """Queries are divided whole: no query is in two parts, none is lost, a seed gives one division."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -88,3 +90,11 @@ def test_joined_parts_keep_their_judged_pairs():
     assert (np.diff(both.judged.key) > 0).all()
     with pytest.raises(DataError, match="no judged pairs, which other parts have"):
         joined([drawn[0], b])
+
+
+def test_names_that_two_parts_share_become_numbers_and_missing_weights_1():
+    q = made([2, 2])
+    weighted = replace(q.take([1]), weights=np.array([0.5, 2], np.float32))
+    both = joined([q, weighted])
+    assert both.qids.tolist() == ["0", "1", "2"]
+    assert both.weights.tolist() == [1, 1, 1, 1, 0.5, 2]

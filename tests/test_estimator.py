@@ -20,6 +20,7 @@ from torch import nn
 
 import sortnet.estimator.ranker
 from sortnet import DirectRanker, SortNetError, SortNetRanker
+from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.evaluation import hold_out
@@ -487,3 +488,27 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
 def test_a_comparator_of_ones_own_cannot_be_tuned():
     with pytest.raises(DataError, match="not your own"):
         small(comparator=with_own_features, tune=True).fit(X, y, qid=qid)
+
+
+@pytest.mark.filterwarnings("ignore:.* can choose by")  # one query alone
+def test_a_feature_is_not_taken_for_the_qid_where_there_is_one_query():
+    small(max_iter=1).fit(np.column_stack([X, np.ones(len(X))]), y, qid=np.ones(len(X)))
+
+
+def test_groups_of_a_frame_are_sizes_of_consecutive_queries():
+    order = np.argsort(qid, kind="stable")
+    frame = pd.DataFrame(X[order])
+    by_group = small().fit(frame, y[order], group=np.unique(qid, return_counts=True)[1])
+    by_qid = small().fit(X[order], y[order], qid=qid[order])
+    np.testing.assert_array_equal(
+        by_group.predict(frame, qid[order]), by_qid.predict(X, qid)[order]
+    )
+    np.testing.assert_array_equal(by_qid.predict(frame, qid[order]), by_qid.predict(X, qid)[order])
+    with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
+        by_qid.predict(X, qid, kind="proba")
+
+
+def test_a_query_stays_to_be_learned_from_however_many_are_held_out():
+    queries = Queries.from_arrays(X, y, qid=qid)
+    train, vali = hold_out(queries, 0.99, 0, Config(quality="ndcg@10").rank_quality)
+    assert (len(train), len(vali)) == (1, 11)

@@ -356,3 +356,12 @@ def test_a_column_that_alone_is_nearly_as_good_as_the_model_is_told_of_once(capl
     clone(ranker).fit(frame, grades, qid=qid)
     said = "column 'clicks' alone orders documents nearly as well as the model"
     assert caplog.text.count(said) == 1
+
+
+def test_whole_numbers_that_became_floats_are_the_same_levels():
+    frame, y = shop()
+    frame = frame[["qid", "price"]].assign(code=pd.Categorical(y + 1))
+    ranker = small(**QUICK).fit(frame, y)
+    expected = ranker.predict(frame)
+    np.testing.assert_array_equal(ranker.predict(frame.assign(code=y + 1.0)), expected)
+    assert ranker.model_.feature_names == ("price", "code=1", "code=2", "code=3")

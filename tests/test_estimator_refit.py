@@ -59,6 +59,10 @@ def test_score_weighs_the_queries(fitted):
     assert fitted.score(X, y, sample_weight=np.repeat(weights, 6)) == pytest.approx(expected)
     uneven = np.repeat(weights, 6) + np.tile([-0.5, 0.5], 30) * np.repeat(weights > 0, 6)
     assert fitted.score(X, y, sample_weight=uneven) == pytest.approx(expected)
+    # The last query has three rows, and its mean weight.
+    of_query[-1] = fitted.score(X[54:57], y[54:57])
+    found = fitted.score(X[:57], y[:57], sample_weight=np.repeat(weights, 6)[:57])
+    assert found == pytest.approx(np.average(of_query, weights=weights))
     with pytest.raises(DataError, match="weight 3 is -1"):
         fitted.score(X, y, sample_weight=[0, 0, 0, -1, 1, 1, 1, 1, 1, 1])
 

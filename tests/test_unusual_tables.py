@@ -83,7 +83,7 @@ def test_seconds_within_a_query_decide_beside_a_far_sentinel(tmp_path: Path) -> 
         lambda days: pd.array([day.date() for day in days], dtype=pd.ArrowDtype(pa.date32())),
         lambda days: pd.array(list(days), dtype=pd.ArrowDtype(pa.timestamp("us"))),
         lambda days: [day.isoformat() for day in days],
-        lambda days: [f"{day.isoformat()}+00:00" for day in days],
+        lambda days: [f"{(day - dt.timedelta(hours=2)).isoformat()}-02:00" for day in days],
     ],
 )
 def test_dates_of_every_type_have_the_same_days(as_cells: Callable[..., object]) -> None:

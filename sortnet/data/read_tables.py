@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
-
-import numpy as np
+from typing import Any, NoReturn, Protocol
 
 from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
@@ -24,10 +22,11 @@ from sortnet.items.base import Items
 from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
 from sortnet.items.table_documents import (
+    Described,
     NameRule,
     TableDocuments,
+    described,
     documents_of,
-    with_described,
 )
 from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import (
@@ -170,16 +169,16 @@ def queries_of(
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles, NameRule.ANY)
-    described = _described(documents, like, grades if labelled else None, progress)
-    if not described.names:
+    found = _described(documents, like, grades if labelled else None, progress)
+    if not found.names:
         _refuse_without_features(rows, ignored | columns_by_name)
     origins = None if like is None else like.origins
-    queries = _queries_of_documents(documents, described, grades if labelled else None, origins)
+    queries = _queries_of_documents(documents, found, grades if labelled else None, origins)
     if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
         queries,
-        describer=described.describer,
+        describer=found.describer,
         columns=names_and_edges,
         roles=roles,
     )
@@ -187,7 +186,7 @@ def queries_of(
 
 def _queries_of_documents(
     documents: TableDocuments,
-    described: _Described,
+    found: Described,
     grades: I32 | None,
     origins: F64 | None,
 ) -> Queries:
@@ -195,18 +194,18 @@ def _queries_of_documents(
 
     Args:
         documents: the documents, in the order of their rows.
-        described: the features of the documents.
+        found: the features of the documents.
         grades: (n_rows,) grades of the rows; None for data without grades.
         origins: the numbers from which a ranker counts the features; None: there are none.
     """
     path = documents.rows.path
     qids = documents.groups
     return Queries.from_arrays(
-        described.features,
+        found.features,
         grades,
         qid=None if qids is None else texts(qids, f"{path}: query ids"),
         docids=documents.ids,
-        feature_names=described.names,
+        feature_names=found.names,
         source=str(path),
         dates=documents.roles.dates,
         origins=origins,
@@ -231,42 +230,29 @@ def _choose_other_roles(
     return without_unique_text(roles, by_name)
 
 
-class _Described(NamedTuple):
-    """Features of documents, the names of the features, and the describer of texts and images."""
-
-    features: F64
-    names: tuple[str, ...]
-    describer: Describer | None
-
-
 def _described(
     documents: TableDocuments,
     like: HasFeatures | None,
     grades: I32 | None,
     progress: Progress,
-) -> _Described:
+) -> Described:
     """Make the features of the documents, also from texts and images.
 
     The describer of `like` makes the same features again. Without `like`, a new describer is made
     if there is a column of texts or images; the grades, if there are any, choose its words.
     """
     roles = documents.roles
-    fitted: Describer | None = None if like is None else like.describer
-    if fitted is not None:
-        items = documents.items(None)
-        lacks_texts = fitted.of_texts and roles.text is None
-        lacks_images = fitted.of_images and roles.image is None
-        if lacks_texts or lacks_images:  # a column of blank texts is no fault
-            _refuse_other_kind(items, fitted)
-        features, _ = with_described(documents.features, items, fitted, roles, progress)
-        return _Described(features, fitted.feature_names, fitted)
-    if like is not None or not (roles.text or roles.image):
-        return _Described(documents.features, documents.feature_names, None)
-    items = documents.items(None)
-    deviations = None if grades is None else deviations_in_queries(grades, documents.groups)
-    features, new = with_described(documents.features, items, None, roles, progress, deviations)
-    # A describer that makes no feature from the texts and images is not needed later.
-    return _Described(features, new.feature_names, new if new.made else None)
+    if like is None:
+        deviations = None if grades is None else deviations_in_queries(grades, documents.groups)
+        return described(documents, None, progress, deviations)
+    fitted: Describer | None = like.describer
+    if fitted is None:
+        return Described(documents.features, documents.feature_names, None)
+    lacks_texts = fitted.of_texts and roles.text is None
+    lacks_images = fitted.of_images and roles.image is None
+    if lacks_texts or lacks_images:  # a column of blank texts is no fault
+        _refuse_other_kind(documents.items(), fitted)
+    return described(documents, fitted, progress)
 
 
 def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
@@ -386,12 +372,13 @@ def read_item_folder(
         needed_columns = (*needed_columns, GRADES[0])
     if needed_columns:
         raise DataError(f"{path}: a folder has no column {shown(needed_columns[0])}: give a table")
-    items, roles = read_with_roles(path, least=1, progress=progress)
+    items, _ = read_with_roles(path, least=1, progress=progress)
     _refuse_other_kind(items, describer)
-    no_features = np.empty((len(items), 0))
-    features, _ = with_described(no_features, items, describer, roles, progress)
     queries = Queries.from_arrays(
-        features, docids=items.ids, feature_names=describer.feature_names, source=str(path)
+        describer.apply(items, progress=progress).features,
+        docids=items.ids,
+        feature_names=describer.feature_names,
+        source=str(path),
     )
     return replace(queries, describer=describer)
 

@@ -16,7 +16,7 @@ from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
-from sortnet.items.table_documents import NameRule, documents_of, with_described
+from sortnet.items.table_documents import NameRule, described, documents_of
 from sortnet.rankers.base import Ranker
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
@@ -137,20 +137,10 @@ class Features:
         roles = choose_columns(rows, named_roles, (), None)
         roles = without_unique_text(roles, named_roles)
         documents = documents_of(rows, roles, NameRule.ANY)
-        matrix = documents.features
-        names = documents.feature_names
-
-        # Texts and images are described by further features.
-        describer = None
-        if roles.text or roles.image:
-            recorded_roles = replace(roles, id=id or roles.id, group=query)
-            items = documents.items()
-            matrix, describer = with_described(
-                matrix, items, None, recorded_roles, deviations=deviations
-            )
-            names = describer.feature_names
-            if not describer.made:  # no text or image has a feature
-                describer = None
+        recorded_roles = replace(roles, id=id or roles.id, group=query)
+        matrix, names, describer = described(
+            replace(documents, roles=recorded_roles), None, deviations=deviations
+        )
         features = cls(columns, names, ordered, describer, dates=roles.dates)
 
         unused = features._unused_columns(rows, roles)
@@ -189,14 +179,9 @@ class Features:
             image=described_columns.get("image"),
             features=self._column_features,
         )
-        documents = documents_of(rows, roles, NameRule.ANY)
-        if self.describer is None:
-            return documents.features
         if not len(rows):
             return np.empty((0, len(self.names)))
-        items = documents.items()
-        matrix, _ = with_described(documents.features, items, self.describer, roles)
-        return matrix
+        return described(documents_of(rows, roles, NameRule.ANY), self.describer).features
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""

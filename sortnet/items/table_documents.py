@@ -2,7 +2,7 @@
 
 A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
 `documents_of` makes features and names from the rows, `TableDocuments.items` makes the items that
-annotators see, and `with_described` adds the features of texts and images.
+annotators see, and `described` adds the features of texts and images.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,38 +112,46 @@ def documents_of(rows: Rows, roles: Columns, rule: NameRule) -> TableDocuments:
     return TableDocuments(rows, roles, features, groups, ids)
 
 
-def with_described(
-    features: F64,
-    items: Items,
+class Described(NamedTuple):
+    """Features of documents in float64, their names, and the describer of texts and images."""
+
+    features: F64
+    names: tuple[str, ...]
+    describer: Describer | None
+
+
+def described(
+    documents: TableDocuments,
     describer: Describer | None,
-    roles: Columns,
     progress: Progress = lambda text: None,
     deviations: F64 | None = None,
-) -> tuple[F64, Describer]:
-    """Append features of texts and images to the features of items.
+) -> Described:
+    """Make the features of documents, also from texts and images.
 
     Args:
-        features: (n, d) features of the items in float64.
-        items: the n items.
-        describer: describer that was fitted on other items; None: a new describer is fitted on
-            these items.
-        roles: roles of the columns that the items came from, which a new describer stores.
+        documents: the documents.
+        describer: makes the features that it makes of other documents; None: a new describer is
+            fitted, if there is a column of texts or images.
         progress: called with a text about each slow step.
-        deviations: (n,) grade of each item less the mean grade of its query, by which a new
+        deviations: (n,) grade of each document less the mean grade of its query, by which a new
             describer chooses words; None: there are no grades.
-
-    Returns:
-        (n, d + number of appended features), in the order of the describer's names; and the
-        describer.
     """
+    roles = documents.roles
+    if describer is None and not (roles.text or roles.image):
+        return Described(documents.features, documents.feature_names, None)
+    items = documents.items()
+    is_new = describer is None
     if describer is None:
-        describer, described = Describer.fit_apply(
+        describer, items = Describer.fit_apply(
             items, made=True, columns=vars(roles), deviations=deviations, progress=progress
         )
     else:
-        described = describer.apply(items, progress=progress)
-    made_features = described.features[:, len(describer.given) :]
-    return np.concatenate([features, made_features], axis=1), describer
+        items = describer.apply(items, progress=progress)
+    made_features = items.features[:, len(describer.given) :]
+    features = np.concatenate([documents.features, made_features], axis=1)
+    # A new describer that makes no feature from the texts and images is not needed later.
+    is_needed = bool(describer.made) or not is_new
+    return Described(features, describer.feature_names, describer if is_needed else None)
 
 
 def items_of(
