@@ -11,7 +11,6 @@ from pair_tables import table
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
 from sortnet.core import SPLITS, ComparedPairs, Queries
-from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import Budget, Share
@@ -140,13 +139,6 @@ def test_it_stops_when_the_quality_is_stale_or_no_pair_is_new():
     assert (records[-1].new_train, records[-1].new_vali) == (0, 0)
 
 
-def test_the_last_sort_is_followed_by_no_training():
-    _, records = learned(made(10, 1), made(5, 2), wrong(max_iter=1))
-    assert [r.epochs for r in records] == [8, 0]
-    _, records = learned(made(10, 1), made(5, 2), wrong(max_iter=1, start="fresh"))
-    assert [r.epochs for r in records] == [0]
-
-
 TWO_OF_A_QUERY = Queries.from_arrays(np.arange(40)[:, None], np.arange(40) % 2, group=[2] * 20)
 SMALL = {
     "two-document queries": TWO_OF_A_QUERY,
@@ -199,9 +191,3 @@ def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
 def facts(record) -> str:
     """A record without its times, as a text, where nan equals nan."""
     return str({**vars(record), "seconds_sort": 0, "seconds_train": 0})
-
-
-def test_nothing_to_learn_is_refused():
-    same = Queries.from_arrays(np.zeros((4, 4)), [1, 1, 0, 0], qid=[0, 0, 1, 1], source="x.txt")
-    with pytest.raises(DataError, match=r"x\.txt: no query has documents of two different grades"):
-        learn_to_sort(same, same, make, wrong())
