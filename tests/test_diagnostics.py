@@ -88,6 +88,8 @@ def test_margins_that_are_no_numbers_are_refused_by_name():
         cyclic_triples(table, numbered([4]))
     with pytest.raises(ComparatorError, match="not a number"):
         quicksort(table, numbered([4]))
+    with pytest.raises(ComparatorError, match="3 documents, the data 4"):
+        quicksort(ByValue(), numbered([4]), start=np.arange(3))
 
 
 @given(sizes_lists, st.integers(0, 99))

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from sortnet.core import Queries
 from sortnet.errors import DataError
+from sortnet.explanation.attribution import explain_pair
 from sortnet.rankers import linear
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.linear import (
@@ -132,3 +133,9 @@ def test_what_a_line_can_tell_is_learned(settings):
     ranker = fit_ranker(graded(0), graded(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]
+
+
+def test_a_linear_margin_is_explained():
+    ranker = fit_ranker(graded(0), graded(1), ErrSettings(scaling="standard"))
+    found = explain_pair(ranker, graded(2), 0, 1)
+    assert found.margin == pytest.approx(float(ranker.margins(graded(2), [0], [1])[0]), abs=1e-5)
