@@ -11,6 +11,7 @@ from pair_tables import table
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
 from sortnet.core import SPLITS, ComparedPairs, Queries
+from sortnet.learning.iterations import State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import Budget, Share
@@ -125,6 +126,15 @@ def test_the_loop_is_algorithm_3_1(start):
     assert [r.tp for r in records] == np.cumsum([r.new_train for r in records]).tolist()
     assert [r.best for r in records].count(True) >= 1
     assert records[state.best_iteration].quality == state.best_quality
+
+
+def test_the_best_of_equal_rank_quality_got_more_pairs_right_and_came_first():
+    state, best = State(0, make(0)), []
+    for scored in ((1.0, 0.8), (1.0, 0.9), (1.0, 0.9), (float("nan"), 1.0)):
+        state = replace(state.scored(*scored), iteration=state.iteration + 1)
+        best.append(state.best_iteration)
+    assert best == [0, 1, 1, 1]
+    assert state.scored(0.0, 0.0, keep_last=True).best_iteration == 4
 
 
 def test_it_stops_when_the_quality_is_stale_or_no_pair_is_new():
