@@ -14,7 +14,6 @@ from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.registry import settings_for
 
 SMALL = {"hidden": (8, 6), "units": "selu"}
@@ -110,18 +109,6 @@ def test_pairs_in_chunks_give_the_same_scores_and_gradients(form, chunk):
         found.append([scores.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
     for whole, chunked in zip(*found, strict=True):
         torch.testing.assert_close(chunked, whole)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "plackett-luce", "softmax"])
-def test_queries_of_one_document_of_one_grade_and_of_none_do_no_harm(form, loss, tmp_path):
-    part = of_sizes([1, 4, 0, 2, 6])
-    part.grades[1:5] = 1
-    config = config_of(form, loss=loss, queries=1, epochs=2, quality="mrr")
-    ranker = fit_ranker(part, part, config)
-    assert np.isfinite(ranker.scores(part)).all()
-    ranker.save(tmp_path)
-    np.testing.assert_array_equal(load_ranker(tmp_path).scores(part), ranker.scores(part))
 
 
 @pytest.mark.parametrize("form", FORMS[:6])

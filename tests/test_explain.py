@@ -124,17 +124,6 @@ def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
     np.testing.assert_allclose(explained.values, plain.values)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.sampled_from(sorted(KINDS)), st.integers(0, 30), st.permutations(range(6)))
-def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
-    queries = made_queries(seed=seed)
-    model = model_of(KINDS[kind](seed), queries, "query")
-    a, b = order[:2]
-    there, back = explain_pair(model, queries, a, b), explain_pair(model, queries, b, a)
-    np.testing.assert_allclose(there.values, -back.values, atol=1e-9 * (1 + abs(there.margin)))
-    assert there.margin == pytest.approx(-back.margin)
-
-
 class ByFirst:
     """A comparator without gradients."""
 

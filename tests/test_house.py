@@ -146,13 +146,8 @@ def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(wheel):
     in_wheel = {name for name in wheel.namelist() if ".dist-info/" not in name}
     in_tree = {name for name in files_of_the_tree() if name.split("/")[0] in PACKAGES}
     assert in_wheel == in_tree
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_the_licence_and_the_command(wheel):
     info = f"sortnet-{sortnet.__version__}.dist-info"
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
-    assert "sortnet = cli.__main__:main" in wheel.read(f"{info}/entry_points.txt").decode()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from sortnet.core import Queries
 from sortnet.errors import DataError
+from sortnet.explanation.attribution import explain_pair
 from sortnet.rankers import linear
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.linear import (
@@ -77,31 +78,23 @@ class Scripted:
         return np.where(np.arange(n) == self.drawn % n, 0.4999, 0.5)
 
 
-@pytest.mark.parametrize("start", [[0.0, 0.0], [3.0, -1.0]])
-def test_a_step_grows_by_half_with_a_success_and_falls_by_its_fourth_root_without(start):
-    """So one success and four failures leave it as it was; at first it is the w's root mean square.
-
-    A child differs from its parent by the step; one as good as its parent is no success.
-    """
-    qualities = [5, 3, 6, 6, 4, 6, 5, 7, 8, 0, 8, 1, 7, 8, 9]  # the start's first
-    better = [False, True, False, False, False, False, True, True] + 5 * [False] + [True]
-    children, values = [], iter(qualities)
+def test_a_step_grows_by_half_with_a_success_and_falls_by_its_fourth_root_without():
+    """So one success and four failures leave it as it was; one as good as its parent is none."""
+    start = np.array([3.0, -1.0])
+    qualities = iter([5, 4, 6, 6, 0, 5, 1, 6])  # the start's first
+    children = []
 
     def quality(w):
         children.append(w)
-        return next(values)
+        return next(qualities)
 
-    found = dict(evolution(np.array(start), quality, len(better), Scripted()))
-    assert list(found) == [2, 7, 8, 14]
-    steps = [5**0.5 if any(start) else 1.0]
-    parent = np.array(start)
-    for generation, success in enumerate(better, 1):
-        moved = children[generation] - parent
-        assert moved[generation % 2] == pytest.approx(steps[-1])
-        assert moved[1 - generation % 2] == 0
-        steps.append(steps[-1] * (1.5 if success else 1.5**-0.25))
-        parent = found[generation] if success else parent
-    assert steps[1] == pytest.approx(steps[6])  # a success among five
+    assert [k for k, _ in evolution(start, quality, 7, Scripted())] == [2]
+    parents = [start, start, *[children[2]] * 5]
+    steps = [np.abs(c - p).max() for c, p in zip(children[1:], parents, strict=True)]
+    first = 5**0.5  # the root mean square of the start
+    shrunk = 1.5**-0.25
+    expected = [1, shrunk, *(1.5 * shrunk**k for k in range(1, 6))]
+    assert steps == pytest.approx([first * factor for factor in expected])
 
 
 def test_cma_climbs_by_the_generator_it_is_given():
@@ -140,3 +133,9 @@ def test_what_a_line_can_tell_is_learned(settings):
     ranker = fit_ranker(graded(0), graded(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]
+
+
+def test_a_linear_margin_is_explained():
+    ranker = fit_ranker(graded(0), graded(1), ErrSettings(scaling="standard"))
+    found = explain_pair(ranker, graded(2), 0, 1)
+    assert found.margin == pytest.approx(float(ranker.margins(graded(2), [0], [1])[0]), abs=1e-5)

@@ -190,17 +190,27 @@ def test_a_name_of_another_tool_means_what_it_means_there(name, gain):
 @pytest.mark.parametrize(
     "text",
     ["", "p", "P", "ndcg@", "ndcg@0", "p@-1", "map@x", "ndcg_cut", "map_cut", "ndcg@١٠",
-     "nDCG(gains={1:1})@10", "p@10 map", "p@99999999999999999999", "p@1.5", "bpref"],
+     "nDCG(gains={1:1})@10", "p@10 map", "p@99999999999999999999", "p@1.5", "bpref", "kendall@10"],
 )  # fmt: skip
 def test_other_names_are_refused(text):
     with pytest.raises(MetricError):
         parse_metric(text)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "f1"}, {"cutoff": 0}, {"gain": "log"}, {"relevant_from": 0}]
+)
+def test_impossible_conventions_are_refused(wrong):
+    with pytest.raises(MetricError):
+        dataclasses.replace(Metric("ndcg", 10), **wrong)
+
+
 def test_evaluate_speaks_of_document_numbers_of_several_queries():
     q = Queries.from_arrays(np.zeros((5, 1)), [0, 1, 0, 0, 2], group=[3, 2])
     found = evaluate(q, np.array([2, 1, 0, 4, 3]), ["MRR", Metric("p", 1), "mrr"])
     assert found == {"mrr": (1 / 2 + 1) / 2, "p@1": 1 / 2}
+    with pytest.raises(MetricError, match="'ndcg@10'"):
+        evaluate(q, np.arange(5), [Metric("ndcg", 10), Metric("ndcg", 10, "linear")])
     with pytest.raises(MetricError, match="4 documents, not of 5"):
         evaluate(q, np.arange(4), "map")
 

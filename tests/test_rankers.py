@@ -66,13 +66,18 @@ def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
             assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
-def test_evaluate_and_rank_take_any_ranker(linear, parts):
+def test_evaluate_rank_and_importance_take_any_ranker(linear, parts):
     test = parts[2]
     order = linear.order(test)
     summary = value_of(done("evaluate", "m", TEST, "-m", "ndcg@5", "--json"))
     assert summary["measures"] == pytest.approx(evaluate(test, order, ["ndcg@5"]))
     rows = list(csv.DictReader(done("rank", "m", TEST, "--format", "csv").splitlines()))
     assert [row["docid"] for row in rows] == test.docids[order].tolist()
+    features = value_of(done("importance", "m", TEST, "--json", "--repeats", 1))["features"]
+    assert len(features) == test.n_features
+    unknown = replace(linear, w=np.full(4, np.nan))
+    with pytest.raises(ModelError, match=r"row \d+: the score is not a number"):
+        unknown.order(test)
 
 
 def test_explain_says_in_one_line_that_it_has_no_gradients(linear):

@@ -8,7 +8,7 @@ import torch
 
 from sortnet.context.attention import SetEncoder
 from sortnet.core import Queries
-from sortnet.errors import DataError
+from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers import set_transformer
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
@@ -85,3 +85,8 @@ def test_too_long_a_query_without_points_is_refused(monkeypatch):
     monkeypatch.setattr("sortnet.core.memory.free_memory", lambda: 1 << 20)
     with pytest.raises(DataError, match="the attention among 400 documents of a query need"):
         scored(of_sizes([400]), SetSettings(width=8))
+
+
+def test_a_width_that_the_heads_do_not_divide_is_refused():
+    with pytest.raises(ComparatorError, match="width must be a multiple of heads, got 9 and 2"):
+        SetSettings(width=9).net(3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -151,14 +150,6 @@ def bad(data) -> list[str]:
     return ["--store", str(data / "f.db"), "--out", str(data / "bad"), "--overwrite", *SETTINGS]
 
 
-def test_a_full_disk_of_the_first_process_is_one_line_of_it(data, bad):
-    words = ["train", str(data / "train.txt"), str(data / "vali.txt"), *bad]
-    codes, errors = without_torchrun(data, 2, words, full_disk=0)
-    assert 0 not in codes
-    (line,) = faults(errors)
-    assert "disk" in line
-
-
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
@@ -174,18 +165,16 @@ def test_what_processes_cannot_share_is_one_line_of_one_of_them(data, bad, words
     assert fault in line
 
 
-def without_torchrun(
-    data: Path, size: int, words: list[str], *, full_disk: int | None = None
-) -> tuple[list[int], str]:
+def without_torchrun(data: Path, size: int, words: list[str]) -> tuple[list[int], str]:
     """The exit codes of processes that are set up as torchrun does, and what all of them said."""
-    with together(data, size, words, full_disk=full_disk) as (processes, said):
+    with together(data, size, words) as (processes, said):
         codes = [process.wait() for process in processes]
         return codes, said()
 
 
 @contextmanager
 def together(
-    data: Path, size: int, words: list[str], *, full_disk: int | None = None
+    data: Path, size: int, words: list[str]
 ) -> Iterator[tuple[list[Forked], Callable[[], str]]]:
     """Processes that have imported all beforehand, most of the time of so short a training.
 
@@ -197,8 +186,6 @@ def together(
         for rank in reversed(range(size)):
             process = one_of(size, rank, meet, data, words, errors.fileno())
             processes.insert(0, stack.enter_context(process))
-            if rank == full_disk:
-                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (8192, 8192))
 
         def said() -> str:  # where the processes write on is left as it is
             return os.pread(errors.fileno(), 1 << 20, 0).decode()

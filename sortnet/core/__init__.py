@@ -4,11 +4,10 @@
 |---|---|
 | `queries` | `Queries`, the documents of many queries |
 | `pairs` | `Pairs`, judged pairs of documents; a pair as one number |
-| `compared_pairs` | `ComparedPairs`, the table of pairs from the sort to the store |
-| `sorting` | `Sorting`, the ranking and the comparisons of a sort |
-| `comparator` | `Comparator`, which decides the order of two documents in a sort |
-| `judge` | `Judge`, which answers which of two documents is better |
-| `pair_sink` | `PairSink`, which keeps the pairs of TP and VP |
+| `compared_pairs` | `ComparedPairs`, from the sort to the store; `Sorting`, the result of a sort |
+| `protocols` | `Comparator`, which decides the order of two documents in a sort |
+| | `Judge`, which answers which of two documents is better |
+| | `PairSink`, which keeps the pairs of TP and VP |
 | `named_columns` | `NamedColumns`, the columns of a table that have a role |
 | `shard` | `Shard`, the share of the queries that one of several processes has |
 | `memory` | free memory, and checks that data fit into it |
@@ -28,20 +27,20 @@ from sortnet.core.arrays import I32 as I32
 from sortnet.core.arrays import I64 as I64
 from sortnet.core.arrays import Bool as Bool
 from sortnet.core.arrays import Str as Str
-from sortnet.core.comparator import Comparator as Comparator
-from sortnet.core.comparator import Margin as Margin
 from sortnet.core.compared_pairs import ComparedPairs as ComparedPairs
-from sortnet.core.judge import Judge as Judge
+from sortnet.core.compared_pairs import Sorting as Sorting
 from sortnet.core.named_columns import NamedColumns as NamedColumns
-from sortnet.core.pair_sink import NEVER_ADDED as NEVER_ADDED
-from sortnet.core.pair_sink import NEVER_WRONG as NEVER_WRONG
-from sortnet.core.pair_sink import SPLITS as SPLITS
-from sortnet.core.pair_sink import PairSink as PairSink
-from sortnet.core.pair_sink import Split as Split
 from sortnet.core.pairs import Pairs as Pairs
+from sortnet.core.protocols import NEVER_ADDED as NEVER_ADDED
+from sortnet.core.protocols import NEVER_WRONG as NEVER_WRONG
+from sortnet.core.protocols import SPLITS as SPLITS
+from sortnet.core.protocols import Comparator as Comparator
+from sortnet.core.protocols import Judge as Judge
+from sortnet.core.protocols import Margin as Margin
+from sortnet.core.protocols import PairSink as PairSink
+from sortnet.core.protocols import Split as Split
 from sortnet.core.queries import Queries as Queries
 from sortnet.core.queries import grade_fault as grade_fault
 from sortnet.core.queries import whole_grades as whole_grades
-from sortnet.core.sorting import Sorting as Sorting
 
 Progress: TypeAlias = Callable[[str], None]  # a function that is called with progress messages

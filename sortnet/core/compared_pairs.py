@@ -184,6 +184,19 @@ class ComparedPairs:
         return ComparedPairs(i.astype(np.int32), j.astype(np.int32), no_margin, _compact(answer))
 
 
+@dataclass(frozen=True, eq=False)
+class Sorting:
+    """Result of a sort: the ranking of every query, and the comparisons.
+
+    Attributes:
+        order: (n_docs,) int64 document numbers, query by query, best first.
+        compared: all comparisons of the sort, with margins, but without a judge's answers.
+    """
+
+    order: I64
+    compared: ComparedPairs
+
+
 def prefers_i(i: Ints, j: Ints, answer: F32) -> Bool:
     """Check which answers prefer document i, a mask (m,).
 

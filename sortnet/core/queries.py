@@ -20,7 +20,7 @@ from sortnet.core.shard import Shard
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
-    from sortnet.core.judge import Judge
+    from sortnet.core.protocols import Judge
 
 _KINDS_WITH_MISSING = ("O", "f", "M")  # kinds of NumPy types that can have missing values
 _CHECKED_AT_ONCE = 1 << 20  # number of features checked at a time, which bounds memory

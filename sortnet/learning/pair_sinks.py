@@ -42,14 +42,18 @@ class MemoryPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> None:
-        """Add the pairs that are not there yet.
+        """Add the pairs; a pair that is there already keeps the earlier of the two iterations.
 
         Cost: a copy of all pairs.
         """
         keys, added_in = self._pairs[split]
         new_keys = pairs.key[~is_in(pairs.key, keys)]
         rows = np.searchsorted(keys, new_keys)
-        self._pairs[split] = np.insert(keys, rows, new_keys), np.insert(added_in, rows, iteration)
+        keys = np.insert(keys, rows, new_keys)
+        added_in = np.insert(added_in, rows, iteration)
+        rows_of_pairs = np.searchsorted(keys, pairs.key)
+        added_in[rows_of_pairs] = np.minimum(added_in[rows_of_pairs], iteration)
+        self._pairs[split] = keys, added_in
 
     def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Return the pairs that were added before the iteration `before`, or all added pairs."""
