@@ -467,11 +467,8 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
 
 
 @contextlib.contextmanager
-def command(*args: object, last: str = "admin", code: str | None = None, **environment: str):
-    """`sortnet serve` in a process of its own, and the links it prints.
-
-    `code`: Python code that runs the command; None: the program itself does.
-    """
+def command(*args: object, last: str = "admin"):
+    """`sortnet serve` in a process of its own, and the links it prints."""
     reads, writes = os.pipe()
     with (
         os.fdopen(reads) as printed,
@@ -479,8 +476,7 @@ def command(*args: object, last: str = "admin", code: str | None = None, **envir
         Path(os.devnull).open() as nothing,
     ):
         streams = (nothing.fileno(), writes, said.fileno())
-        program = [] if code is None else ["-c", code]
-        process = Forked([*program, "serve", *args], streams, os.environ | environment)
+        process = Forked(["serve", *args], streams, {**os.environ})
         os.close(writes)
         try:
             links = {}
@@ -513,19 +509,9 @@ class Command:
         return code, self.stderr.read()
 
 
-# A server notices, when it looks at its claim, that its collection is gone.
-BEATS_OFTEN = """
-from functools import partialmethod
-from cli.main import main
-from store import Collection
-Collection.serving = partialmethod(Collection.serving, beat=0.1)
-main()
-"""
-
-
 def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection, tmp_path):
     words = ("essays", "--port", 0, "--store", tmp_path / "s.db")
-    with command(*words, code=BEATS_OFTEN) as (process, _):
+    with command(*words) as (process, _):
         collection.remove()
         code, said = process.ended()
         assert code == 2
