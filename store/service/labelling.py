@@ -117,7 +117,7 @@ class LabellingService:
         self._lock = threading.RLock()
         self._last_fit: _FitState | None = None
         self._fitting: threading.Thread | None = None
-        self._remaining_lock = threading.Lock()
+        self._fit_lock = threading.Lock()
         self._pause_until = 0.0
         self.fault = ""
         self.fits_beside = False
@@ -372,24 +372,19 @@ class LabellingService:
         if self._n_unfitted:
             self._fit()
 
-    def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` from the session's last fit, unless a new session has started."""
-        # Two threads may fit: without the lock, the older result could replace the newer result.
-        with self._remaining_lock:
-            if session is self.session:
-                self.remaining = session.remaining(fresh=False)
-
     def _fit(self) -> None:
         """Fit the model to all answers so far, renew the results, and record the fit."""
-        with self._lock:
-            session = self.session
-            n_events = session.events
-            last_number = self.last_number
-        started = time.monotonic()
-        session.refit()
-        self.ranking = session.ranking(fresh=False)
-        self._renew_remaining(session)
-        self._last_fit = _FitState(session, n_events)
+        # Two threads may fit: without the lock, the older result could replace the newer result.
+        with self._fit_lock:
+            with self._lock:
+                session = self.session
+                n_events = session.events
+                last_number = self.last_number
+            started = time.monotonic()
+            session.refit()
+            self.ranking = session.ranking(fresh=False)
+            self.remaining = session.remaining(fresh=False)
+            self._last_fit = _FitState(session, n_events)
         if self._convergence is not None:
             seconds = time.monotonic() - started
             self._convergence.add(last_number, session.n_votes, self.remaining, seconds)
