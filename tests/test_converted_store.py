@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
@@ -180,16 +179,6 @@ def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(fol
         assert reason in fault("doctor", "--convert", old, new)
     assert "leave out --store" in fault("doctor", "--convert", OLD, "x.db", "--store", "y.db")
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == files
-
-
-def test_a_store_of_0_4_is_refused_until_it_is_converted(folder: Path) -> None:
-    shutil.copy(OLD, "copy.db")
-    for command in (("runs",), ("items", "list"), ("ranking", "wines")):
-        message = fault(*command, "--store", "copy.db")
-        assert "(schema 'm0015')" in message and "sortnet doctor --convert OLD NEW" in message
-    found = value_of(invoke("doctor", "--json", "--store", "copy.db").stdout, "installation")
-    assert "sortnet doctor --convert OLD NEW" in found["faults"][0]
-    assert Path("copy.db").read_bytes() == Path(OLD).read_bytes()
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("merge", "default"), ("random", "random")])
