@@ -57,6 +57,8 @@ def test_a_server_killed_dead_does_not_block_its_restart(url: str, store: Store)
 def test_a_server_notices_that_its_collection_was_removed(collection: Collection) -> None:
     with collection.serving():
         assert collection.is_served() and collection.is_still_mine()
+        with pytest.raises(StoreError, match="by another process"), collection.serving():
+            pass
         collection.remove()
         assert not collection.is_still_mine()
 

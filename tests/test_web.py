@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -36,6 +36,7 @@ from web_helpers import WAIT, Client, listening, running, served
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
 from cli.web.pages import MOST_CHARACTERS, Pages, People
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.report.markdown import rendered
@@ -670,3 +671,21 @@ def test_who_watches_sees_the_pace_and_the_people(site):
     assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
     assert people["ana"]["report"]["median_seconds"] == 0.9
     assert people["ana"]["path"] == site.link("ana")
+
+
+def test_the_distance_from_the_goals_of_all_criteria_is_told_together(store, collection):
+    for name in ("clear", "kind"):
+        collection.add_criterion(name)
+    with served(store.collection("essays")) as site:
+        ana, services = site.link("ana"), site.pages.services
+        for service in services:
+            service.settle()
+            left = {"questions": 90, "fewest": 60, "most": 140}
+            service.remaining = replace(service.remaining, standing=Standing.ASKING, **left)
+        reply = site.client.post(f"{ana}/next").json()
+        assert (reply["stop"], reply["left"], reply["range"]) == (False, 180, "120 to 280 left")
+        services[0].remaining = replace(services[0].remaining, standing=Standing.REACHED)
+        assert site.client.post(f"{ana}/next").json()["range"] == "60 to 140 left"
+        services[1].remaining = services[0].remaining
+        reply = site.client.post(f"{ana}/next").json()
+        assert (reply["stop"], reply["left"]) == (True, 0) and "goal is reached" in reply["why"]

@@ -269,3 +269,9 @@ def test_disputes_comments_and_the_pace_come_without_undone_answers(site, collec
     assert oldest["comment"] == "<b>both</b> are short"
     ana = person(site, "ana")
     assert (ana["pace"], ana["last"]) == (6.0, 5020)  # without the break
+
+
+def test_a_view_that_cannot_be_is_refused_in_one_line(many):
+    for query in ("sort=name", "page=x", "page=-1", "page=", f"page={'9' * 5000}", "criterion=x"):
+        reply = many.client.get(f"{many.admin}/state?{query}")
+        assert reply.status == 422 and "\n" not in reply.json()["error"]
