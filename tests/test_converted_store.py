@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
@@ -13,8 +12,9 @@ import pytest
 from cli_helpers import done, fault, invoke
 from old_version import EXPECTED, unpacked
 from result_helpers import notes_of, value_of
-from sqlalchemy import text
+from sqlalchemy import MetaData, create_engine, event, insert, select, text
 
+from sortnet.errors import StoreError
 from store import open_store
 from store.database.conversion import convert
 
@@ -182,16 +182,6 @@ def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(fol
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == files
 
 
-def test_a_store_of_0_4_is_refused_until_it_is_converted(folder: Path) -> None:
-    shutil.copy(OLD, "copy.db")
-    for command in (("runs",), ("items", "list"), ("ranking", "wines")):
-        message = fault(*command, "--store", "copy.db")
-        assert "(schema 'm0015')" in message and "sortnet doctor --convert OLD NEW" in message
-    found = value_of(invoke("doctor", "--json", "--store", "copy.db").stdout, "installation")
-    assert "sortnet doctor --convert OLD NEW" in found["faults"][0]
-    assert Path("copy.db").read_bytes() == Path(OLD).read_bytes()
-
-
 @pytest.mark.parametrize(("strategy", "expected"), [("merge", "default"), ("random", "random")])
 def test_a_strategy_that_is_gone_is_the_rule_of_today(folder, strategy, expected):
     with closing(sqlite3.connect(OLD)) as connection, connection:
@@ -201,3 +191,38 @@ def test_a_strategy_that_is_gone_is_the_rule_of_today(folder, strategy, expected
     with open_store("new.db") as store:
         assert store.collection("essays").settings == {"strategy": expected, "holdout": 0.2}
     assert value_of(done("ranking", "essays", "--json"))
+
+
+@pytest.mark.postgresql
+def test_a_store_of_0_4_on_postgresql_is_converted(folder: Path, postgresql_url: str) -> None:
+    put_on_server(postgresql_url)
+    with pytest.raises(StoreError, match="has a store already"):
+        convert(OLD, postgresql_url)
+    converted = convert(postgresql_url, "new.db")
+    assert {name: converted.rows[name] for name in TABLES} == {
+        name: EXPECTED["tables"][name] for name in TABLES
+    }
+    expected = today(COLLECTIONS["fours"]["judgements"])
+    same(printed("judgements", "list", "fours", "--limit", 1000), expected)
+
+
+def put_on_server(url: str) -> None:
+    """Put the tables of the old store, as they lie in the file, into an empty database."""
+    tables = MetaData()
+
+    @event.listens_for(tables, "column_reflect")
+    def _generic(inspector: object, table: object, column: dict[str, Any]) -> None:
+        column["type"] = column["type"].as_generic()
+
+    file, server = create_engine(f"sqlite:///{OLD}"), create_engine(url)
+    with file.connect() as reading, server.begin() as writing:
+        tables.reflect(reading)
+        for table in tables.sorted_tables:
+            table.indexes.clear()  # the condition of an index is not read back
+        tables.create_all(writing)
+        for table in tables.sorted_tables:
+            rows = [dict(row) for row in reading.execute(select(table)).mappings()]
+            if rows:
+                writing.execute(insert(table), rows)
+    file.dispose()
+    server.dispose()

@@ -258,18 +258,21 @@ def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
 
 
 @ON_SQLITE
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, form: str
 ) -> None:
-    whole = exported(answers(collection_of(store, "whole"))).encode()
+    whole = exported(answers(collection_of(store, "whole")), form).encode()
     collection = collection_of(store, "cut")
-    for end in range(0, 1000, 17):
-        path = write(tmp_path, "cut.jsonl", whole[:end])
-        if end and whole[end - 1 : end] != b"\n" and whole[end : end + 1] != b"\n":
-            with pytest.raises(DataError, match=r"cut\.jsonl"):
-                import_judgements(collection, path)
-        else:
+    first = whole.index(b"\n") + 1  # the header of a CSV
+    for end in range(first, first + 600, 17):
+        path = write(tmp_path, f"cut.{form}", whole[:end])
+        try:
             import_judgements(collection, path)
+        except DataError as error:
+            assert str(error).startswith(str(path))
+        else:
+            assert b"\n" in (whole[end - 1 : end], whole[end : end + 1])
     known = collection.judgements()
     assert known == store.collection("whole").judgements()[: len(known)]
 

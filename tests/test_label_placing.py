@@ -15,7 +15,8 @@ from collection_helpers import made_items
 from cli.main import main
 from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
-from sortnet.preference import Judgement
+from sortnet.errors import SortNetError
+from sortnet.preference import Judgement, Question
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -134,3 +135,12 @@ def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):
     first, status = result.stdout.splitlines()
     assert first == f"ana: 1 answered, 1 in all; i1 is number {rank} of 2"
     assert "more annotators are needed, 0 questions left for these" in status
+
+
+def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(service):
+    first = Person(lambda left, right, _: "quit")
+    place(service, first)
+    service.collection.release("ana")
+    service.collection.lease("bo", [Question(first.asked[0], "random", 1.0)], 60)
+    with pytest.raises(SortNetError, match="another annotator is asked about"):
+        place(service, Person(better))

@@ -304,3 +304,16 @@ def test_lines_may_comment_and_flag_before_an_answer():
     assert facts == [
         ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
     ]  # fmt: skip
+
+
+def test_the_last_answer_to_the_last_pair_can_be_taken_back():
+    result = invoke_with("right\n" * 6 + "undo\nleft\nquit\nleft\n", "--as", "ana")
+    first, status = result.stdout.splitlines()
+    assert first == "ana: 6 answered, 6 in all; all pairs were asked"
+    assert "more annotators are needed" in status
+    assert "all pairs were asked; undo (z) withdraws the last answer" in result.stderr
+    assert said() == ["right"] * 6 + ["undo", "left"]
+    assert "undo (z) withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (
+        "nothing was answered"
+    )
+    assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1

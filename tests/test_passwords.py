@@ -210,3 +210,7 @@ def test_a_connection_in_the_place_of_another_argument_is_echoed_without_its_pas
         message = fault(*words)
         assert "s3" not in message and "cret" not in message, message
     assert sorted(tmp_path.rglob("*")) == before, "no folder is called so"
+
+
+def test_a_colon_behind_a_url_is_no_beginning_of_a_password():
+    assert "store URL mysql://...: a store is a file" in fault("runs", "--store", "mysql://h/x")

@@ -65,44 +65,30 @@ def new_runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
         yield lambda part=None: start(store, part)
 
 
-class Counts:
-    """What is counted of one pair."""
-
-    def __init__(self) -> None:
-        self.first_iteration, self.first_wrong = NEVER_ADDED, NEVER_WRONG
-        self.last_wrong, self.times = NEVER_WRONG, 0
-
-    def row(self) -> list[int]:
-        return [self.first_iteration, self.first_wrong, self.last_wrong, self.times]
-
-
 class Model:
-    """The contract in plain Python: {pair: its counts}."""
+    """The contract in plain Python: {pair: first iteration, first and last wrong, times wrong}."""
 
     def __init__(self) -> None:
-        self.counts: dict[Split, dict[Row, Counts]] = {split: {} for split in SPLITS}
+        self.counts: dict[Split, dict[Row, list[int]]] = {split: {} for split in SPLITS}
 
     def add(self, split: Split, iteration: int, rows: list[Row], wrong: list[Row] | None) -> None:
         counts = self.counts[split]
+        for row in rows + (wrong or []):
+            counts.setdefault(row, [NEVER_ADDED, NEVER_WRONG, NEVER_WRONG, 0])
         for row in set(rows):
-            pair = counts.setdefault(row, Counts())
-            pair.first_iteration = min(pair.first_iteration, iteration)
+            counts[row][0] = min(counts[row][0], iteration)
         for row in set(rows if wrong is None else wrong):
-            pair = counts.setdefault(row, Counts())
-            if pair.last_wrong < iteration:
-                pair.first_wrong = pair.first_wrong if pair.times else iteration
-                pair.last_wrong = iteration
-                pair.times += 1
+            _, first_wrong, last_wrong, times = counts[row]
+            if last_wrong < iteration:
+                counts[row][1:] = [first_wrong if times else iteration, iteration, times + 1]
 
     def check(self, sink: Sink, before: int) -> None:
         for split, counts in self.counts.items():
-            added = {row: c.first_iteration for row, c in counts.items()}
-            all_added = sorted(row for row, first in added.items() if first != NEVER_ADDED)
-            assert rows_of(sink.pairs(split)) == all_added
-            early = sorted(row for row, first in added.items() if first < before)
-            assert rows_of(sink.pairs(split, before=before)) == early
-            rows = sorted(counts)
-            assert counted_of(sink, split) == [(row, counts[row].row()) for row in rows]
+            assert counted_of(sink, split) == sorted(counts.items())
+            for most in (before, NEVER_ADDED):
+                added = sorted(row for row, counted in counts.items() if counted[0] < most)
+                pairs = sink.pairs(split) if most == NEVER_ADDED else sink.pairs(split, before=most)
+                assert rows_of(pairs) == added
 
 
 def counted_of(sink: Sink, split: Split) -> list[tuple[Row, list[int]]]:

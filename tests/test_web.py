@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.util
 import io
 import json
 import math
@@ -15,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,7 +25,7 @@ import hypothesis
 import psutil
 import pytest
 from cli_helpers import fault
-from collection_helpers import Clock, answer_lease, made_items, question
+from collection_helpers import Clock, answer_lease, made_items
 from forked_processes import Forked
 from hypothesis import strategies as st
 from PIL import Image
@@ -37,10 +36,10 @@ from web_helpers import WAIT, Client, listening, running, served
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
 from cli.web.pages import MOST_CHARACTERS, Pages, People
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.report.markdown import rendered
-from store.service.sentences import why
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 
@@ -304,11 +303,8 @@ def test_an_annotator_reads_only_items_of_own_questions(store, tmp_path):
         assert read(site.admin, "image") == {*range(12)}
         (first, *_) = collection.leases("ana")
         answer_lease(site.pages.services[0], first, "ana")
-        site.pages.services[0].release("ana")
+        collection.release("ana")
         assert read(ana, "image") >= {*first.question.pair}
-    with served(collection) as site:  # after a restart, before anything was asked
-        (lease,) = collection.lease("ben", [question(7, 8)], 60)
-        assert read(ben, "text") == {*lease.question.pair}
 
 
 def test_the_question_and_the_instructions_are_those_of_now(site, collection):
@@ -428,23 +424,6 @@ def answered(site, name: str, answers: int) -> None:
         reply = site.client.post(f"{site.link(name)}/answer", body | {"milliseconds": 900}).json()
 
 
-def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
-    answered(site, "ana", 20)
-    answered(site, "ben", 5)
-    site.pages.services[0].settle()
-    state = site.client.get(f"{site.admin}/state").json()
-    assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
-    assert all(row["low"] <= row["rank"] <= row["high"] for row in state["ranking"])
-    assert {row["id"] for row in state["ranking"]} == set(site.pages.items.ids)
-    assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
-    assert state["per_hour"] == {"last_hour": 25, "pace": 150}
-    people = {who["name"]: who for who in state["people"]}
-    assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
-    assert people["ana"]["report"]["median_seconds"] == 0.9
-    assert people["ana"]["path"] == site.link("ana")
-    assert state["remaining"]["why"] == why(site.pages.services[0].remaining)
-
-
 def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     formula = "=cmd|' /C calc'!A0"
     answered(site, formula, 3)
@@ -467,11 +446,8 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
 
 
 @contextlib.contextmanager
-def command(*args: object, last: str = "admin", code: str | None = None, **environment: str):
-    """`sortnet serve` in a process of its own, and the links it prints.
-
-    `code`: Python code that runs the command; None: the program itself does.
-    """
+def command(*args: object, last: str = "admin"):
+    """`sortnet serve` in a process of its own, and the links it prints."""
     reads, writes = os.pipe()
     with (
         os.fdopen(reads) as printed,
@@ -479,8 +455,7 @@ def command(*args: object, last: str = "admin", code: str | None = None, **envir
         Path(os.devnull).open() as nothing,
     ):
         streams = (nothing.fileno(), writes, said.fileno())
-        program = [] if code is None else ["-c", code]
-        process = Forked([*program, "serve", *args], streams, os.environ | environment)
+        process = Forked(["serve", *args], streams, {**os.environ})
         os.close(writes)
         try:
             links = {}
@@ -513,19 +488,9 @@ class Command:
         return code, self.stderr.read()
 
 
-# A server notices, when it looks at its claim, that its collection is gone.
-BEATS_OFTEN = """
-from functools import partialmethod
-from cli.main import main
-from store import Collection
-Collection.serving = partialmethod(Collection.serving, beat=0.1)
-main()
-"""
-
-
 def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection, tmp_path):
     words = ("essays", "--port", 0, "--store", tmp_path / "s.db")
-    with command(*words, code=BEATS_OFTEN) as (process, _):
+    with command(*words) as (process, _):
         collection.remove()
         code, said = process.ended()
         assert code == 2
@@ -557,13 +522,11 @@ def test_one_server_of_two_collections_keeps_them_apart(store, tmp_path):
     with command("essays", "tales", "essays", *where, last="tales, admin") as (process, printed):
         assert list(printed) == ["essays, ana", "essays, admin", "tales, ana", "tales, admin"]
         client = Client(urlsplit(printed["tales, admin"]).port)
-        paths = {who: urlsplit(link).path for who, link in printed.items()}
         for name in ("essays", "tales"):
-            assert name in client.get(paths[f"{name}, admin"]).body.decode()
-            ana = paths[f"{name}, ana"]
+            admin, ana = (urlsplit(printed[f"{name}, {who}"]).path for who in ("admin", "ana"))
             lease = pairs(client.post(f"{ana}/next"))[0]
             assert client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).status == 200
-            while not client.get(f"{paths[f'{name}, admin']}/state").json()["remaining"]:
+            while not client.get(f"{admin}/state").json()["remaining"]:
                 time.sleep(0.05)  # the background fits both
         assert [len(collection.judgements()) for collection in both] == [1, 1]
         code, said = process.ended(signal.SIGTERM)
@@ -588,28 +551,6 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)
-
-
-def load_test():
-    """benchmarks/bench_web.py, which is in no package."""
-    path = Path(__file__).parent.parent / "benchmarks/bench_web.py"
-    spec = importlib.util.spec_from_file_location("bench_web", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_web"] = module  # its dataclasses look for it there
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.slow
-def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path):
-    bench = load_test()
-    found = bench.stress(tmp_path / "s.db", 4, 30, lease=1)
-    assert (found.lost, found.wrong, found.shared) == (0, 0, 0)
-    assert len(found.acknowledged) == 4 * 30
-    assert found.twice > 0 and found.retried > 0
-    with open_store(tmp_path / "s.db") as store:
-        stored = store.collection(bench.NAME).judgements()
-    assert len(stored) == 4 * 30
 
 
 def test_what_is_too_large_or_too_long_is_refused(site, collection):
@@ -716,3 +657,35 @@ def test_who_lets_others_in_is_warned_and_a_proxy_has_its_own_address(store, col
         assert client.post(f"{path}/next", **own).status == 403
         _, said = process.ended(signal.SIGTERM)
     assert "only protection" in said
+
+
+def test_who_watches_sees_the_pace_and_the_people(site):
+    answered(site, "ana", 20)
+    answered(site, "ben", 5)
+    site.pages.services[0].settle()
+    state = site.client.get(f"{site.admin}/state").json()
+    assert (state["items"], state["answers"]) == (12, 25)
+    assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
+    assert state["per_hour"] == {"last_hour": 25, "pace": 150}
+    people = {who["name"]: who for who in state["people"]}
+    assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
+    assert people["ana"]["report"]["median_seconds"] == 0.9
+    assert people["ana"]["path"] == site.link("ana")
+
+
+def test_the_distance_from_the_goals_of_all_criteria_is_told_together(store, collection):
+    for name in ("clear", "kind"):
+        collection.add_criterion(name)
+    with served(store.collection("essays")) as site:
+        ana, services = site.link("ana"), site.pages.services
+        for service in services:
+            service.settle()
+            left = {"questions": 90, "fewest": 60, "most": 140}
+            service.remaining = replace(service.remaining, standing=Standing.ASKING, **left)
+        reply = site.client.post(f"{ana}/next").json()
+        assert (reply["stop"], reply["left"], reply["range"]) == (False, 180, "120 to 280 left")
+        services[0].remaining = replace(services[0].remaining, standing=Standing.REACHED)
+        assert site.client.post(f"{ana}/next").json()["range"] == "60 to 140 left"
+        services[1].remaining = services[0].remaining
+        reply = site.client.post(f"{ana}/next").json()
+        assert (reply["stop"], reply["left"]) == (True, 0) and "goal is reached" in reply["why"]

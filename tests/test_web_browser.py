@@ -6,6 +6,7 @@ import time
 import wave
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -247,7 +248,13 @@ def check_buttons(page, width: int) -> None:
 def test_on_a_phone_it_works_by_taps(driver, store):
     texts = tuple("some words " * 100 + str(k) for k in range(6))
     collection = store.add_items("long", made_items(6, d=1, texts=texts))
-    with touched(driver), seen(driver, "light", 360), opened(driver, collection) as (site, page):
+    with touched(driver), seen(driver, "light", 360), served(collection) as site:
+        service = site.pages.services[0]
+        service.settle()
+        left = {"questions": 90, "fewest": 45, "most": 140, "n_annotators": 2}
+        service.remaining = replace(service.remaining, **left)
+        page = Page(driver, site)
+        assert "45 to 140 left" in page.text("#progress")
         check_buttons(page, 360)
         left, right = page.find("#left").rect, page.find("#right").rect
         assert left["y"] + left["height"] <= right["y"] and left["x"] == right["x"]

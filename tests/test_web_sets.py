@@ -6,7 +6,6 @@ import pytest
 from collection_helpers import made_items, sets_of
 from web_helpers import served
 
-from sortnet.preference.study import Decision
 from store import open_store
 
 N = 12
@@ -77,23 +76,3 @@ def test_a_wrong_answer_is_refused_in_one_line_and_nothing_is_stored(site, colle
     assert reply.json()["error"].strip() and "\n" not in reply.json()["error"]
     assert [*collection.judgements()] == []
     assert first(site, ana) == asked
-
-
-def test_the_admin_page_says_what_pairs_and_sets_took_and_bought(site, collection):
-    ana = site.link("ana")
-    for seconds in (4, 6, 8):
-        asked = first(site, ana)
-        body = {"lease": asked["lease"], "answer": "best", "best": 0, "worst": 1}
-        more = {"milliseconds": 1000 * seconds, "flagged": True}
-        assert site.client.post(f"{ana}/answer", {**body, **more}).status == 200
-    collection.decide(Decision("set-size", amount=2))
-    while "items" in (asked := first(site, ana)):  # leased before
-        site.client.post(f"{ana}/answer", {"lease": asked["lease"], "answer": "skip"})
-    body = {"lease": asked["lease"], "answer": "left", "milliseconds": 2000}
-    assert site.client.post(f"{ana}/answer", body).status == 200
-    state = site.client.get(f"{site.admin}/state").json()
-    names = ("items", "answers", "comparisons", "seconds")
-    sizes = [tuple(size[name] for name in names) for size in state["sizes"]]
-    assert sizes == [(2, 1, 1, 2.0), (4, 3, 15, 6.0)]
-    newest = state["comments"]["newest"][0]
-    assert [item["choice"] for item in newest["items"]] == ["best", "worst", "", ""]

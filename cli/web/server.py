@@ -6,9 +6,10 @@ import errno
 import gc
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -23,10 +24,12 @@ from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People
 from sortnet.errors import SortNetError
 from store import Collection, Store
-from store.service.short_turns import short_turns
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine can reach
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for all addresses of this machine
+# Seconds for which a fit may hold the interpreter while somebody answers. An answer is stored in
+# about fifty database calls, and each call may wait for the interpreter.
+_SWITCH_INTERVAL = 0.0005
 READ_EVERY = 1.0  # seconds between two reads of the store
 MOST_CONNECTIONS = 1000  # more connections are answered with 503, after which pages try again
 
@@ -82,10 +85,12 @@ def keep_up_to_date(
     # Judgements and libraries live as long as the server, so the garbage collector need not look at
     # these objects. A pass over them would stop all answers for some tenths of a second.
     gc.freeze()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        with short_turns():
-            yield
+        yield
     finally:
+        sys.setswitchinterval(interval)
         gc.unfreeze()
         stopped.set()
         thread.join(timeout=1)  # a longer fit is not awaited: it has no side effects
@@ -190,25 +195,27 @@ def serve_collections(
                 fault = "has fewer than two items: nothing to compare"
                 raise SortNetError(f"collection {collection.name!r} {fault}")
         with signals as received, ExitStack() as stack:
-            claims = [stack.enter_context(collection.serving()) for collection in collections]
+            for collection in collections:
+                stack.enter_context(collection.serving())
             sites = [_site(stack, collection, options) for collection in collections]
             port = listening.getsockname()[1]
             _announce(sites, options, options.address(port))
             url = urlsplit(options.url or "")
             origin = f"{url.scheme}://{url.netloc}" if options.url else None
             server = make_server(make_app(sites, options.names(), origin, url.path))
+            lost: list[Collection] = []
 
             def end_if_signalled_or_lost() -> None:
-                is_lost = any(claim.lost.is_set() for claim in claims)
-                if received or is_lost:
+                with suppress(SortNetError):  # the store is away for now, and nothing is known
+                    lost.extend(each for each in collections if not each.is_still_mine())
+                if received or lost:
                     server.should_exit = True
 
             with keep_up_to_date(sites, before_read=end_if_signalled_or_lost):
                 server.run(sockets=[listening])
-            for collection, claim in zip(collections, claims, strict=True):
-                if claim.lost.is_set():
-                    fault = "was removed, or another process serves it now"
-                    raise SortNetError(f"collection {collection.name!r} {fault}")
+            if lost:
+                fault = "was removed, or another process serves it now"
+                raise SortNetError(f"collection {lost[0].name!r} {fault}")
     served = ", ".join(repr(collection.name) for collection in collections)
     say(f"no longer serving {served}; the links will work again at the next start")
 

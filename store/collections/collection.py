@@ -273,7 +273,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             now = self.clock()
             keys = self._annotator_keys([annotator])
             key = keys[annotator]
-            if self._is_excluded_or_paused(key):
+            if self.study().state(annotator) in ("excluded", "paused"):
                 return []
             if questions and after is not None:
                 questions = self._without_answered(questions, annotator, after)

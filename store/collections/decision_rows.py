@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Executable, bindparam, insert, or_, select
+from sqlalchemy import bindparam, insert, select
 
 from sortnet.errors import StudyError
 from sortnet.preference.study import (
@@ -22,18 +22,13 @@ from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
-# Statements that run at every answer are built once, because building a statement takes longer than
-# running it.
+# A statement that runs at every answer is built once, because building it takes longer than running
+# it.
 _DECISIONS = (
     select(*columns_of(Decision, DecisionRow))
     .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
     .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
     .order_by(DecisionRow.number)
-)
-# The decisions that stop questions to an annotator or to all annotators, or allow them again.
-_EXCLUDING_OR_PAUSING = _DECISIONS.where(
-    DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
-    or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
 )
 _KINDS_THAT_END_LEASES = (
     "exclude",
@@ -48,7 +43,9 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """List all decisions with a number above `after`, in the order of their numbers."""
-        return self._select_decisions(_DECISIONS, after=after)
+        with self.transaction() as connection:
+            rows = connection.execute(_DECISIONS, {"of": self.number, "after": after})
+            return [Decision(*row) for row in rows]
 
     def study(self) -> Study:
         """Return the state after all decisions, such as excluded annotators and retired items."""
@@ -107,34 +104,6 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             numbered.append(replace(decision, number=number))
             last[decision.key] = decision
         return numbered
-
-    def _is_excluded_or_paused(self, annotator: int) -> bool:
-        """Whether an annotator is asked nothing, because of an exclusion or a pause.
-
-        A pause of all annotators counts, too.
-
-        Args:
-            annotator: the key of the annotator.
-        """
-        decisions = self._select_decisions(_EXCLUDING_OR_PAUSING, annotator=annotator)
-        study = study_of(decisions)
-        # Decisions about other annotators were not read, so `excluded` and `paused` of this study
-        # can only name this annotator or all annotators.
-        return bool(study.excluded or study.paused)
-
-    def _select_decisions(
-        self, statement: Executable, *, after: int = 0, **parameters: int
-    ) -> list[Decision]:
-        """List the decisions that a statement selects, in the order of their numbers.
-
-        Args:
-            statement: `_DECISIONS`, or a statement that selects some of these decisions.
-            after: only decisions with a higher number are listed.
-            parameters: further parameters of the statement.
-        """
-        with self.transaction() as connection:
-            rows = connection.execute(statement, {"of": self.number, "after": after, **parameters})
-            return [Decision(*row) for row in rows]
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
         """Close the leases that a decision ends, or renew the token of an annotator's link.

@@ -23,7 +23,6 @@ from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 from store.service.convergence import Convergence
-from store.service.short_turns import short_turns
 
 ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
@@ -116,11 +115,9 @@ class LabellingService:
         self.lease_seconds = lease_seconds
         self._goal = goal
         self._lock = threading.RLock()
-        # {annotator: {id: lease}} for the leases that this service made or took over.
-        self._own_leases: dict[str, dict[str, Lease]] = {}
         self._last_fit: _FitState | None = None
         self._fitting: threading.Thread | None = None
-        self._remaining_lock = threading.Lock()
+        self._fit_lock = threading.Lock()
         self._pause_until = 0.0
         self.fault = ""
         self.fits_beside = False
@@ -143,10 +140,9 @@ class LabellingService:
         """Lease the next k questions to an annotator, fewer if there are no more.
 
         The annotator's unanswered questions come first, so that a reloaded page shows the same
-        questions. The first call for an annotator also takes over the questions that an ended
-        process, or another service in this process, has leased. Several services never ask the same
-        question at the same time, and no service asks a question that was answered since the
-        service last read the database.
+        questions. Among them are questions that an ended process has leased. Several processes
+        never ask the same question at the same time, and no service asks a question that was
+        answered since the service last read the database.
 
         Cost: one transaction to read, and one more to lease or renew questions.
         """
@@ -154,7 +150,6 @@ class LabellingService:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            self._update_own_leases(annotator, live_leases)
             n_questions = self._n_within_quota(annotator, k, live_leases)
             leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
@@ -170,14 +165,13 @@ class LabellingService:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            self._update_own_leases(annotator, live_leases)
-            self._renew_and_lease(annotator, 0, live_leases)
-            return list(self._own_leases[annotator].values())
+            return self._renew_and_lease(annotator, 0, live_leases)
 
     def release(self, annotator: str) -> None:
-        """Release the questions that this service has leased to an annotator."""
+        """Release an annotator's questions, but those that another process asks."""
         with self._lock:
-            self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
+            own_leases = self._own_leases(annotator, self.collection.leases(annotator))
+            self.collection.release(annotator, [lease.id for lease in own_leases])
 
     def sees(self, annotator: str, item: int) -> bool:
         """Tell whether an annotator may see an item: it is in an open or an answered question.
@@ -197,9 +191,7 @@ class LabellingService:
         Raises:
             LeaseError: if there is no such lease.
         """
-        with self._lock:
-            own_lease = self._own_leases.get(annotator, {}).get(lease)
-        return self.collection.question(lease) if own_lease is None else own_lease.question
+        return self.collection.question(lease)
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
         """Store the answer to a leased question, in one transaction.
@@ -231,13 +223,11 @@ class LabellingService:
             paused.
         """
         with self._lock:
-            live_leases = self._read_changes()
+            self._read_changes()
             last = self.session.last(annotator)
             # Called with 0 answers and no time, `why_closed` ignores quotas and the deadline.
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            # Leases of ended processes are taken over, so that they are released, too.
-            self._update_own_leases(annotator, live_leases)
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
@@ -382,25 +372,19 @@ class LabellingService:
         if self._n_unfitted:
             self._fit()
 
-    def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` from the session's last fit, unless a new session has started."""
-        # Two threads may fit: without the lock, the older result could replace the newer result.
-        with self._remaining_lock:
-            if session is self.session:
-                self.remaining = session.remaining(fresh=False)
-
     def _fit(self) -> None:
         """Fit the model to all answers so far, renew the results, and record the fit."""
-        with self._lock:
-            session = self.session
-            n_events = session.events
-            last_number = self.last_number
-        started = time.monotonic()
-        with short_turns():
+        # Two threads may fit: without the lock, the older result could replace the newer result.
+        with self._fit_lock:
+            with self._lock:
+                session = self.session
+                n_events = session.events
+                last_number = self.last_number
+            started = time.monotonic()
             session.refit()
             self.ranking = session.ranking(fresh=False)
-            self._renew_remaining(session)
-        self._last_fit = _FitState(session, n_events)
+            self.remaining = session.remaining(fresh=False)
+            self._last_fit = _FitState(session, n_events)
         if self._convergence is not None:
             seconds = time.monotonic() - started
             self._convergence.add(last_number, session.n_votes, self.remaining, seconds)
@@ -466,15 +450,13 @@ class LabellingService:
     def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
         """Return how many of k questions the annotator's quota allows.
 
-        Questions that other services have leased to the annotator use up the quota, too.
+        Questions that other processes have leased to the annotator use up the quota, too.
         """
         n_left = self.study.left(annotator, self.session.answered(annotator))
         if n_left is None:
             return k
-        own_leases = self._own_leases[annotator]
-        n_elsewhere = sum(
-            lease.annotator == annotator and lease.id not in own_leases for lease in live_leases
-        )
+        n_leased = sum(lease.annotator == annotator for lease in live_leases)
+        n_elsewhere = n_leased - len(self._own_leases(annotator, live_leases))
         return max(min(k, n_left - n_elsewhere), 0)
 
     def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
@@ -529,7 +511,7 @@ class LabellingService:
         """
         leases = [
             lease
-            for lease in self._own_leases[annotator].values()
+            for lease in self._own_leases(annotator, live_leases)
             if self._is_allowed(lease.question)
         ]
         leases_to_renew: list[Lease] = []
@@ -556,28 +538,17 @@ class LabellingService:
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
         """Lease questions, renew the leases with the ids `renew`, and return all these leases."""
-        leases = self.collection.lease(
+        return self.collection.lease(
             annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
-        own_leases = self._own_leases.setdefault(annotator, {})
-        # A lease that another process has taken over is not renewed: forget it.
-        for id in renew:
-            own_leases.pop(id, None)
-        own_leases.update({lease.id: lease for lease in leases})
-        return leases
 
-    def _update_own_leases(self, annotator: str, live_leases: Sequence[Lease]) -> None:
-        """Forget an annotator's ended leases.
-
-        The first call for an annotator takes over the leases of ended processes.
-        """
-        own_leases = self._own_leases.get(annotator)
-        leases = [lease for lease in live_leases if lease.annotator == annotator]
-        if own_leases is None:
-            leases = [lease for lease in leases if self.collection.may_take_over(lease)]
-        else:
-            leases = [lease for lease in leases if lease.id in own_leases]
-        self._own_leases[annotator] = {lease.id: lease for lease in leases}
+    def _own_leases(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
+        """List an annotator's leases of this process and of ended processes."""
+        return [
+            lease
+            for lease in live_leases
+            if lease.annotator == annotator and self.collection.may_take_over(lease)
+        ]
 
     def _is_allowed(self, question: Question) -> bool:
         """Tell whether the session knows all items of a question and allows all its pairs."""

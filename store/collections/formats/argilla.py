@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from sortnet.files import shown
@@ -13,6 +14,7 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("fields", "responses")
 Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}; the best field has the lowest rank
+Ranked: TypeAlias = tuple[str, Any]  # a field and its rank
 _TIE_WORDS = ("tie", "equal", "draw", "same", "both")
 
 
@@ -71,16 +73,15 @@ def read_record(
         is_submitted = response.get("status") in (None, "submitted")
         if answered_question != question or not is_submitted:
             continue
-        ranks, pairs = _ranks_and_pairs(place, response.get("value"), fields, fields_of_items)
-        for pair in pairs:
-            vote = _vote(place, ranks, pair, fields, finder)
+        for pair in _ranked_pairs(place, response.get("value"), fields, fields_of_items):
+            vote = _vote(place, pair, fields, finder)
             yield {**vote, "annotator": response.get("user_id")}
 
 
-def _ranks_and_pairs(
+def _ranked_pairs(
     place: str, value: Any, fields: Record, fields_of_items: Sequence[str]
-) -> tuple[Ranks, list[tuple[str, str]]]:
-    """Return {field: rank} of an answer, and the pairs of fields that the answer compares.
+) -> list[tuple[Ranked, Ranked]]:
+    """Return the pairs of fields that an answer compares, each field with its rank.
 
     Args:
         place: the file and record, for messages.
@@ -88,67 +89,41 @@ def _ranks_and_pairs(
         fields: the fields of the record.
         fields_of_items: names of the fields that have the text of an item.
     """
-    is_label = isinstance(value, str) and value in fields
-    if is_label:
-        # A label names the best field. All other fields with items count as worse, but are not
-        # compared with each other.
-        ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
-        return ranks, [(value, other) for other in fields_of_items if other != value]
-    # A ranking compares each of its fields with all others.
-    ranks = _ranks_or_tie(place, value, fields, fields_of_items)
-    ranked_fields = [name for name, rank in ranks.items() if rank is not None]
-    return ranks, [*combinations(ranked_fields, 2)]
-
-
-def _ranks_or_tie(place: str, value: Any, fields: Record, fields_of_items: Sequence[str]) -> Ranks:
-    """Return {field: rank} of an answer that is a ranking, or a label for a tie of two items."""
+    if isinstance(value, str) and value in fields:
+        # A label names the best field. All other fields with items are worse, but are not compared
+        # with each other.
+        return [((value, 1), (other, 2)) for other in fields_of_items if other != value]
     ranks = _ranks(value, fields)
-    if ranks is not None:
-        return ranks
-    is_tie = str(value).strip().lower() in _TIE_WORDS
-    if len(fields_of_items) != 2 or not is_tie:
-        refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
-    return dict.fromkeys(fields_of_items, 1)
+    if ranks is None:
+        is_tie = str(value).strip().lower() in _TIE_WORDS
+        if len(fields_of_items) != 2 or not is_tie:
+            refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
+        ranks = dict.fromkeys(fields_of_items, 1)
+    ranked_fields = [(name, rank) for name, rank in ranks.items() if rank is not None]
+    return [*combinations(ranked_fields, 2)]
 
 
-def _responses(record: Record) -> Iterator[tuple[str, Record]]:
-    """Yield (question, response) of a record; a response has the keys value, user_id and status.
+def _responses(record: Record) -> list[tuple[str, Record]]:
+    """Return (question, response) of a record; a response has the keys value, user_id and status.
 
-    Argilla's SDK and its REST API write responses in different forms.
+    Argilla's SDK writes {question: [response, ...]}. Its REST API returns [{"values": {question:
+    {"value": value}}, "user_id": ..., ...}, ...]: an object has the answers of one user.
     """
+    answers: list[tuple[str, Any]] = []
     responses = record["responses"]
     if isinstance(responses, dict):
-        yield from _responses_of_sdk(responses)
+        for question, answers_to_question in responses.items():
+            if isinstance(answers_to_question, list):
+                answers += [(question, answer) for answer in answers_to_question]
     elif isinstance(responses, list):
-        yield from _responses_of_api(responses)
-
-
-def _responses_of_sdk(responses: Record) -> Iterator[tuple[str, Record]]:
-    """Yield (question, response) of responses that Argilla's SDK has written.
-
-    The SDK writes {question: [response, ...]}.
-    """
-    for question, responses_to_question in responses.items():
-        if not isinstance(responses_to_question, list):
-            continue
-        for response in responses_to_question:
-            if isinstance(response, dict):
-                yield question, response
-
-
-def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
-    """Yield (question, response) of responses that Argilla's REST API has returned.
-
-    The API returns [{"values": {question: {"value": value}}, "user_id": ..., ...}, ...]: an object
-    has the answers of one user to all questions.
-    """
-    for response in responses:
-        values = response.get("values") if isinstance(response, dict) else None
-        if not isinstance(values, dict):
-            continue
-        for question, answer in values.items():
-            if isinstance(answer, dict):
-                yield question, {**response, "value": answer.get("value")}
+        for response in responses:
+            values = response.get("values") if isinstance(response, dict) else None
+            if not isinstance(values, dict):
+                continue
+            for question, answer in values.items():
+                if isinstance(answer, dict):
+                    answers.append((question, {**response, "value": answer.get("value")}))
+    return [(question, answer) for question, answer in answers if isinstance(answer, dict)]
 
 
 def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record) -> None:
@@ -175,14 +150,14 @@ def _ranks(value: Any, fields: Record) -> Ranks | None:
 
 
 def _vote(
-    place: str, ranks: Ranks, pair: tuple[str, str], fields: Record, finder: ItemFinder
+    place: str, pair: tuple[Ranked, Ranked], fields: Record, finder: ItemFinder
 ) -> dict[str, Any]:
     """Return the vote about the items in two fields; the field with the lower rank is better."""
-    first, second = pair
-    if not all(isinstance(ranks[name], int) for name in pair):
-        refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")
-    better, worse = sorted(pair, key=lambda name: ranks[name])  # the lowest rank is the best
+    ranks = [rank for _, rank in pair]
+    if not all(isinstance(rank, int) for rank in ranks):
+        refuse(place, f"rank {shown(ranks[0])} or {shown(ranks[1])} is no whole number")
+    (better, best_rank), (worse, worst_rank) = sorted(pair, key=itemgetter(1))
     better_id, worse_id = finder.pair(place, fields[better], fields[worse], fields)
-    if ranks[better] == ranks[worse]:
+    if best_rank == worst_rank:
         return {"left": better_id, "right": worse_id, "answer": "tie"}
     return {"winner": better_id, "loser": worse_id}
