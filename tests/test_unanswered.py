@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,20 +32,25 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def model(**facts) -> Model:
+    """A model that prefers the text with the larger number."""
     return Model(lambda text: float(text.split()[-1]), **facts)
 
 
-def failing(text: str, fault: JSONResponse) -> Model:
-    """A model whose server gives a fault in place of each answer about a text."""
+def failing(fault: JSONResponse) -> Model:
+    """A model whose server gives a fault in place of each answer about text 4."""
     judge = model()
-    real = judge.reply
+    answer = judge.reply
 
     def reply(body, headers):
-        answer = real(body, headers)
-        return fault if f"{text}\n" in body["messages"][0]["content"] else answer
+        is_bad = "text number 4\n" in body["messages"][0]["content"]
+        judge.n_bad += is_bad
+        return fault if is_bad else answer(body, headers)
 
-    judge.reply = reply  # type: ignore[method-assign]
+    judge.reply, judge.n_bad = reply, 0  # type: ignore[attr-defined, method-assign]
     return judge
+
+
+BEST_FIRST = [f"t{k}" for k in reversed(range(N)) if k != 4]
 
 
 def label(url: str, *args: object, code: int = 0) -> tuple[dict, str]:
@@ -67,40 +71,38 @@ def error(status: int, **fields: object) -> JSONResponse:
     return JSONResponse({"error": fields}, status)
 
 
+FILTERED = {"choices": [{"finish_reason": "content_filter", "message": {}}]}
 FAULTS_OF_A_QUESTION = [
     (error(400, code="content_filter", message="The response was filtered"), "filtered"),
     (error(500, message="the prompt is too long: 9 tokens"), "too long"),
     (error(200, code=403, message="Input was flagged for moderation"), "filtered"),
     (JSONResponse({"promptFeedback": {"blockReason": "SAFETY"}}), "filtered"),
-    (
-        JSONResponse({"choices": [{"finish_reason": "content_filter", "message": {}}]}),
-        "filtered",
-    ),
+    (JSONResponse(FILTERED), "filtered"),
     (error(400, message="Could not process image"), "refused"),
 ]
 
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS_OF_A_QUESTION)
-def test_an_item_that_a_server_refuses_is_named_and_the_others_are_ranked(fault, reason):
-    with serving(failing("text number 4", fault)) as url:
+def test_an_item_that_a_server_refuses_is_named_not_asked_again_and_the_others_are_ranked(
+    fault, reason
+):
+    judge = failing(fault)
+    with serving(judge) as url:
         facts, told = label(url)
+        again, _ = label(url, "--until", 0.001, "--number", 5)
     assert facts["skipped"] == {reason: 2} and facts["failed"] == 0 and facts["answered"] > 20
     assert told.count("item 't4' is left out: ") == 1 and told.count("is left out") == 3
     skips = [judgement for judgement in judgements() if judgement.word == "skip"]
-    assert len(skips) == 2 and all(4 in skip.pair for skip in skips)
-    assert [json.loads(skip.meta)["unanswered"] for skip in skips] == [reason] * 2
-    ids = [row["id"] for row in value_of(done("ranking", "t", "--json")) if row["id"] != "t4"]
-    assert ids == [f"t{k}" for k in reversed(range(N)) if k != 4]
+    assert all(4 in skip.pair for skip in skips)
+    assert [json.loads(skip.meta)["unanswered"] for skip in skips[:2]] == [reason] * 2
+    # A refused question is asked once, whatever starts again.
+    assert judge.n_bad == len({skip.pair for skip in skips}) == len(skips)
+    assert again["answered"] > 0
+    assert ranked() == BEST_FIRST
 
 
-def test_a_refused_question_is_not_asked_again_at_the_next_start():
-    judge = failing("text number 4", error(400, code="content_filter", message="no"))
-    with serving(judge) as url:
-        label(url, "--number", 20)
-        label(url, "--until", 0.001)
-    about = Counter(tuple(sorted(pair)) for pair in judge.pairs.elements() if "4" in str(pair))
-    refused = {pair: n for pair, n in about.items() if "text number 4" in pair}
-    assert refused and max(refused.values()) == 1
+def ranked() -> list[str]:
+    return [row["id"] for row in value_of(done("ranking", "t", "--json")) if row["id"] != "t4"]
 
 
 @pytest.mark.parametrize(
@@ -122,25 +124,6 @@ def test_a_fault_of_the_server_is_waited_for_and_costs_no_question(fault):
     with serving(model(faults=[None, *[lambda _: fault] * 90])) as url:
         facts, told = label(url, "--number", 2, *judge_file(patience=0.05), code=2)
     assert facts["end"] == "fault" and "is beyond the patience" in told
-
-
-def test_a_server_that_goes_away_after_an_answer_is_waited_for():
-    with serving(model()) as url:
-        judge = sortnet.LanguageModel("judge", url, patience=0.2)
-        connection = judge.connect()
-        with connection.open_connections():
-            (worker,) = connection.make_workers()
-            assert worker.ask([question()])[0].answer == "left"
-            worker.server.client._url = "http://127.0.0.1:9/v1"
-            with pytest.raises(Exception, match=r"still .*Connection refused after 0 seconds"):
-                worker.ask([question()])
-
-
-def question() -> dict:
-    text = "<A>\ntext 2\n</A>\n<B>\ntext 1\n</B>"
-    item = {"id": "a", "text": "words"}
-    messages = [{"role": "user", "content": text}]
-    return {"id": "x", "left": item, "right": item | {"id": "b"}, "messages": messages}
 
 
 def test_a_judge_that_is_never_readable_ends_with_the_reason_and_leaves_nothing():
@@ -166,53 +149,43 @@ def test_a_judge_that_turns_bad_ends_and_its_answers_are_kept():
 
 
 def test_a_skip_that_the_judge_gives_is_an_answer():
-    code = 'import json, sys\nfor line in sys.stdin:\n    print(\'{"answer": "skip"}\', flush=True)'
-    result = labelled_by(code, "--number", "15")
+    result = labelled_by("answer = {'answer': 'skip'}", "--number", "15")
     (row,) = value_of(result.stdout, "labelled")
     assert result.exit_code == 0 and row["skipped"] == {"by the judge": 15}
-    assert "15 skipped (15 by the judge)\n" in done_text(code)
 
 
-def done_text(code: str) -> str:
-    result = invoke("label", "t", "--as", "other", "--judge", command(code), "--number", "15")
-    return result.stdout
-
-
-def command(code: str) -> str:
-    Path("judge.py").write_text(code)
-    return f"{shlex.quote(sys.executable)} -S -E judge.py"
-
-
-def labelled_by(code: str, *args: str, **values: int):
-    judge = judge_file(command=command(code), **values)
+def labelled_by(answer: str, *args: str, **settings: int):
+    Path("judge.py").write_text(PROGRAM.replace("ANSWER", answer))
+    command = f"{shlex.quote(sys.executable)} -S -E judge.py"
+    judge = judge_file(command=command, **settings)
     return invoke("label", "t", "--as", "robot", "--json", *judge, *args)
 
 
 PROGRAM = """
 import json, sys
-def answer(q):
-    sides = [q[side]["id"] for side in ("left", "right")]
-    if "t4" in sides:
-        BAD
-    better = "left" if int(sides[0][1:]) > int(sides[1][1:]) else "right"
-    return {"answer": better}
+
+def answer_to(question):
+    left, right = (int(question[side]["id"][1:]) for side in ("left", "right"))
+    answer = {"answer": "left" if left > right else "right"}
+    ANSWER
+    return answer
+
 for line in sys.stdin:
     asked = json.loads(line)
-    answers = [answer(q) for q in asked] if isinstance(asked, list) else answer(asked)
-    print(json.dumps(answers), flush=True)
+    many = isinstance(asked, list)
+    print(json.dumps([*map(answer_to, asked)] if many else answer_to(asked)), flush=True)
 """
 
 
-@pytest.mark.parametrize("bad", ["return {'answer': 'up'}", "sys.exit('boom')"])
-@pytest.mark.parametrize("options", [{}, {"batch": 3}, {"workers": 2}])
-def test_an_item_at_which_a_program_fails_is_named_and_the_others_are_ranked(bad, options):
-    result = labelled_by(PROGRAM.replace("BAD", bad), **options)
+@pytest.mark.parametrize("bad", ["answer['answer'] = 'up'", "sys.exit('boom')"])
+@pytest.mark.parametrize("settings", [{}, {"batch": 3}, {"workers": 2}])
+def test_an_item_at_which_a_program_fails_is_named_and_the_others_are_ranked(bad, settings):
+    result = labelled_by(f"if 4 in (left, right): {bad}", **settings)
     assert result.exit_code == 0, result.stderr
     (row,) = value_of(result.stdout, "labelled")
     assert row["failed"] == 0 and 2 <= row["skipped"]["error"] <= 4
     assert result.stderr.count("item 't4' is left out") == 1
-    ids = [row["id"] for row in value_of(done("ranking", "t", "--json")) if row["id"] != "t4"]
-    assert ids == [f"t{k}" for k in reversed(range(N)) if k != 4]
+    assert ranked() == BEST_FIRST
 
 
 @pytest.mark.parametrize("set_size", [2, 4])
