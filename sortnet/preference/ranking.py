@@ -84,7 +84,10 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
         open_ranks = near_ties(posterior, groups, goal, pairs_left, seed=seed)
         if open_ranks is not None:
             return replace(measured, standing=Standing.NEAR_TIES, near_ties=open_ranks)
-    questions = _questions_left(measured, n_votes)
+    n_unseen = sum(int(np.count_nonzero(n_answers[members] == 0)) for members in groups.members)
+    # Features may predict an item without an answer; otherwise each item takes part once at least.
+    n_for_unseen = 0 if fitting.has_features else n_unseen // plan.set_size
+    questions = n_for_unseen + _questions_left(measured, n_votes + n_for_unseen)
     fewest, most = range_of(questions, n_free)
     return replace(
         measured,
@@ -96,7 +99,12 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
 
 
 def _questions_left(measured: Remaining, n_votes: int) -> float:
-    """Estimate the number of questions left; each group must reach a top by itself."""
+    """Estimate the number of questions left; each group must reach a top by itself.
+
+    Args:
+        measured: the distance from the goal.
+        n_votes: the number of answers so far.
+    """
     if not (measured.groups and measured.goal.top):
         return questions_left(measured.wrong, measured.goal, n_votes)
     # An answer about a set counts several times in the groups' numbers of answers.
@@ -104,7 +112,7 @@ def _questions_left(measured: Remaining, n_votes: int) -> float:
     questions = 0.0
     for standing in measured.groups:
         if standing.sure < SURE:
-            n_of_group = max(standing.answers, standing.items) * votes_per_answer
+            n_of_group = max(standing.answers, standing.items // 2) * votes_per_answer
             questions += questions_left(standing.wrong, measured.goal, n_of_group)
     return questions
 
