@@ -107,14 +107,14 @@ def _questions_left(measured: Remaining, n_votes: int) -> float:
     """
     if not (measured.groups and measured.goal.top):
         return questions_left(measured.wrong, measured.goal, n_votes)
-    # An answer about a set counts several times in the groups' numbers of answers.
-    votes_per_answer = n_votes / max(sum(standing.answers for standing in measured.groups), 1)
-    questions = 0.0
-    for standing in measured.groups:
-        if standing.sure < SURE:
-            n_of_group = max(standing.answers, standing.items // 2) * votes_per_answer
-            questions += questions_left(standing.wrong, measured.goal, n_of_group)
-    return questions
+    # The share of each group in the answers, as if each item had taken part in one at least.
+    n_answers = np.array([max(group.answers, group.items // 2) for group in measured.groups])
+    n_votes_of_group = n_votes * n_answers / n_answers.sum()
+    return sum(
+        questions_left(group.wrong, measured.goal, n)
+        for group, n in zip(measured.groups, n_votes_of_group.tolist(), strict=True)
+        if group.sure < SURE
+    )
 
 
 def _checked(measured: Remaining) -> Remaining:
