@@ -3,9 +3,8 @@
 `llmbar`: six models judged 419 pairs in both orders, and 30 pairs, drawn for each seed, are
 gold. `pandalm`: two models judged 999 pairs, and some answers of three people are drawn for each
 seed; right is their majority, of the decided pairs that nobody was drawn for. Each is a session
-with the answers and gold pairs in it. Peers take the same answers: majority vote, Dawid-Skene's
-EM (Applied Statistics 28, 1979), and Bradley-Terry (here Thurstone) scores of all answers as if of
-one person.
+with the answers and gold pairs in it. Peers take the same answers: a majority vote, and a session
+that takes the models for people.
 
 Intervals contain the rank of an item of a pair with probability .90. Where an interval is of one
 rank, and only there, it can be wrong: its share that is right is reported with the coverage.
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
@@ -121,47 +121,13 @@ def fitted(
     return p
 
 
-def dawid_skene(answers: Sequence[tuple[int, Judgement]], of: Recorded, rounds: int = 100) -> F64:
-    """(p,) probabilities that a is better; a tie is a third answer, of two classes."""
-    pair, first, who = _columns(answers, of)
-    answer = np.rint(2 * first).astype(np.int64)
-    votes = np.zeros((len(of.pairs), who.max() + 1, 3))
-    np.add.at(votes, (pair, who, answer), 1)
-    total = votes.sum(axis=1)
-    share = (total[:, 2] + total[:, 1] / 2) / np.maximum(total.sum(axis=1), 1)
-    p = np.stack((1 - share, share), axis=1)
-    p[total.sum(axis=1) == 0] = 0.5
-    for _ in range(rounds):
-        prior = p[total.sum(axis=1) > 0].mean(axis=0)
-        confusion = np.einsum("pc,pka->kca", p, votes) + 1e-10
-        confusion /= confusion.sum(axis=2, keepdims=True)
-        log = np.log(prior) + np.einsum("pka,kca->pc", votes, np.log(confusion))
-        p = np.exp(log - log.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-    p[total.sum(axis=1) == 0] = 0.5
-    return p[:, 1]
-
-
 def majority(answers: Sequence[tuple[int, Judgement]], of: Recorded) -> F64:
     """(p,) share of answers that prefer a; ½ without any."""
-    pair, first, _ = _columns(answers, of)
-    n = np.bincount(pair, minlength=len(of.pairs))
-    share: F64 = np.bincount(pair, first, len(of.pairs)) / np.maximum(n, 1)
-    return np.where(n, share, 0.5)
-
-
-def _columns(
-    answers: Sequence[tuple[int, Judgement]], of: Recorded
-) -> tuple[NDArray[np.int64], F64, NDArray[np.int64]]:
-    """The pair, how far a is preferred (1, ½, 0), and the annotator of each answer."""
-    target = {"left": 1.0, "tie": 0.5, "right": 0.0}
-    names: dict[str, int] = {}
-    rows = []
-    for p, said in answers:
-        first = target[said.word] if said.left == of.pairs[p, 0] else 1 - target[said.word]
-        rows.append((p, first, names.setdefault(said.annotator, len(names))))
-    pair, first, who = zip(*rows, strict=True)
-    return np.array(pair), np.array(first), np.array(who)
+    votes: list[list[float]] = [[] for _ in of.pairs]
+    for p, judgement in answers:
+        a = of.pairs[p, 0]
+        votes[p].append(0.5 if judgement.best is None else float(judgement.best == a))
+    return np.array([np.mean(of_pair) if of_pair else 0.5 for of_pair in votes])
 
 
 def accuracy(p: F64, of: Recorded, but: Sequence[int] = ()) -> float:
@@ -186,38 +152,31 @@ def covered(p: F64, of: Recorded, but: Sequence[int] = ()) -> tuple[float, float
 
 def _of_llmbar(seeds: int) -> Rows:
     of = llmbar()
-    said = [judgement for _, judgement in of.models]
-    alone = [(p, j) for p, j in of.models if j.annotator == "GPT-4"]
-    found = []
+    by_models = [judgement for _, judgement in of.models]
+    gpt4 = majority([(p, j) for p, j in of.models if j.annotator == "GPT-4"], of)
+    figures = []
     for seed in range(seeds):
         gold = np.random.default_rng(seed).permutation(len(of.pairs))[:30].tolist()
-        p = fitted(of, said, gold)
-        gpt = accuracy(majority(alone, of), of, gold)
-        found.append((accuracy(p, of, gold), gpt, *covered(p, of, gold)))
-    ours, gpt, coverage, sure = np.array(found).T
-    before, without = (fitted(of, said, kinds=kinds) for kinds in (False, True))
-    peers = {
-        "majority": accuracy(majority(of.models, of), of),
-        "Dawid-Skene": accuracy(dawid_skene(of.models, of), of),
-        "taken for people": accuracy(before, of),
-    }
-    best = max(peers.values())
-    note = ", ".join(f"{name} {value:.3f}" for name, value in peers.items())
-    gain = ours - gpt
+        p = fitted(of, by_models, gold)
+        figures.append((accuracy(p, of, gold), accuracy(gpt4, of, gold), *covered(p, of, gold)))
+    ours, peer, coverage, sure = np.array(figures).T
+    as_people, without_gold = (fitted(of, by_models, kinds=kinds) for kinds in (False, True))
+    votes, people = accuracy(majority(of.models, of), of), accuracy(as_people, of)
+    gain = ours - peer
     return [
         _row(
             "llmbar, six models, 30 gold pairs: joined verdict right, beside GPT-4 alone",
-            float(ours.mean()), float(gpt.mean()), ">= GPT-4 - .02",
-            bool(gain.mean() >= -0.02 and ours.mean() > best),
+            float(ours.mean()), float(peer.mean()), ">= GPT-4 - .02",
+            bool(gain.mean() >= -0.02 and ours.mean() > max(votes, people)),
             f"{seeds} draws of gold, on the other pairs; difference {gain.mean():+.3f} ± "
-            f"{_error(gain):.3f}; lowest {ours.min():.3f}; without gold {note}, marked as models "
-            f"{accuracy(without, of):.3f}",
+            f"{_error(gain):.3f}; lowest {ours.min():.3f}; without gold majority {votes:.3f}, "
+            f"taken for people {people:.3f}, marked as models {accuracy(without_gold, of):.3f}",
         ),
         _row(
             "llmbar: coverage of .90 intervals, models beside 30 gold pairs; before: as people",
-            float(coverage.mean()), covered(before, of)[0], ">= .85", bool(coverage.mean() >= 0.85),
-            f"of intervals of one rank right: {np.nanmean(sure):.3f}, before "
-            f"{covered(before, of)[1]:.3f}; models without gold {covered(without, of)[0]:.3f}",
+            float(coverage.mean()), covered(as_people, of)[0], ">= .85",
+            bool(coverage.mean() >= 0.85),
+            f"of intervals of one rank right: {np.nanmean(sure):.3f}",
         ),
     ]  # fmt: skip
 
@@ -228,62 +187,54 @@ def _of_pandalm(budgets: Sequence[int], seeds: int) -> Rows:
     models = fitted(of, by_models)
     rows: Rows = []
     for budget in budgets:
-        found, coverages = [], []
+        right, coverages = [], []
         for seed in range(seeds):
             drawn = np.random.default_rng(seed).permutation(len(of.people))[:budget]
-            some = [of.people[k] for k in drawn.tolist()]
-            but = [p for p, _ in some]
-            people = [judgement for _, judgement in some]
-            both = [*some, *of.models]
-            ways: dict[str, F64] = {
+            answers = [of.people[k] for k in drawn.tolist()]
+            but = [p for p, _ in answers]
+            people = [judgement for _, judgement in answers]
+            ways = {
                 "ours": fitted(of, [*people, *by_models]),
                 "people": fitted(of, people),
                 "models": models,
-                "majority": majority(both, of),
-                "Dawid-Skene": dawid_skene(both, of),
-                "Bradley-Terry": fitted(of, _as_of_one([*people, *by_models])),
+                "majority": majority([*answers, *of.models], of),
                 "taken for people": fitted(of, [*people, *by_models], kinds=False),
             }
-            found.append([accuracy(p, of, but) for p in ways.values()])
-            coverages.append(
-                [*covered(ways["ours"], of, but), *covered(ways["taken for people"], of, but)]
-            )
-        rows += _rows_of(budget, seeds, list(ways), np.array(found), np.array(coverages))
+            right.append({name: accuracy(p, of, but) for name, p in ways.items()})
+            as_people, _ = covered(ways["taken for people"], of, but)
+            coverages.append((*covered(ways["ours"], of, but), as_people))
+        rows += _rows_of(budget, pd.DataFrame(right), np.nanmean(coverages, axis=0).tolist())
     return rows
 
 
-def _as_of_one(judgements: Sequence[Judgement]) -> list[Judgement]:
-    return [Judgement.of("all", (j.left, j.right), j.word) for j in judgements]
-
-
-def _rows_of(budget: int, seeds: int, names: list[str], found: F64, coverages: F64) -> Rows:
-    mean = dict(zip(names, found.mean(axis=0).tolist(), strict=True))
-    gains = {name: found[:, 0] - found[:, k] for k, name in enumerate(names) if k}
+def _rows_of(budget: int, right: pd.DataFrame, coverages: list[float]) -> Rows:
+    mean = right.mean()
     note = ", ".join(
         f"{name} {mean[name]:.3f} ({gain.mean():+.3f} ± {_error(gain):.3f})"
-        for name, gain in gains.items()
+        for name, gain in ((name, right["ours"] - right[name]) for name in right.columns[1:])
     )
     best = max(mean["people"], mean["models"])
-    ours, sure, before, sure_before = np.nanmean(coverages, axis=0).tolist()
+    coverage, sure, as_people = coverages
     return [
         _row(
             f"pandalm, {budget} answers of people beside two models': right of the other pairs",
             mean["ours"], best, "> people alone, > models alone", mean["ours"] > best,
-            f"{seeds} draws; {note}",
+            f"{len(right)} draws; {note}",
         ),
         _row(
             f"pandalm, {budget} answers of people: coverage of .90 intervals; before: as people",
-            ours, before, ">= .85", ours >= 0.85,
-            f"of intervals of one rank right: {sure:.3f}, before {sure_before:.3f}",
+            coverage, as_people, ">= .85", coverage >= 0.85,
+            f"of intervals of one rank right: {sure:.3f}",
         ),
     ]  # fmt: skip
 
 
-def _error(values: F64) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values)))
+def _error(values: Any) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def _row(what: str, ours: float, peer: float, bar: str, ok: bool, note: str) -> dict[str, Any]:
     return {
-        "what": what, "ours": ours, "peer": peer, "ratio": None, "bar": bar, "ok": ok, "note": note,
+        "what": what, "ours": float(ours), "peer": peer, "ratio": None, "bar": bar,
+        "ok": bool(ok), "note": note,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 A judge of 100 jokes sees the difference of their scores with an error, and says how probable it is
 that the left one is better: mildly, although 91 % of the words are right. Another judge has no
 error, and gives the logistic function of the difference, as a served model might. The same in words
-only. Estimates of what is left are compared with what was needed. Then annotators of whom some give
+only. Then annotators of whom some give
 probabilities that say nothing, or are of another scale.
 """
 
@@ -36,7 +36,6 @@ JUDGES = (
     ("words", False, 600),
     ("words", True, None),
 )
-LOOKS = (100, 200)  # answers after which the number left is estimated
 DRAWS = 20
 MODEL = "model"
 
@@ -50,16 +49,15 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def top_rows(
-    kind: str, errs: bool, bar: int | None, quick: bool, jobs: int, runs: int = RUNS
+    kind: str, errs: bool, bar: int | None, quick: bool, jobs: int
 ) -> list[dict[str, Any]]:
-    """Calls until the top ten of 100 jokes is sure, how many are right; and estimates of these."""
+    """Calls until the top ten of 100 jokes is sure, and how many of the ten are right."""
     most = 60 if quick else MOST
-    seeds = range(1 if quick else runs)
-    tasks = [partial(until_sure, kind, errs, seed, most) for seed in seeds]
+    tasks = [partial(until_sure, kind, errs, seed, most) for seed in range(1 if quick else RUNS)]
     runs_by_seed = np.array(in_parallel(tasks, jobs, lambda text: None))
-    calls, right, coverage, stopped = runs_by_seed[:, :4].T
+    calls, right, coverage, stopped = runs_by_seed.T
     judge = f"100 jokes, goal top 10, a judge with{'' if errs else 'out'} errors, {kind}"
-    rows: list[dict[str, Any]] = [
+    return [
         {
             "what": f"{judge}: calls",
             "ours": float(calls.mean()), "bar": "" if bar is None else f"<= {bar}",
@@ -69,29 +67,10 @@ def top_rows(
             f"coverage of .90 intervals {coverage.mean():.2f}",
         }
     ]  # fmt: skip
-    for column, look in enumerate(LOOKS, 4):
-        factor = runs_by_seed[:, column] / (calls - look)
-        went_on = np.isfinite(factor) & (calls > look)
-        near = (factor > 1 / 1.5) & (factor < 1.5) & went_on
-        held = (factor > 3**-0.5) & (factor < 3**0.5) & went_on
-        rows.append(
-            {
-                "what": f"{judge}: estimates after {look} answers within a factor of 1.5",
-                "ours": int(near.sum()), "bar": "8 of 10",
-                "ok": None if quick or bar is None else bool(near.sum() >= 0.8 * went_on.sum()),
-                "note": f"of {went_on.sum()} runs that went on; a range of a factor of 3 holds "
-                f"what was needed in {held.sum()}; "
-                "estimates of the answers left to what was needed: "
-                + ", ".join(f"{one:.2f}" for one in factor[went_on]),
-            }
-        )  # fmt: skip
-    return rows
 
 
 def until_sure(kind: str, errs: bool, seed: int, most: int) -> tuple[float, ...]:
-    """Calls, number of the chosen that are right, coverage, whether the session stopped, and the
-    numbers left that were expected after some answers.
-    """
+    """Calls, number of the chosen that are right, coverage, and whether the session stopped."""
     with JOKES.open(encoding="utf-8") as file:
         scores = np.array([float(row["bws_score"]) for row in csv.DictReader(file, delimiter="\t")])
     rng = np.random.default_rng([9, seed])
@@ -103,7 +82,7 @@ def until_sure(kind: str, errs: bool, seed: int, most: int) -> tuple[float, ...]
         error[:] = 0.0
     decisions = [Decision("p-measurement", MODEL)] if kind == "measurement" else []
     session = Session(None, N, seed=seed, goal=Goal(top=TOP), study=study_of(decisions))
-    stopped, left = False, dict.fromkeys(LOOKS, float("nan"))
+    stopped = False
     while session.events < most and not stopped:
         (asked,) = session.ask(MODEL)
         u = SURE * (scores[asked.left] - scores[asked.right]) + error[asked.left, asked.right]
@@ -111,16 +90,13 @@ def until_sure(kind: str, errs: bool, seed: int, most: int) -> tuple[float, ...]
         word = "left" if u > 0 else "right" if u < 0 else "tie"
         session.tell(asked.answered(MODEL, word, p=None if kind == "words" else p))
         if session.events % 10 == 0:
-            remaining = session.remaining()
-            stopped = remaining.stop
-            if session.events in left:
-                left[session.events] = remaining.questions or float("nan")
+            stopped = session.remaining().stop
     ranking = session.ranking()
     rank = np.empty(N, np.int64)
     rank[np.argsort(-scores)] = np.arange(1, N + 1)
     right = int(np.sum(rank[ranking.order[:TOP]] <= TOP))
     covered = np.mean((ranking.low <= rank) & (rank <= ranking.high))
-    return session.events, right, float(covered), stopped, *left.values()
+    return session.events, right, float(covered), stopped
 
 
 def coverage_rows(quick: bool, jobs: int) -> list[dict[str, Any]]:

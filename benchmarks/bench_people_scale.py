@@ -2,11 +2,8 @@
 
 The items have five features; as many answers as a twentieth of the items, of twenty annotators.
 Judgements in a store are of 200 annotators about 10,000 items. The sizes take minutes. Larger ones
-are measured alone: with a number as its only argument the script measures as many judgements, about
-100,000 items; with `items` and a number as many items; with `fit` and the numbers of judgements and
-of items, the fits to made answers of 100 annotators; with `label` and a number of items, the memory
-of that command; with `left` and a number of sessions, how often the range of the questions left
-holds the true number.
+are measured alone: with a number as its only argument the script measures as many judgements about
+100,000 items; with `label` and a number of items, the memory of that command.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import psutil
-from scipy.special import ndtr
 from scipy.stats import spearmanr
 from sqlalchemy import insert
 
@@ -42,8 +38,6 @@ PEOPLE = 20
 CROWD = 200
 JUDGES = 100  # of made judgements, more and less reliable ones
 BLOCK = 50_000  # judgements written at once
-# Simulated sessions: items, features, and by how much their scores spread in units of the noise.
-SESSIONS = ((20, 0, 1.5), (40, 0, 0.8), (40, 0, 1.5), (40, 0, 3.0), (40, 5, 1.5), (80, 5, 1.5))
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
@@ -56,7 +50,6 @@ def run(quick: bool) -> list[dict[str, Any]]:
         *_rows({m: judged(m, 100 if quick else 10_000) for m in crowds}, "judgements", quick),
         *_rows({m: fitted(m, 100 if quick else 10_000) for m in fits}, "judgements", quick),
         label_row(1_000 if quick else 100_000),
-        left_row(SESSIONS[:1] if quick else SESSIONS, 2 if quick else 12, quick=quick),
     ]
 
 
@@ -153,10 +146,17 @@ def fitted(m: int, n: int) -> dict[str, float]:
     closeness = seconds(lambda: session.remaining(fresh=False))
     session.replay(_by_truth(scores, m // 25, seed=1))  # fewer than those that renew the scales
     later = seconds(session.refit)
+    waited = []
+    for k in range(100):
+        start = time.process_time()
+        (asked,) = session.ask(f"p{k % JUDGES}", wait=False)
+        waited.append(1000 * (time.process_time() - start))
+        session.tell(asked.answered(f"p{k % JUDGES}", "left"))
     return {
         "replay, CPU us a judgement": 1e6 * added / m,
         "first fit, CPU us a judgement": 1e6 * first / m,
         "fit by known scales, CPU us a judgement": 1e6 * later / m,
+        "a question, p95 in CPU ms": float(np.quantile(waited, 0.95)),
         "how close to the goal, CPU us a judgement": 1e6 * closeness / m,
         "1 - Spearman with the truth": 1 - float(spearmanr(ranking.score, scores)[0]),
     }
@@ -169,59 +169,6 @@ def label_row(n: int) -> dict[str, Any]:
         "ours": label_gigabytes(n),
         "note": f"after {n // 20:,} judgements",
     }
-
-
-def left_row(kinds: Any, sessions: int, *, quick: bool = False) -> dict[str, Any]:
-    """How often the range of the questions left holds the number after which a session stops."""
-    shares, widths = [], []
-    for n, d, spread in kinds:
-        ranges = [
-            numbers for seed in range(sessions) for numbers in ranges_left(n, d, spread, seed)
-        ]
-        shares.append(float(np.mean([low <= true <= high for low, high, true in ranges])))
-        widths += [max(high, 1) / max(low, 1) for low, high, _ in ranges]
-    share = float(np.mean(shares))
-    return {
-        "what": "the range of the questions left holds the true number, share of sessions",
-        "ours": share,
-        "peer": None,
-        "ratio": None,
-        "bar": ">= 0.80",
-        "ok": None if quick else share >= 0.8,
-        "note": f"{sessions} sessions of each of {len(shares)} kinds, at most 10 moments in each; "
-        f"lowest {min(shares):.2f}; the high end is {np.median(widths):.1f} times the low",
-    }
-
-
-def ranges_left(n: int, d: int, spread: float, seed: int) -> list[tuple[int, int, int]]:
-    """The range of the questions left at some moments of a session, and the true number."""
-    rng = np.random.default_rng([seed, n, d])
-    X = rng.standard_normal((n, d)) if d else None
-    scores = rng.standard_normal(n)
-    if X is not None:
-        linear = X @ rng.standard_normal(d)
-        scores = np.sqrt(0.8) * linear / linear.std() + np.sqrt(0.2) * scores
-    scores *= spread
-    session = Session(X, n, seed=seed)
-    moments = (np.array([0, 0.1, 0.25, 0.5, 1, 2, 3, 4, 6, 8]) * n).astype(int).tolist()
-    ranges: list[tuple[int, int, int]] = []
-    for k in range(40 * n):
-        if k in moments:
-            now = session.remaining()
-            if now.stop:
-                break
-            if now.fewest is not None:
-                most = 1 << 20 if now.most is None else now.most
-                ranges.append((k, now.fewest, most))
-        elif k % (2 + k // 40) == 0 and session.remaining().stop:
-            break
-        who = f"p{k % 2}"
-        asked = session.ask(who)
-        if not asked:
-            return []  # it does not end with these annotators
-        left = rng.random() < ndtr(scores[asked[0].left] - scores[asked[0].right])
-        session.tell(asked[0].answered(who, "left" if left else "right"))
-    return [(fewest, most, session.n_votes - at) for at, fewest, most in ranges]
 
 
 def _by_truth(scores: Any, m: int, seed: int = 0) -> Judgements:
@@ -311,24 +258,13 @@ def memory() -> int:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["fit"]:
-        print(fitted(*map(int, sys.argv[2:])))
-        print("GB at most:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
-        return
-    if sys.argv[1:2] == ["items"]:
-        print(measured(int(sys.argv[2])))
-        return
     if sys.argv[1:2] == ["label"]:
         print("GB at most:", label_gigabytes(int(sys.argv[2])))
-        return
-    if sys.argv[1:2] == ["left"]:
-        print(left_row(SESSIONS, int(sys.argv[2])))
-        return
-    if len(sys.argv) > 1:
+    elif len(sys.argv) > 1:
         print(judged(int(sys.argv[1])))
-        return
-    for row in run(quick=False):
-        print({key: value for key, value in row.items() if value is not None})
+    else:
+        for row in run(quick=False):
+            print({key: value for key, value in row.items() if value is not None})
 
 
 if __name__ == "__main__":

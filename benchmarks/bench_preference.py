@@ -1,4 +1,4 @@
-"""How many questions a good ranking takes: the protocols of the literature, and real votes.
+"""How many questions a good ranking takes: the protocols of the literature.
 
 Without --quick it takes about ten minutes; `--jobs N` shares it out.
 """
@@ -6,9 +6,7 @@ Without --quick it takes about ten minutes; `--jobs N` shares it out.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,9 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import spearmanr
 
-from cli.inputs.votes import read_votes
-from sortnet.items import describe, read_items
-from sortnet.lab.recorded_votes import accuracy
 from sortnet.lab.simulated_annotators import simulate
-from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
 FEW = (100, 150, 200, 250)  # questions about 100 items that decide what a session starts with
 OF_FEATURES = (25, 50, 100, 200, 400)
@@ -31,7 +24,7 @@ PURE = "informative"  # a session without hold-out questions and repeats; `defau
 
 
 def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
-    """Every bar that a simulation can check, and the time of a question."""
+    """Every bar that a simulation can check."""
     seeds = 2 if quick else 100
     names = ("default", PURE, "merge-sort")
     n20 = simulate(names, BUDGETS[20], n=20, seeds=seeds, jobs=jobs)
@@ -45,10 +38,7 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
         budgets = OF_FEATURES[:3] if quick else OF_FEATURES
         found = simulate(("default", PURE), budgets, seeds=2 if quick else 60, **features)
         rows += features_rows(found, outside, quick)
-    for n, seeds in ((200, 12), (500, 6)):
-        rows += many_rows(n, 2 if quick else seeds, quick, jobs)
-    rows += [*ties_rows(quick), *people_rows(quick), *intervals_rows(quick)]
-    return [*rows, *arguments_rows(quick), question_row(quick)]
+    return [*rows, *ties_rows(quick), *people_rows(quick), *intervals_rows(quick)]
 
 
 def n20_rows(frame: pd.DataFrame, quick: bool) -> list[dict[str, Any]]:
@@ -108,33 +98,6 @@ def features_rows(frame: pd.DataFrame, outside: float, quick: bool) -> list[dict
                 f">= {bar:.2f}" if bar else "",
                 None if quick or bar is None or name == "default" else bool(ours >= bar),
                 f"spearman, ± {there.spearman.sem():.4f}, {len(there)} seeds",
-            )
-        )
-    return rows
-
-
-def many_rows(n: int, seeds: int, quick: bool, jobs: int) -> list[dict[str, Any]]:
-    """More items than are fitted after every few answers: against random pairs and merge sorts."""
-    budget = 60 if quick else 1000
-    peers = ("random", "merge-sort")
-    found = simulate(
-        ("default", *peers), (budget,), n=n, d=5, outside=0.2, seeds=seeds, seed=1, jobs=jobs
-    )
-    table = found.pivot_table(index="seed", columns="strategy", values="spearman")
-    ours = table["default"]
-    rows = []
-    for peer in peers:
-        gain = ours - table[peer]
-        errors = gain.mean() / gain.sem()
-        high = n != 200 or ours.mean() >= 0.96
-        rows.append(
-            row(
-                f"n = {n}, 5 features, a fifth outside, {budget} questions, with hold-out",
-                ours.mean(),
-                f"> 2 SE below {peer}: never" + ("; >= .96" if n == 200 else ""),
-                None if quick else bool(errors >= -2 and high),
-                f"spearman, {gain.mean():+.4f}, {errors:+.1f} standard errors, {seeds} seeds",
-                table[peer].mean(),
             )
         )
     return rows
@@ -261,88 +224,6 @@ def covered(ranking: Any, q: np.ndarray) -> float:
     rank = np.empty(len(q), int)
     rank[np.argsort(-q)] = np.arange(1, len(q) + 1)
     return float(np.mean((ranking.low <= rank) & (rank <= ranking.high)))
-
-
-def arguments_rows(quick: bool) -> list[dict[str, Any]]:
-    """Strict pairs of `ukpconvarg1` by features alone, one topic left out after another."""
-    if not DATA.exists():
-        return []
-    items = read_items(DATA / "items.tsv", features=())
-    known, group = read_votes(DATA / "strict_pairs.tsv", items, "topic")
-    assert group is not None
-    features = describe(items).features.astype(np.float64)
-    if quick:
-        some = group < 3
-        known, group = known.where(some), group[some]
-    shares = {this: predicted(features, known, group == this) for this in np.unique(group).tolist()}
-    share = sum(shares[g] for g in group.tolist()) / len(group)
-    length = left_length(features, known)
-    return [
-        row(
-            "ukpconvarg1, a topic left out, strict pairs right",
-            share,
-            ">= 0.80",
-            None if quick else bool(share >= 0.8),
-            f"{len(known)} pairs, {len(shares)} topics; worst "
-            f"{min(shares.values()):.3f}, best {max(shares.values()):.3f}; peer: length alone",
-            length,
-        )
-    ]
-
-
-def add_votes(session: Session, known: Any) -> None:
-    """Add votes to a session, all as one annotator's."""
-    answers = {0.0: "right", 0.5: "tie", 1.0: "left"}
-    columns = known.left.tolist(), known.right.tolist(), known.target.tolist()
-    session.replay(
-        Judgement.of("file", (left, right), answers[target])
-        for left, right, target in zip(*columns, strict=True)
-    )
-
-
-def predicted(features: np.ndarray, known: Any, left_out: np.ndarray) -> float:
-    """The share of some votes that a session fitted to the others predicts; a tie counts half."""
-    session = Session(features)
-    add_votes(session, known.where(~left_out))
-    return accuracy(session.ranking().score, known.where(left_out))
-
-
-def left_length(features: np.ndarray, known: Any) -> float:
-    """What the first feature, the length of the text, says of the pairs."""
-    return accuracy(features[:, 0], known)
-
-
-def question_row(quick: bool) -> dict[str, Any]:
-    """The time of one question of a large session that has been fitted."""
-    n, m = (1000, 2000) if quick else (10_000, 100_000)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 5))
-    q = X @ rng.standard_normal(5) + rng.standard_normal(n)
-    session = Session(X, seed=0)
-    left = rng.integers(n, size=m)
-    right = (left + rng.integers(1, n, size=m)) % n
-    won = q[left] + rng.standard_normal(m) > q[right]
-    said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
-    session.replay(
-        Judgement.of(f"p{k % 20}", (i, j), "left" if w else "right") for k, (i, j, w) in said
-    )
-    start = time.perf_counter()
-    session.refit()
-    fitted = time.perf_counter() - start
-    waited = []
-    for k in range(200):
-        start = time.perf_counter()
-        (asked,) = session.ask(f"p{k % 20}")
-        waited.append(1000 * (time.perf_counter() - start))
-        session.tell(Judgement.of(f"p{k % 20}", (asked.left, asked.right), "left"))
-    p95 = float(np.quantile(waited, 0.95))
-    return row(
-        f"a question at {n:,} items and {m:,} answers, p95 in ms",
-        p95,
-        "< 20 ms",
-        None if quick else p95 < 20,
-        f"median {np.median(waited):.1f} ms; learning from scratch beside it {fitted:.1f} s",
-    )
 
 
 def row(

@@ -20,6 +20,7 @@ from sortnet.lab.executor import in_parallel
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Decision, study_of
 
 N, TOP = 100, 10
@@ -56,31 +57,43 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def ranges_that_hold(name: str, seed: int) -> list[bool]:
-    """Tell for each range, from a third of the way on, whether it has the number needed."""
+    """Tell for each look, from a third of the way on, whether the range has the number needed.
+
+    A look that finds near-ties is right if the goal then costs as many answers again, or is never
+    reached. At each fit it is seen whether the goal is reached.
+    """
     n, goal, set_size, has_p = STUDIES[name]
     rng = np.random.default_rng([177, seed])
     scores = rng.standard_normal(n)
     decisions = [Decision("model", "ann"), Decision("p-measurement", "ann")] if has_p else []
     session = Session(None, n, seed=seed, goal=goal, set_size=set_size, study=study_of(decisions))
-    ranges: list[tuple[int, int | None, int | None]] = []
-    next_look = max(n // set_size, 12)
+    looks: list[tuple[int, Remaining]] = []
+    next_look, next_fit = n // set_size, 10
     while session.n_votes < MOST_ANSWERS and (questions := session.ask("ann")):
         session.tell(answer_of(questions[0], scores, has_p, rng))
-        if session.n_votes < next_look:
-            continue
-        next_look = max(next_look + 5, int(next_look * 1.15))
-        remaining = session.remaining()
-        if remaining.stop:
-            break
-        if not remaining.reached:
-            ranges.append((session.n_votes, remaining.fewest, remaining.most))
-    else:
-        return []
+        n_votes = session.n_votes
+        if n_votes >= next_fit:
+            next_fit = n_votes + max(2, n_votes // 20)
+            remaining = session.remaining()
+            if remaining.stop:
+                break
+            if n_votes >= next_look and not remaining.reached:
+                next_look = int(n_votes * 1.15)
+                looks.append((n_votes, remaining))
+    is_ended = session.n_votes < MOST_ANSWERS
     return [
-        fewest is not None and most is not None and fewest <= session.n_votes - look <= most
-        for look, fewest, most in ranges
-        if 3 * look >= session.n_votes
+        is_right(remaining, session.n_votes - look, is_ended=is_ended, look=look)
+        for look, remaining in looks
+        if 3 * look >= session.n_votes and (is_ended or remaining.near_ties)
     ]
+
+
+def is_right(remaining: Remaining, needed: int, *, is_ended: bool, look: int) -> bool:
+    """Tell whether the range has the number needed, or near-ties were told rightly."""
+    if remaining.near_ties is not None:
+        return not is_ended or needed >= look
+    assert remaining.fewest is not None and remaining.most is not None
+    return remaining.fewest <= needed <= remaining.most
 
 
 def answer_of(question: Question, scores: F64, has_p: bool, rng: np.random.Generator) -> Judgement:

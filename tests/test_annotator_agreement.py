@@ -13,18 +13,14 @@ from sortnet.preference.annotator_agreement import agreement, krippendorff_alpha
 
 
 def by_definition(units):
-    """alpha by the coincidence matrix, every ordered pair of values counted one by one."""
-    o = {}
-    for unit in units:
-        for a, b in permutations(range(len(unit)), 2):
-            key = unit[a], unit[b]
-            o[key] = o.get(key, 0) + 1 / (len(unit) - 1)
-    n_of = {}
-    for (a, _), count in o.items():
-        n_of[a] = n_of.get(a, 0) + count
-    n = sum(n_of.values())
-    expected = sum(x * y for a, x in n_of.items() for b, y in n_of.items() if a != b) / (n - 1)
-    return 1 - sum(count for (a, b), count in o.items() if a != b) / expected
+    """1 - observed / expected disagreement, over the ordered pairs of answers in each unit."""
+    values = [value for unit in units for value in unit]
+    observed = sum(disagreements(unit) / (len(unit) - 1) for unit in units)
+    return 1 - observed / (disagreements(values) / (len(values) - 1))
+
+
+def disagreements(values):
+    return sum(a != b for a, b in permutations(values, 2))
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=5)))

@@ -40,12 +40,9 @@ def home(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def answer(who: str, judge: str, number: int) -> dict[str, object]:
-    command = f"{sys.executable} {judge}.py"
-    said = done("label", "texts", "--judge", command, "--as", who, "--number", number, "--json")
-    (row,) = value_of(said, "labelled")
-    found: dict[str, object] = row
-    return found
+def answer(who: str, judge: str, number: int) -> None:
+    program = f"{sys.executable} {judge}.py"
+    done("label", "texts", "--judge", program, "--as", who, "--number", number)
 
 
 def vote(who: str, pairs: list[tuple[int, int]]) -> None:
@@ -55,8 +52,9 @@ def vote(who: str, pairs: list[tuple[int, int]]) -> None:
     done("judgements", "import", "texts", "votes.csv", "--as", who)
 
 
-def reports() -> dict[str, dict[str, object]]:
-    return {r["name"]: r for r in value_of(done("annotators", "texts", "--json"))}
+def report(who: str) -> dict[str, object]:
+    reports = value_of(done("annotators", "texts", "--json"))
+    return next(report for report in reports if report["name"] == who)
 
 
 def ranked() -> list[str]:
@@ -72,19 +70,13 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     vote("eve", [(loser, winner) for winner, loser in near])
     with_eve = ranked()
     shown = invoke("annotators", "texts")
-    listed = [line.split()[0] for line in shown.stdout.splitlines()]
-    assert listed == ["annotator", "ana", "ben", "eve"]
     assert "inverted" in shown.stdout.splitlines()[3]
     assert "sortnet annotators exclude texts eve --reason inverted" in shown.stderr
-    found = reports()
-    assert [found[name]["verdict"] for name in ("ana", "ben", "eve")] == ["", "", "inverted"]
-    said = done("annotators", "exclude", "texts", "eve", "--reason", "inverted")
-    assert said == "eve: excluded from texts; the judgements stay stored\n"
+    assert [report(name)["verdict"] for name in ("ana", "ben", "eve")] == ["", "", "inverted"]
+    done("annotators", "exclude", "texts", "eve", "--reason", "inverted")
     assert ranked() == good
-    assert (reports()["eve"]["state"], reports()["eve"]["reason"]) == ("excluded", "inverted")
+    assert (report("eve")["state"], report("eve")["reason"]) == ("excluded", "inverted")
     assert "by 2 people" in invoke("ranking", "texts").stderr
-    listed = value_of(done("judgements", "list", "texts", "--json", "--limit", "300"))
-    assert {row["annotator"]: row["excluded"] for row in listed}["eve"]
     assert "(excluded)" in done("judgements", "list", "texts")
     assert "excluded already" in fault("annotators", "exclude", "texts", "eve")
     done("annotators", "exclude", "texts", "eve", "--undo")
@@ -122,22 +114,16 @@ class Deciding:
 
 
 def test_gold_pairs_are_mixed_in_and_scored(home):
-    said = done("annotators", "gold", "texts", "gold.csv", "--rate", "1")
-    assert said == "texts: 2 gold pairs; 100% of the questions, as far as there are some\n"
+    told = done("annotators", "gold", "texts", "gold.csv", "--rate", "1")
+    assert told == "texts: 2 gold pairs; 100% of the questions, as far as there are some\n"
     for who, judge, score in (("ana", "good", 1.0), ("eve", "bad", 0.0)):
         answer(who, judge, 8)
-        found = reports()[who]
-        assert found["gold_answers"] == 2
-        assert found["gold"]["value"] == score
-    listed = value_of(done("judgements", "list", "texts", "--json"))
-    assert [row["strategy"] for row in listed].count("gold") >= 3
+        found = report(who)
+        assert (found["gold_answers"], found["gold"]["value"]) == (2, score)
     again = invoke("annotators", "gold", "texts", "gold.csv")
     assert again.stderr == "2 pairs of gold.csv already known\n"
     done("annotators", "gold", "texts", "gold.csv", "--remove")
-    assert reports()["ana"]["gold"] is None
-    done("items", "add", "other", "texts.csv", "--gold", "gold.csv")
-    assert done("annotators", "gold", "other", "--rate", "0.5").startswith("other: 2 gold pairs;")
-    assert "FILE of gold pairs or --rate" in fault("annotators", "gold", "other")
+    assert report("ana")["gold"] is None
 
 
 @pytest.mark.parametrize(
@@ -147,20 +133,18 @@ def test_gold_pairs_are_mixed_in_and_scored(home):
         ("left,right,answer\nt01,t02,tie\n", "line 2: the answer of a gold pair is left or right"),
         ("winner,loser\nt01,t02\nt02,t01\n", "line 3: an earlier line has the other answer"),
         ("a,b\n1,2\n", "line 2: needs left, right and answer, or winner and loser"),
+        ("winner,loser\nt01,t14\n", "line 2: item 't01' is of group 'x', but 't14' of 'y'"),
     ],
 )
 def test_a_bad_file_of_gold_pairs_is_one_line_and_changes_nothing(home, lines, why):
+    rows = [f"{name},words,{'x' if name < 't08' else 'y'}" for name in IDS]
+    Path("grouped.csv").write_text("\n".join(["id,text,topic", *rows]) + "\n")
     Path("gold.csv").write_text(lines)
-    assert why in fault("annotators", "gold", "texts", "gold.csv")
-    assert why in fault("items", "add", "other", "texts.csv", "--gold", "gold.csv")
+    add = "items", "add", "other", "grouped.csv", "--group", "topic", "--gold", "gold.csv"
+    assert why in fault(*add)
     assert [row["name"] for row in value_of(done("items", "list", "--json"))] == ["texts"]
-
-
-def test_a_gold_pair_of_two_groups_is_refused(home):
-    Path("grouped.csv").write_text("id,text,topic\na,x y,1\nb,y z,1\nc,z x,2\nd,x z,2\n")
-    Path("gold.csv").write_text("winner,loser\na,b\na,c\n")
-    line = fault("items", "add", "grouped", "grouped.csv", "--group", "topic", "--gold", "gold.csv")
-    assert "line 3: item 'c' is of group '2', but 'a' of '1': pairs are within groups" in line
+    if "group" not in why:
+        assert why in fault("annotators", "gold", "texts", "gold.csv")
 
 
 def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
@@ -170,7 +154,6 @@ def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
     assert ranked() == [name for name in before if name != "t07"]
     assert "item 't07' is retired already" in fault("items", "retire", "texts", "t07")
     assert "item 't07' is retired: " in fault("label", "texts", "--as", "ana", "--place", "t07")
-    assert "no item 't99'" in fault("items", "retire", "texts", "t99")
     done("items", "restore", "texts", "t07")
     assert ranked() == before
 
@@ -178,19 +161,19 @@ def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (("annotators", "nothing"), "no collection 'nothing'"),
-        (("annotators", "exclude", "texts", "zoe"), "has no annotator 'zoe'; known: none yet"),
-        (("ask", "texts", "--overlap", "0"), "0 is not in the range"),
-        (("annotators", "gold", "texts", "--rate", "2"), "2.0 is not in the range"),
-        (("annotators", "pause", "texts", "--undo"), "the collection is not paused"),
-        (("annotators", "exclude", "texts"), "Missing argument 'ANNOTATOR'"),
+        ("annotators nothing", "no collection 'nothing'"),
+        ("annotators exclude texts zoe", "has no annotator 'zoe'; known: none yet"),
+        ("annotators exclude texts", "Missing argument 'ANNOTATOR'"),
+        ("annotators gold texts --rate 2", "2.0 is not in the range"),
+        ("annotators gold texts", "FILE of gold pairs or --rate"),
+        ("annotators pause texts --undo", "the collection is not paused"),
+        ("items retire texts t99", "no item 't99'"),
     ],
 )
 def test_what_cannot_be_decided_is_one_line(home, args, why):
-    assert why in fault(*args)
+    assert why in fault(*args.split())
 
 
 def test_a_collection_named_as_an_action_is_listed_by_list(home):
     done("items", "add", "exclude", "texts.csv")
     assert "no annotators yet" in invoke("annotators", "list", "exclude").stderr
-    assert value_of(done("annotators", "--json", "texts"), "annotators") == []

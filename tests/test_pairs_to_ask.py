@@ -159,13 +159,6 @@ def test_top_takes_the_least_sure_and_nearest_the_top_of_all_new_pairs(
     assert found == top_by_brute_force(seen, new)
 
 
-def test_top_looks_at_what_the_sort_compared_even_where_no_random_pair_is_drawn(monkeypatch):
-    monkeypatch.setattr("sortnet.learning.pairs_to_ask._CANDIDATES", 0)
-    seen = shown(made([30, 30], 3, 1), 20, first_keys(made([30, 30], 3, 1), 5))
-    compared = as_set(STRATEGIES["compared"](seen)) - as_set(seen.asked)
-    assert as_set(STRATEGIES["top"](seen)) == top_by_brute_force(seen, sorted(compared))
-
-
 class _Together:
     """One of two processes, each in a thread; all wait for each other."""
 
@@ -211,23 +204,6 @@ def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked,
     np.testing.assert_array_equal(np.concatenate(shares), alone)
 
 
-@pytest.mark.parametrize(
-    ("settings", "strategy"),
-    [
-        ({"judgements": 40}, "top"),
-        ({"judgements": 40, "quality": "accuracy"}, "uncertain"),
-        ({"judgements": 40, "quality": "accuracy", "pairs": "random"}, "random"),
-        ({"quality": "accuracy"}, "compared"),
-    ],
-)
-def test_where_answers_are_limited_unsure_pairs_are_asked_and_grades_weigh_nothing(
-    settings, strategy
-):
-    config = Config(**settings).with_defaults
-    assert config.pairs == config.strategy == strategy
-    assert (config.training.pair_weight == "none") == ("judgements" in settings)
-
-
 def test_a_run_whose_judge_is_asked_about_both_parts_asks_uncertain_pairs():
     grades = np.random.default_rng(0).integers(0, 3, 60)
 
@@ -265,9 +241,6 @@ def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
     many = Queries.from_arrays(np.zeros((1 << 20, 1)), group=[1 << 10] * (1 << 10))
     share = kept_share("compared", many, 11)  # of 3 sorts of 10 comparisons a document
     assert share == pytest.approx((1 << 21) / (3 * 10 * (1 << 20)))
-    assert kept_share("wrong", many, 11) == kept_share("random", many, 11) == 1
-    few_pairs = Queries.from_arrays(np.zeros((1 << 22, 1)), group=[2] * (1 << 21))
-    assert kept_share("compared", few_pairs, 11) == 1  # there are no more than 2 million pairs
     i, j = np.random.default_rng(0).choice(1 << 20, (2, 100_000)).astype(np.int32)
     i, j = i[i != j], j[i != j]
     kept = is_kept(many, ComparedPairs.of(i, j), share)

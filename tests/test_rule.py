@@ -228,6 +228,15 @@ def test_a_session_says_no_number_before_the_first_answer():
     assert remaining.standing is Standing.ASKING
 
 
+@pytest.mark.parametrize("groups", [None, np.arange(360) % 3])
+def test_items_without_an_answer_are_among_the_questions_left(groups):
+    session = Session(None, 360, goal=Goal(top=2), groups=groups, seed=0)
+    session.tell(Judgement.of("ana", (0, 3), "left"))
+    remaining = session.remaining()
+    assert 358 / 2 <= remaining.questions < 20 * 360
+    assert remaining.fewest <= remaining.questions <= remaining.most <= 3 * remaining.fewest
+
+
 def test_near_ties_that_no_question_left_can_tell_apart_are_found():
     n = 12
     truth = np.where(np.arange(n) < 6, 0.0, np.arange(n) / 2)  # six items are equally good

@@ -90,15 +90,6 @@ def test_judgements_of_the_excluded_stay_and_are_marked(collection: Collection) 
         assert len(text.getvalue().splitlines()) == n_lines
 
 
-def test_a_renewed_link_replaces_the_old_one(collection: Collection) -> None:
-    old = collection.annotator("eve").token
-    collection.decide(Decision("revoke", "eve"), Decision("renew", "eve"))
-    tokens = {who.name: who.token for who in collection.annotators()}
-    assert old not in tokens.values()
-    assert tokens["eve"] == collection.annotator("eve").token
-    assert collection.study().state("eve") == "active"
-
-
 @ON_SQLITE
 @pytest.mark.parametrize(("kind", "who"), [("exclude", "eve"), ("pause", "eve"), ("pause", None)])
 def test_questions_of_those_who_are_out_are_taken_back(

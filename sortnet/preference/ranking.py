@@ -84,7 +84,10 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
         open_ranks = near_ties(posterior, groups, goal, pairs_left, seed=seed)
         if open_ranks is not None:
             return replace(measured, standing=Standing.NEAR_TIES, near_ties=open_ranks)
-    questions = _questions_left(measured, n_votes)
+    n_unseen = sum(int(np.count_nonzero(n_answers[members] == 0)) for members in groups.members)
+    # Features may predict an item without an answer; otherwise each item takes part once at least.
+    n_for_unseen = 0 if fitting.has_features else n_unseen // plan.set_size
+    questions = n_for_unseen + _questions_left(measured, n_votes + n_for_unseen)
     fewest, most = range_of(questions, n_free)
     return replace(
         measured,
@@ -96,17 +99,22 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
 
 
 def _questions_left(measured: Remaining, n_votes: int) -> float:
-    """Estimate the number of questions left; each group must reach a top by itself."""
+    """Estimate the number of questions left; each group must reach a top by itself.
+
+    Args:
+        measured: the distance from the goal.
+        n_votes: the number of answers so far.
+    """
     if not (measured.groups and measured.goal.top):
         return questions_left(measured.wrong, measured.goal, n_votes)
-    # An answer about a set counts several times in the groups' numbers of answers.
-    votes_per_answer = n_votes / max(sum(standing.answers for standing in measured.groups), 1)
-    questions = 0.0
-    for standing in measured.groups:
-        if standing.sure < SURE:
-            n_of_group = max(standing.answers, standing.items) * votes_per_answer
-            questions += questions_left(standing.wrong, measured.goal, n_of_group)
-    return questions
+    # The share of each group in the answers, as if each item had taken part in one at least.
+    n_answers = np.array([max(group.answers, group.items // 2) for group in measured.groups])
+    n_votes_of_group = n_votes * n_answers / n_answers.sum()
+    return sum(
+        questions_left(group.wrong, measured.goal, n)
+        for group, n in zip(measured.groups, n_votes_of_group.tolist(), strict=True)
+        if group.sure < SURE
+    )
 
 
 def _checked(measured: Remaining) -> Remaining:

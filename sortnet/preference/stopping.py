@@ -186,16 +186,18 @@ def distance(
         tops = [_of_top(posterior, members, goal) for members in groups.members]
         wrong, sure, reached = np.array(tops).T
         return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
-    mean, variance = posterior.difference(*_compared_pairs(groups, seed, most_pairs))
+    mean, variance = posterior.difference(
+        *_compared_pairs(groups, np.random.default_rng(seed), most_pairs)
+    )
     wrong_share = _wrong_share(mean, variance, posterior.tie_threshold)
     return Distance(wrong_share, 1.0, wrong_share <= goal.wrong)
 
 
-def _compared_pairs(groups: Groups, seed: int, most: int) -> tuple[I64, I64]:
+def _compared_pairs(groups: Groups, rng: np.random.Generator, most: int) -> tuple[I64, I64]:
     """Return all pairs within groups; if these are more than `most`, random ones."""
     if groups.n_pairs <= most:
         return groups.every
-    return groups.draw(np.random.default_rng(seed), most)
+    return groups.draw(rng, most)
 
 
 def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
@@ -245,8 +247,7 @@ def group_standings(
             wrong, sure = 0.0, 1.0
             if len(members) > 1:
                 in_group = Groups(None, len(members))  # pairs of indexes in the array `members`
-                is_few = in_group.n_pairs <= most_pairs
-                i, j = in_group.every if is_few else in_group.draw(rng, most_pairs)
+                i, j = _compared_pairs(in_group, rng, most_pairs)
                 mean, variance = posterior.difference(members[i], members[j])
                 wrong = _wrong_share(mean, variance, posterior.tie_threshold)
             reached = wrong <= goal.wrong

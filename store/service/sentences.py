@@ -123,8 +123,9 @@ def _near_ties(remaining: Remaining) -> str:
     of_group = " of a group" if remaining.groups else ""
     larger_top = ", a larger top" if remaining.goal.top else ""
     return (
-        f"ranks {ranks.first:,} to {ranks.last:,}{of_group} cannot be told apart by the questions "
-        f"left: allow more wrong{larger_top}, ask more annotators, or take the ranking as it is"
+        f"ranks {ranks.first:,} to {ranks.last:,}{of_group} can hardly be told apart by the "
+        f"questions left: allow more wrong{larger_top}, ask more annotators, or take the ranking "
+        "as it is"
     )
 
 
