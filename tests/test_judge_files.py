@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import done, fault, invoke, judge_file
 from language_model_server import Model, serving
-from result_helpers import value_of
+from result_helpers import notes_of, value_of
 
 import sortnet
 from sortnet.errors import SortNetError
@@ -184,6 +184,9 @@ def test_doctor_asks_a_program():
     found = value_of(done("doctor", "--judge", program(), "--json"), "judge")
     assert (found["answer"], found["p"], found["calls"]) == ("right", 0.1, 0)
     assert found["to"] == program()
+    wrong = program(PROGRAM.replace(" > ", " < "))
+    notes = notes_of(done("doctor", "--judge", wrong, "--json"))
+    assert notes == ["the answer to an easy question is left, not right"]
 
 
 def test_doctor_says_in_one_line_why_a_judge_cannot_be_asked():

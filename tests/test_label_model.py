@@ -331,8 +331,9 @@ def test_models_answer_in_turn_each_under_its_own_name():
     ]  # fmt: skip
     assert server.asked == ["a"] * 12 + ["b"] * 12
     assert Counter(judgement.annotator for judgement in judgements()) == {"a": 12, "b": 12}
-    marked = value_of(done("annotators", "list", "t", "--json"))
-    assert [(row["name"], row["model"]) for row in marked] == [("a", True), ("b", True)]
+    with serving(server) as url:
+        rows = value_of(done(*command(url, "a", "b"), "--number", 1, "--json"))
+    assert [(row["answered"], row["end"]) for row in rows] == [(1, "number"), (0, "number")]
 
 
 def test_a_model_that_fails_leaves_nobody_and_the_others_go_on():

@@ -51,7 +51,8 @@ TWO = {
         "A\u200b", "\ufeffA", "A<|im_end|>", "<|begin_of_box|>A<|end_of_box|>", "A</s>",
     ),
     "B": (
-        "B", "b", "Ｂ.", "second", "Second one", "the second", "The second text.", "right",
+        "B", "b", "Ｂ.", "second", "Second one", "Option two", "Text two is better.",
+        "the second", "The second text.", "right",
         "Right.",
         "Item 2", "Answer: b", "答案：B", "【B】", "B。", "So b", "option b", "**Option B**",
         "A good text is short. B", "A better one is B.",
@@ -91,6 +92,8 @@ TWO = {
         "<A>\none\n</A>\n<B>\ntwo\n</B>", "</B>", "First, I count the words.", "Second, I compare.",
         "Both texts have merits; the first is short.", "Answer: A good one", "So far A",
         "c'est B ou A",
+        "A\n\nWait, actually B.", "A\nCorrection: B", "B\n\nNo: it's A.",
+        "option one or option two",
         '{"answer": "A"}\n\nWait. The answer is B.', "A is better in style, B in content.",
     ),
 }  # fmt: skip
@@ -158,6 +161,8 @@ def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
         '{"answer": "B',
         "Let me see. A",
         "A good",
+        "<réflexion>\nA\nB is",
+        "<思考>\nA\nB 很",
     ):
         found = read(text, finish="length")
         assert found.best is None and "the token limit was reached" in found.why_not, text

@@ -62,6 +62,7 @@ _THOUGHT_MARK = re.compile(
     | (?P<end_in_words>assistantfinal(?-i:(?![a-z])) | here\ is\ my\ response:)
     | \A\s{{0,9}}(?:analysis(?-i:(?=[A-Z])) | here\ is\ my\ thought\ process:)"""
 )
+_OPEN_TAG = re.compile(r"(?s)\s{0,9}<(\w{1,30})>(?!.*</\1>)")  # a tag that has no end
 # The last tokens of an answer that are no part of its content.
 _END_TOKENS = re.compile(rb"(?:\s|<[^<>\s]{1,40}>){1,9}\Z")
 # Marks such as <|return|>, which end or enclose an answer.
@@ -83,8 +84,9 @@ _REASON = r"\s{0,3}[,;–—(-]{0,2}\s{0,3}(?:because|since|due\sto|as\s(?:it|th
 _END = rf"(?={_DECOR}\Z|{_REASON})"
 _MARKED_END = rf"""(?={_REASON}|\s{{0,9}}(?:\Z|[.,;!:)\]}}>"”'’*_`|<—–(]|-\s
     |(?:for|with|by|in|overall)\b))"""
-_SO = r"""(?:so|thus|hence|therefore|consequently)(?!\s{1,3}(?:far|right|left)\b)
-    [\s,:*_`"'(\[]{1,6}"""
+_SO = r"""(?:(?:so|thus|hence|therefore|consequently)(?!\s{1,3}(?:far|right|left)\b)
+    |(?:wait|no|actually|correction)(?:[\s,.:!–—-]{1,6}(?:no|actually|it(?:['’]s|\sis))\b)?)
+    [\s,.:!*_`"'(\[–—-]{1,6}"""
 _VERDICT = rf"""(?:answer|verdict|winner|choice|decision|conclusion|judge?ment|preference|preferred|
     pick|selection|selected|chosen|result|final|overall|better|best)(?:\s{{1,3}}{_NOUN})?
     ["'*_`)\]\s]{{0,6}}(?:=>|->|--?|[:=>|–—→⇒]|(?:is|goes\sto|would\sbe)\b)"""
@@ -142,8 +144,8 @@ _BARE = re.compile(
 
 # Texts that are whole, although the limit of tokens was reached: a letter, or a JSON object.
 _WHOLE = re.compile(r"(?s)\W*\w\W*|.*\}\W*")
-_NAMES = {"1": "A", "first": "A", "1st": "A", "left": "A"}
-_NAMES |= {"2": "B", "second": "B", "2nd": "B", "right": "B"}
+_NAMES = dict.fromkeys(("1", "one", "first", "1st", "left"), "A")
+_NAMES |= dict.fromkeys(("2", "two", "second", "2nd", "right"), "B")
 
 
 class _Place(NamedTuple):
@@ -220,9 +222,11 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
         if isinstance(part, Mapping) and part.get("refusal"):
             return Reading(why_not=str(part["refusal"]), text=text)
     reason = str(choice.get("finish_reason") or "")
-    start = _end_of_thoughts(text)
-    names = ("best", "worst") if worst and n_items > 2 else ("best",)
     is_cut = reason.lower() in (*_AT_LIMIT, *_STOPPED)
+    # The marks of thoughts have many names and languages.
+    is_in_tag = is_cut and _OPEN_TAG.match(text) is not None
+    start = None if is_in_tag else _end_of_thoughts(text)
+    names = ("best", "worst") if worst and n_items > 2 else ("best",)
     places = [] if start is None else _read(text, start, n_items, len(names) == 2, is_cut=is_cut)
     if not places:
         return Reading(why_not=_why_not(text, start, reason), text=text)
@@ -354,7 +358,7 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
     order = r"(?:first|1st|left|second|2nd|right)" if n_items == 2 else r"(?!)"
     choice = rf"""(?:
         (?:(?:the\s)?{_NOUN}[\s\#:*_`"'(\[]{{1,6}})?(?P<letter>{letter})(?!\w|['’]\w)
-      | (?:the\s)?{_NOUN}[\s\#]{{1,3}}(?P<number>[12])(?!\w|[.,]\d)
+      | (?:the\s)?{_NOUN}[\s\#]{{1,3}}(?P<number>[12]|one|two)(?!\w|[.,]\d)
       | (?:the\s{{1,3}})?(?:{_NOUN}\s)?(?P<order>{order})(?!\w)
             (?:[\s-]{{1,3}}(?:hand\s)?{_NOUN}(?!\w))?
       | (?P<same>
@@ -376,7 +380,8 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
         "sentence": rf"""\A{_BEFORE}{_I_CHOOSE}{choice}
             (?(order)(?(lead)|{_BETTER})|{_BETTER}?){_END}""",
         "mention": rf"""(?-i:(?<!\w)(?:(?P<letter>[A{letters}]){_NO_ARTICLE}
-            |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12])))(?!\w)
+            |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12]))
+            |(?i:{_NOUN})\s{{1,3}}(?P<numeral>(?i:one|two)))(?!\w)
             |(?:[,/&]|\b(?:or|and)\b)\s{{0,3}}
              (?P<small>[{letters.lower()[1:]}]|a(?=\W{{0,9}}\Z))(?!\w))""",
     }
