@@ -340,15 +340,6 @@ def test_bytes_of_tokens_may_be_parts_of_a_letter():
     assert read("é\nB", logprobs={"content": made}).p == pytest.approx(0.25)
 
 
-def test_shares_of_letters_are_of_the_tokens_of_both_choices():
-    texts = ("Best", ":", " B", "\n", "Worst", ":", " D")
-    logprobs = tokens(*texts, at=2, **{" B": 0.6, " A": 0.2})
-    logprobs["content"][6]["top_logprobs"] = tops(**{" D": 0.75, "A": 0.25})
-    found = read("Best: B\nWorst: D", 4, worst=True, logprobs=logprobs)
-    assert found.shares["best"] == pytest.approx({"A": 0.25, "B": 0.75})
-    assert found.shares["worst"] == pytest.approx({"A": 0.25, "D": 0.75})
-
-
 @given(
     st.text(alphabet="ABCDEFabestworam:>,=<\n .1234*[]{}\"'/\\|", max_size=60), st.integers(2, 6)
 )

@@ -15,7 +15,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -172,8 +172,8 @@ class Reading:
         best: letter of the best item's place; `SAME` if all items are equally good; None if the
             answer has no choice.
         worst: letter of the worst item's place, if it was asked for.
-        shares: probabilities of the choices, {"best": {choice: p}, "worst": {choice: p}}, which add
-            up to 1; without a name if the server gave none at its place.
+        p: probability that the first of two items is better, P(A) + P(same) / 2; None if the server
+            gave no probabilities of A and of B.
         why_not: reason why there is no choice, and what to do; empty if there is a choice.
         text: the content of the answer, with the thoughts in it.
         is_bare: whether the text has the choice only.
@@ -181,22 +181,10 @@ class Reading:
 
     best: str | None = None
     worst: str | None = None
-    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    p: float | None = None
     why_not: str = ""
     text: str = ""
     is_bare: bool = False
-
-    @property
-    def p(self) -> float | None:
-        """Probability that the first of two items is better, P(A) + P(same) / 2; None if unknown.
-
-        >>> Reading("B", shares={"best": {"A": 0.25, "B": 0.5, SAME: 0.25}}).p
-        0.375
-        """
-        shares = self.shares.get("best", {})
-        if not shares.get("A") or not shares.get("B"):
-            return None
-        return min(shares["A"] + shares.get(SAME, 0.0) / 2, 1.0)
 
 
 def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = False) -> Reading:
@@ -226,20 +214,17 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     # The marks of thoughts have many names and languages.
     is_in_tag = is_cut and _OPEN_TAG.match(text) is not None
     start = None if is_in_tag else _end_of_thoughts(text)
-    names = ("best", "worst") if worst and n_items > 2 else ("best",)
-    places = [] if start is None else _read(text, start, n_items, len(names) == 2, is_cut=is_cut)
+    places: list[_Place] = []
+    if start is not None:
+        places = _read(text, start, n_items, worst and n_items > 2, is_cut=is_cut)
     if not places:
         return Reading(why_not=_why_not(text, start, reason), text=text)
     logprobs = choice.get("logprobs")
     tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    shares = {
-        name: _shares_at(tokens, text, place, n_items)
-        for name, place in zip(names, places, strict=False)  # "same" has no worst
-    }
     return Reading(
         places[0].choice,
-        places[1].choice if len(places) == 2 else None,
-        {name: of_letters for name, of_letters in shares.items() if of_letters},
+        places[1].choice if len(places) == 2 else None,  # "same" has no worst
+        _probability_at(tokens, text, places[0]) if n_items == 2 else None,
         text=text,
         is_bare=_is_bare(text),
     )
@@ -562,31 +547,31 @@ def _ranking_pattern(n_items: int) -> re.Pattern[str]:
     )
 
 
-def _shares_at(tokens: Any, content: str, place: _Place, n_items: int) -> dict[str, float]:
-    """Return the probabilities of the choices at a place of the content.
+def _probability_at(tokens: Any, content: str, place: _Place) -> float | None:
+    """Return the probability that the first of two items is better, by the tokens at a place.
 
-    The dict is empty unless the texts of the tokens fit the content, and the token at the place is
+    The result is None unless the texts of the tokens fit the content, and the token at the place is
     the choice. Tokens may have the thoughts before the content, or only the content's start.
 
     Args:
         tokens: tokens with their log-probabilities; any JSON.
         content: content of the answer.
         place: place of the choice.
-        n_items: number of items in question.
     """
     token = _token_at(_dicts(tokens), content, place.at)
-    if read_phrase(token.get("token"), n_items) != place.choice:
-        return {}
+    if read_phrase(token.get("token")) != place.choice:
+        return None
     alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
     probability_of = {str(each.get("token")): _probability(each) for each in (token, *alternatives)}
-    masses: dict[str, float] = {}
+    masses = {"A": 0.0, "B": 0.0, SAME: 0.0}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
-        named = read_phrase(text, n_items)
-        if named is not None and probability and (named != SAME or n_items == 2):
-            masses[named] = masses.get(named, 0.0) + probability
-    total = sum(masses.values())
-    return {named: mass / total for named, mass in masses.items()}
+        choice = read_phrase(text)
+        if choice is not None:
+            masses[choice] += probability
+    if not masses["A"] or not masses["B"]:
+        return None
+    return min((masses["A"] + masses[SAME] / 2) / sum(masses.values()), 1.0)
 
 
 def _dicts(values: Any) -> list[dict[str, Any]]:

@@ -442,16 +442,13 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
             f"{shown(about['model'])}"
         )
     reading = form.read(reply.choice)
-    text = without_secrets(reading.text)
-    reading = replace(reading, why_not=without_secrets(reading.why_not), text=text)
     # A server that does not count tokens reports 0: the numbers are estimated.
     tokens_in = reply.tokens_in or about["tokens"]
-    tokens_out = reply.tokens_out or len(text) // CHARACTERS + 1
+    tokens_out = reply.tokens_out or len(reading.text) // CHARACTERS + 1
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
-    meta.update(form.facts(reading))
     budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
     cost = budget.cost_of(tokens_in, tokens_out)
-    return form.verdict(reading, meta, cost=cost)
+    return form.verdict(reading, meta, without_secrets, cost=cost)
