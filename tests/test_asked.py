@@ -208,3 +208,11 @@ def test_an_item_in_two_failures_is_not_blamed_for_what_others_cause():
         for pair in ("ab", "ab", "ac", "ad", "cd", "de")
     ]
     assert left_out == [set(), set(), {"a"}, set(), set(), {"d"}]
+
+
+@each_kind
+def test_the_skip_of_the_last_question_is_stored_after_other_answers(kind):
+    machine = ask(kind, fails="n == 3", number=3)
+    assert (machine.answered, machine.failed, machine.reason) == (3, 0, EndReason.NUMBER)
+    assert_right(n_skips=1)
+    assert len(judgements()) == 3

@@ -204,9 +204,9 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     message = choice.get("message")
     message = message if isinstance(message, Mapping) else {"content": choice.get("text")}
     content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    text = "".join(map(_text_of_part, parts))
-    for part in (message, *parts):
+    content_parts = content if isinstance(content, list) else [content]
+    text = "".join(map(_text_of_part, content_parts))
+    for part in (message, *content_parts):
         if isinstance(part, Mapping) and part.get("refusal"):
             return Reading(why_not=str(part["refusal"]), text=text)
     reason = str(choice.get("finish_reason") or "")
@@ -272,8 +272,8 @@ def _why_not(content: str, start: int | None, reason: str) -> str:
     """
     is_empty = start is None or not content[start:].strip()
     if reason.lower() in _AT_LIMIT:
-        where = "inside the thoughts" if is_empty else "before a whole answer"
-        return f"the token limit was reached {where}: raise max_tokens"
+        place = "inside the thoughts" if is_empty else "before a whole answer"
+        return f"the token limit was reached {place}: raise max_tokens"
     if start is None:
         return "the thoughts of the model have no end: raise max_tokens"
     if is_empty:
@@ -410,7 +410,7 @@ def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
     places = [*_places(text, n_items)]
     candidates = places
     if end is not None:  # only what an answer would end with
-        candidates = [one for one in places if one.rank >= _RANK_AT_LIMIT and one.at < end]
+        candidates = [place for place in places if place.rank >= _RANK_AT_LIMIT and place.at < end]
     last = max(candidates, default=None)
     if last is None:
         return None
@@ -433,15 +433,15 @@ def _places(text: str, n_items: int) -> Iterator[_Place]:
     start = number = 0
     is_after_choice = False
     for line in text.splitlines(keepends=True):
-        whole = grammar["line"].fullmatch(line)
+        line_match = grammar["line"].fullmatch(line)
         end = start + len(line)
-        if whole is not None and _DENIAL.search(line) is None:
+        if line_match is not None and _DENIAL.search(line) is None:
             is_last = not is_after_choice and _WORD.search(text, end) is None
-            yield _place(whole, "last" if is_last else "line", start, n_items, number)
+            yield _place(line_match, "last" if is_last else "line", start, n_items, number)
         else:
             yield from _places_in_line(line, start, n_items, number)
         if _WORD.search(line):
-            is_after_choice = whole is not None
+            is_after_choice = line_match is not None
             number += 1
         start = end
 
@@ -461,10 +461,10 @@ def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterato
         if _DENIAL.search(sentence):
             continue
         mentions = grammar["mention"].finditer(sentence)
-        named = {_place(mention, "mention", 0, n_items).choice for mention in mentions}
+        choices = {_place(mention, "mention", 0, n_items).choice for mention in mentions}
         for name in ("mark", "verdict", "so", "colon", "sentence"):
             for match in grammar[name].finditer(sentence):
-                if len(named) < 2 or match["same"]:
+                if len(choices) < 2 or match["same"]:
                     yield _place(match, name, start + span.start(), n_items, number)
 
 
@@ -562,7 +562,9 @@ def _probability_at(tokens: Any, content: str, place: _Place) -> float | None:
     if read_phrase(token.get("token")) != place.choice:
         return None
     alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
-    probability_of = {str(each.get("token")): _probability(each) for each in (token, *alternatives)}
+    probability_of = {
+        str(fields.get("token")): _probability(fields) for fields in (token, *alternatives)
+    }
     masses = {"A": 0.0, "B": 0.0, SAME: 0.0}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
@@ -576,18 +578,20 @@ def _probability_at(tokens: Any, content: str, place: _Place) -> float | None:
 
 def _dicts(values: Any) -> list[dict[str, Any]]:
     """Return the dicts in a list; empty for any other JSON."""
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
 
 
-def _token_at(tokens: Sequence[dict[str, Any]], content: str, at: int) -> dict[str, Any]:
+def _token_at(tokens: Sequence[dict[str, Any]], content: str, position: int) -> dict[str, Any]:
     """Find the token at a position of the content; {} if the tokens are of another text."""
     pieces = [_token_bytes(token) for token in tokens]
     written = _END_TOKENS.sub(b"", b"".join(pieces)).rstrip()
-    wanted = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
-    place = len(_encoded(content[:at]))
-    if written.endswith(wanted.lstrip()) or wanted.endswith(written.lstrip()):
-        place += len(written) - len(wanted)
-    elif not wanted.startswith(written):  # the first tokens alone are given
+    content_bytes = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
+    place = len(_encoded(content[:position]))
+    if written.endswith(content_bytes.lstrip()) or content_bytes.endswith(written.lstrip()):
+        place += len(written) - len(content_bytes)
+    elif not content_bytes.startswith(written):  # the first tokens alone are given
         return {}
     number = bisect_right([*accumulate(map(len, pieces))], place)
     return tokens[number] if place >= 0 and number < len(tokens) else {}

@@ -209,11 +209,11 @@ def _request_lines(
     """Make a line for each request; the ids of the leases identify the requests."""
     for lease in leases:
         for order, turned in enumerate(orders, 1):
-            asked = asked_question_of(service, lease, turned=turned)
-            form = AnswerForm.of(asked)
+            question = asked_question_of(service, lease, turned=turned)
+            form = AnswerForm.of(question)
             body = request_body(
                 judge.model,
-                prompt.messages(asked),
+                prompt.messages(question),
                 judge.request,
                 response_format=form.response_format if judge.structured else None,
                 n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number
@@ -427,8 +427,12 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
         Fault: if the request has no answer.
         Refused: if another model has answered.
     """
-    about = batch.about  # see `_describe_batch` for the keys
-    meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    batch_facts = batch.about  # see `write_batch` for the keys
+    meta: dict[str, Any] = {
+        "model": batch_facts["model"],
+        "batch": batch.name,
+        **batch_facts["facts"],
+    }
     failure = failure_in(line.status, line.body)
     if failure is not None:
         words = without_secrets(failure.message)
@@ -436,19 +440,19 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
             return unanswered(failure.reason, words, meta=meta)
         raise Fault(f"the request failed: {words[:_LONGEST_COMMENT]}")
     reply = parse_reply(line.body)
-    if not is_same_model(reply.model, about["model"]):
+    if not is_same_model(reply.model, batch_facts["model"]):
         raise Refused(
             f"an answer of the model {shown(reply.model)}, and batch {batch.name} asks "
-            f"{shown(about['model'])}"
+            f"{shown(batch_facts['model'])}"
         )
     reading = form.read(reply.choice)
     # A server that does not count tokens reports 0: the numbers are estimated.
-    tokens_in = reply.tokens_in or about["tokens"]
+    tokens_in = reply.tokens_in or batch_facts["tokens"]
     tokens_out = reply.tokens_out or len(reading.text) // CHARACTERS + 1
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
-    if about["structured"]:
+    if batch_facts["structured"]:
         meta["structured"] = True
-    budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
+    budget = Budget(price_in=batch_facts["price_in"], price_out=batch_facts["price_out"])
     cost = budget.cost_of(tokens_in, tokens_out)
     return form.verdict(reading, meta, without_secrets, cost=cost)
