@@ -220,7 +220,7 @@ FOUR = {
         "Best = B, Worst = D", "| Best | B |\n| Worst | D |", "### Best\nB\n### Worst\nD",
         "My ranking:\nB\nA\nC\nD\nThat is all.",
         "<think>Best: A\nWorst: B</think>Best: B\nWorst: D", "Ｂest: Ｂ\nＷorst: Ｄ",
-        "Second best: C\nBest: B\nWorst: D",
+        "Second best: C\nBest: B\nWorst: D", "Best: B\n2nd best: A\n3rd best: C\nWorst: D",
     ),
     (SAME, None): (
         "Best: same", "same", '{"best": "same", "worst": "A"}', "**Best: same**",
@@ -232,6 +232,8 @@ FOUR = {
         "Best: B or C\nWorst: D",
         "Best: B\nWorst: C or D", "A: short. B: long. C: dull. D: odd.", "A = B > C > D",
         "A > B > C", "B/D", "B",
+        "Best: B\nWorst: D\n\nActually, best is C.", "Best: B\nWorst: D\n\nNo, worst is A",
+        "Best: B\n\nWait, no. Best: C\nWorst: D",
         "Best: A\nWorst: B\nBest: C\nWorst: D", "A > B > C > D\nD > C > B > A",
         "Best: A good text\nWorst: D",
         '{"best": "B"}', '{"best": "B", "worst": "B"}', '{"best": "B", "worst": "same"}',

@@ -113,7 +113,7 @@ _SET_LETTER = (
     r"(?!\s{0,9}(?:or|and|[,/&=])\s{0,9}(?:[A-F]|[a-f](?=\s{0,9}(?:\Z|\n)))(?!\w))"
 )
 _LABEL = (
-    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!next )(?<!to )(?<!not )(?<!not the ))"
+    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!2nd )(?<!third )(?<!3rd )(?<!next )(?<!to )(?<!not )(?<!not the ))"
     rf"(?i:WORD)(?![^\W_])(?:{_MARKS}(?i:{_NOUN})(?![^\W_]))?"
     rf"(?:{_MARKS}|{_MARKS}[:*]{_MARKS}\n{{1,2}}{_MARKS}"
     rf"|{_MARKS}\n{{1,2}}(?=\W{{0,9}}[A-Fa-f]\W{{0,3}}(?:\n|\Z)){_MARKS})"
@@ -503,7 +503,12 @@ def _labelled(text: str, word: str, n_items: int) -> _Place | None:
     for pattern in _LABELS[word]:
         places = [_place(match, word, 0, n_items) for match in pattern.finditer(text)]
         if places:
-            return places[-1] if len({place.choice for place in places}) == 1 else None
+            last = places[-1]
+            # An afterthought may name another item in a sentence.
+            for later in _LABELS[word]:
+                matches = later.finditer(text, last.at + 1)
+                places += [_place(match, word, 0, n_items) for match in matches]
+            return last if len({place.choice for place in places}) == 1 else None
     return None
 
 
