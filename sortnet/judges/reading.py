@@ -113,7 +113,8 @@ _SET_LETTER = (
     r"(?!\s{0,9}(?:or|and|[,/&=])\s{0,9}(?:[A-F]|[a-f](?=\s{0,9}(?:\Z|\n)))(?!\w))"
 )
 _LABEL = (
-    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!2nd )(?<!third )(?<!3rd )(?<!next )(?<!to )(?<!not )(?<!not the ))"
+    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!2nd )(?<!third )(?<!3rd )(?<!next ))"
+    r"(?i:(?<!to )(?<!not )(?<!not the ))"
     rf"(?i:WORD)(?![^\W_])(?:{_MARKS}(?i:{_NOUN})(?![^\W_]))?"
     rf"(?:{_MARKS}|{_MARKS}[:*]{_MARKS}\n{{1,2}}{_MARKS}"
     rf"|{_MARKS}\n{{1,2}}(?=\W{{0,9}}[A-Fa-f]\W{{0,3}}(?:\n|\Z)){_MARKS})"
