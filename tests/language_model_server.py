@@ -28,8 +28,6 @@ from sortnet.judges.model_worker import ModelWorker
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
 ITEM = re.compile(r"<([A-F])>\n(.*?)\n</\1>", re.DOTALL)
-P_OF_LETTER = 0.6  # that a model gives the letter of a set that it names, ...
-P_OF_ANOTHER = 0.2  # ... and another letter
 
 
 @dataclass
@@ -79,7 +77,7 @@ class Model:
     def answer(self, prompt: str, *, wants: bool) -> dict:
         items = ITEM.findall(prompt)
         if len(items) > 2:
-            return self.answer_about_set(items, prompt, wants=wants)
+            return self.answer_about_set(items, prompt)
         a, b = SIDES.search(prompt).groups()
         rng = np.random.default_rng([len(prompt), *a.encode()[:20], *b.encode()[:20]])
         z = self.score(a) - self.score(b) + self.side + self.noise * rng.standard_normal()
@@ -92,7 +90,7 @@ class Model:
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 1}
         return {"choices": [choice], "usage": usage}
 
-    def answer_about_set(self, items: list[tuple[str, str]], prompt: str, *, wants: bool) -> dict:
+    def answer_about_set(self, items: list[tuple[str, str]], prompt: str) -> dict:
         """Answer with the place of the best text, and of the worst if the prompt asks for it."""
         order = sorted(items, key=lambda item: -self.score(item[1]))
         lines = f"Best: {order[0][0]}"
@@ -100,9 +98,6 @@ class Model:
             lines += f"\nWorst: {order[-1][0]}"
         text = self.said(lines)
         choice = {"message": {"role": "assistant", "content": text}}
-        if wants and self.logprobs:
-            tokens = re.findall(r"\s*\w+|\W", text)
-            choice["logprobs"] = {"content": [token_made(token) for token in tokens]}
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 10}
         return {"choices": [choice], "usage": usage}
 
@@ -110,15 +105,6 @@ class Model:
     def pairs(self) -> Counter[tuple[str, str]]:
         """Count how often each pair was asked about in this order."""
         return Counter(SIDES.search(prompt).groups() for prompt in self.prompts)
-
-
-def token_made(token: str) -> dict:
-    """A token of an answer about a set; one that is a letter could have been another letter."""
-    top = [(token, P_OF_LETTER)]
-    if re.fullmatch(r"\s*[A-F]", token):
-        top.append((" B" if token.strip() == "A" else " A", P_OF_ANOTHER))
-    candidates = [{"token": word, "logprob": math.log(p)} for word, p in top]
-    return {"token": token, "top_logprobs": candidates}
 
 
 def _error(status: int, message: str, headers: dict | None = None) -> Response:

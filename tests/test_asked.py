@@ -19,7 +19,7 @@ from sortnet.judges.unanswered import AnswerRecord, Unanswered
 from sortnet.preference.goal import Goal
 from store import open_store
 from store.asking.machine import EndReason, Machine
-from store.asking.service_questions import ServiceQuestions, ask_in_turn
+from store.asking.service_questions import ServiceQuestions, ask_in_turn, why_ended
 from store.service.labelling import LabellingService
 
 N = 7
@@ -53,6 +53,8 @@ for line in sys.stdin:
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     begin(tmp_path, monkeypatch, N)
+    with open_store("s.db") as store:
+        store.collection("t").setting("repeats", 0.0)
 
 
 @contextmanager
@@ -98,7 +100,7 @@ def ask(kind: str, *, number: int | None = None, fails: str = "False", **fields)
         connection = judge.connect("J", dict(zip(items.ids, items.texts, strict=True)))
         machine = Machine(ServiceQuestions(service), "robot", connection, told.append)
         ask_in_turn([machine], service, number)
-    machine.told = told
+        machine.told, machine.why = told, why_ended(service, machine)
     return machine
 
 
@@ -206,3 +208,11 @@ def test_an_item_in_two_failures_is_not_blamed_for_what_others_cause():
         for pair in ("ab", "ab", "ac", "ad", "cd", "de")
     ]
     assert left_out == [set(), set(), {"a"}, set(), set(), {"d"}]
+
+
+@each_kind
+def test_the_skip_of_the_last_question_is_stored_after_other_answers(kind):
+    machine = ask(kind, fails="n == 3", number=3)
+    assert (machine.answered, machine.failed, machine.reason) == (3, 0, EndReason.NUMBER)
+    assert_right(n_skips=1)
+    assert len(judgements()) == 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sortnet
-from sortnet.judges.function import verdict_of_value, verdict_on_set
+from sortnet.judges.function import verdict_of_value
 from sortnet.judges.verdicts import Refused
 
 
@@ -99,7 +99,9 @@ RETURNED = {
 )
 def test_what_a_function_returns_is_an_answer_or_is_refused(kind, value, meaning):
     def verdict():
-        return verdict_of_value(value) if kind == "two" else verdict_on_set(value, kind)
+        if kind == "two":
+            return verdict_of_value(value)
+        return verdict_of_value(value, kind, by_place=True)
 
     if meaning is None:
         words = {"two": "a function of two items returns", 2: "0 to 1", 4: "0 to 3"}[kind]

@@ -282,3 +282,10 @@ class Rows(Longer):
 
     def __call__(self, left, right):
         return "left" if len(left["text"]) > len(right["text"]) else "right"
+
+
+def test_items_are_compared_and_ranked_within_their_groups():
+    rows = [{"text": text, "topic": k % 2} for k, text in enumerate(TEXTS)]
+    found = sort(rows, Rows(), group="topic")
+    assert found.frame["group"].tolist() == ["0"] * 4 + ["1"] * 4
+    assert [row["text"] for row in found.items[:4]] == TEXTS[6::-2]

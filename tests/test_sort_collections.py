@@ -156,18 +156,12 @@ METHOD = "class J:\n    def __call__(self, a, b):\n        return {}\njudge = J(
         (made(CONSTANT.format("[1]")), made(CONSTANT.format("[2]"))),
         (made(METHOD.format(0.1)), made(METHOD.format(0.2))),
         (judge_of(1), judge_of(2)),
-        (made("def judge(a, b, w=1): return w"), made("def judge(a, b, w=2): return w")),
         (made("def judge(a, b, *, w=1): return w"), made("def judge(a, b, *, w=2): return w")),
         (functools.partial(longer, 1), functools.partial(longer, 2)),
         (functools.cache(longer), functools.cache(shorter)),
         (Weighted(0.1), Weighted(0.2)),
-        (Weighted(0.1), Weighted(0.1).other),
         (Weighted(0.1).other, Weighted(0.2).other),
         (judge_of(np.zeros(9999)), judge_of(np.eye(1, 9999, 5000))),
-        (
-            made("def judge(a, b): return a in {'u', 'v'}"),
-            made("def judge(a, b): return a in {'u'}"),
-        ),
         (max, min),
     ],
 )
@@ -184,11 +178,8 @@ COUNTER = "N = {}\ndef judge(a, b):\n    global N\n    N += 1\n    return N"
     [
         (made(HELPER.format("")), made("\n\n" + HELPER.format(""))),
         (made(COUNTER.format(0)), made(COUNTER.format(7))),  # the function itself changes N
-        (judge_of(3), judge_of(3)),
         (functools.partial(longer, {"p": [1, 2]}), functools.partial(longer, {"p": [1, 2]})),
-        (Weighted(0.5), Weighted(0.5)),
         (Weighted(0.5).other, Weighted(0.5).other),
-        (made(CONSTANT.format("object()")), made(CONSTANT.format("object()"))),
     ],
 )
 def test_a_function_that_is_defined_again_is_the_same_judge(one, other):

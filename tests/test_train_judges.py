@@ -462,6 +462,8 @@ def test_a_resumed_run_takes_its_programs_in_any_order_from_the_command_line(beg
     commands = [f"{command} {number}" for number in (1, 2)]
     begun({command: sortnet.Program(command) for command in commands})
     Path("judge.py").write_text(code)
+    no_server = fault("train", "--resume", "--out", "model", "--server", "http://localhost")
+    assert "another judge, which has no --server" in no_server
     words = [word for command in reversed(commands) for word in ("--judge", command)]
     done("train", "--resume", "--out", "model", *words, "--workers", 2)
     with open_store("s.db", write=False) as store:

@@ -54,23 +54,22 @@ def label(
 
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo, c
     to comment, f to flag, a for all of a cut text, r for the ranking, h for help, q to quit. Each
-    answer is stored before the next pair is shown. If stdin is not a terminal, each of its lines
-    is an answer: left, right, tie, skip, cant-say, undo or quit, or its key; lines "comment TEXT"
-    and "flag" may come before an answer. Images and sounds are shown by sortnet serve.
+    answer is stored before the next pair is shown. If stdin is not a terminal, each line is an
+    answer: left, right, tie, skip, cant-say, undo or quit, or its key; lines "comment TEXT" and
+    "flag" may come before it. Images and sounds are shown by sortnet serve.
 
     A judge answers in place of a person: a program, a language model on a server that speaks POST
-    /v1/chat/completions, or a FILE.toml of either; sortnet settings judge has the keys of the file,
-    and what a program reads and answers. A killed run asks no pair again. Of several judges each
-    answers under its own name. A batch for a provider's endpoint is cheaper: its questions are
-    reserved until its answers are read, or it is cancelled.
+    /v1/chat/completions, or a FILE.toml of either; sortnet settings judge lists the keys of the
+    file, and what a program reads and answers. A killed run asks no pair again. Several judges
+    answer in turn, each under its own name. The questions of a batch are reserved until its answers
+    are read, or it is cancelled.
 
     \b
     Examples:
       sortnet label essays --as ana
       sortnet label essays --place essay-61
-      sortnet label essays --judge 'python judge.py' --as model-7 --number 200
+      sortnet label essays --judge 'python judge.py' --number 200
       sortnet label essays --model qwen3 --server http://localhost:8000 --dry-run
-      sortnet label essays --judge gpt.toml --max-cost 5
       sortnet label essays --judge gpt.toml --write-batch requests.jsonl
       sortnet label essays --read-batch answers.jsonl
     """

@@ -22,7 +22,7 @@ _OPTIONS_OF_EACH_JUDGE = {
     "--judge": ("COMMAND|FILE.toml", "Program that answers, or file of a judge."),
     "--model": ("MODEL", "Language model that answers, by its name there."),
     "--server": ("URL", "Server of the model: http://localhost:8000."),
-    "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
+    "--key": ("VARIABLE", "Variable with the key; default: SORTNET_KEY."),
 }
 # Fields of a judge that `sortnet train` reads only from a file.
 DETAILS = ("key", "prompt", "both_orders", "max_calls")
@@ -45,13 +45,13 @@ judge_options = with_options(
         "--max-cost",
         type=Real(0, min_open=True),
         metavar="SUM",
-        help="End when the cost reaches SUM; FILE.toml has the prices.",
+        help="End at this cost; FILE.toml has the prices.",
     ),
     click.option(
         "--workers",
         type=Whole(1, 64),
         metavar="N",
-        help="Calls, or copies of the program, at once; default: 1.",
+        help="Calls, or programs, at once; default: 1.",
     ),
     click.option("--dry-run", is_flag=True, help="Show a question and the cost; send nothing."),
 )

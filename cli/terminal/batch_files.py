@@ -112,12 +112,15 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
         status("fitting the answers")
         answers.settle()
     n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
-    counts = [f"{count(answers.stored, 'answer')} stored"]
+    value: dict[str, Any] = {
+        **answers.counts,
+        "skipped": answers.skipped,
+        "annotators": answers.annotators,
+    }
+    value["open"] = n_open_by_batch
+    counts = [f"{count(answers.counts['stored'], 'answer')} stored"]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    names = ("stored", "skipped", "repeated", "failed", "refused", "annotators")
-    value: dict[str, Any] = {name: getattr(answers, name) for name in names}
-    value["open"] = n_open_by_batch
     further = {"repeated": "stored before", "failed": "failed", "refused": "refused"}
     counts += [f"{value[name]:,} {words}" for name, words in further.items() if value[name]]
     text = [", ".join(counts)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,31 +87,22 @@ class AnswerForm:
         """Read an element of `choices` in the answer of a server."""
         return read_choice(choice, self.n_items, worst=self.worst)
 
-    def facts(self, reading: Reading) -> dict[str, Any]:
-        """Return {"letters": probabilities of the letters}, to store with the answer.
-
-        The dict is empty for two items, or if the server gives no log-probabilities.
-        """
-        if not self.is_of_set or not reading.shares:
-            return {}
-        letters = {
-            name: {letter: round(p, 4) for letter, p in shares.items()}
-            for name, shares in reading.shares.items()
-        }
-        return {"letters": letters}
-
-    def verdict(self, reading: Reading, meta: Mapping[str, Any], **facts: Any) -> Verdict:
+    def verdict(
+        self, reading: Reading, meta: Mapping[str, Any], hidden: Callable[[str], str], **facts: Any
+    ) -> Verdict:
         """Make the verdict of a model's answer, which is a skip if the answer has no choice.
 
         Args:
-            reading: what the answer says, without secrets. Its text is stored as a comment if it
-                has more than the choice.
+            reading: what the answer says. Its text is stored as a comment if it has more than the
+                choice.
             meta: the facts to store with the verdict.
+            hidden: function that hides secrets in a text.
             facts: further fields of the verdict.
         """
-        text = reading.text
+        text = hidden(reading.text)
         if reading.best is None:
-            reason = "" if text.strip() and reading.why_not == UNREADABLE else reading.why_not
+            is_unclear = text.strip() and reading.why_not == UNREADABLE
+            reason = "" if is_unclear else hidden(reading.why_not)
             return unanswered(Reason.UNREADABLE, f"{reason}\n{text}", meta=meta, **facts)
         facts["meta"] = stored_meta(meta)
         facts["comment"] = None if reading.is_bare else stored_text(text)

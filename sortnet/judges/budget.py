@@ -86,10 +86,10 @@ class Budget:
 
     def text(self) -> str:
         """Describe the calls, tokens and cost so far."""
-        parts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
+        texts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
         if self.cost is not None:
-            parts.append(f"{amount(self.cost)} spent")
-        return ", ".join(parts)
+            texts.append(f"{amount(self.cost)} spent")
+        return ", ".join(texts)
 
 
 def amount(cost: float) -> str:

@@ -279,8 +279,8 @@ def _words(error: Any) -> str:
         return {name: value for name, value in fields.items() if name not in _ECHOES}
 
     try:
-        own = json.loads(json.dumps(error), object_hook=without_echoes)
-        lines = json.dumps(own, ensure_ascii=False, separators=("\n", ": "))
+        own_fields = json.loads(json.dumps(error), object_hook=without_echoes)
+        lines = json.dumps(own_fields, ensure_ascii=False, separators=("\n", ": "))
     except RecursionError:
         return ""
     return lines[:_LONGEST_ERROR]

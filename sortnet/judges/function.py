@@ -142,12 +142,6 @@ _COROUTINE = (
 )
 
 
-# {what a function may return: what it means}, from a function of two items and of `*items`
-_TWO_WORDS: dict[str, Word] = {word: word for word in REPLIES}
-_PAIR_WORDS: dict[str, Word] = {**_TWO_WORDS, "same": "tie"}
-_SET_WORDS: dict[str, Word] = {"same": "same", "skip": "skip"}
-
-
 class FunctionWorker:
     """Worker that calls a function with the items of each question.
 
@@ -187,12 +181,11 @@ class FunctionWorker:
                 text = f"{type(error).__name__}: {one_line(error)}"
                 verdicts.append(unanswered(Reason.ERROR, text, error=error))
                 continue
-            if self._by_place or len(items) > 2:
+            by_place = self._by_place or len(items) > 2
+            if by_place:
                 self._note_places(answer, len(items))
-                worst = question.get("worst", True)
-                verdicts.append(verdict_on_set(answer, len(items), worst=worst))
-            else:
-                verdicts.append(verdict_of_value(answer))
+            worst = question.get("worst", True)
+            verdicts.append(verdict_of_value(answer, len(items), by_place=by_place, worst=worst))
         return verdicts
 
     def _note_places(self, answer: object, n_items: int) -> None:
@@ -215,65 +208,77 @@ class FunctionWorker:
         """Do nothing: a function holds no resources."""
 
 
-def verdict_of_value(answer: object) -> Verdict:
-    """Convert the value that a function of two items returned to a verdict.
+def verdict_of_value(
+    answer: object, n_items: int = 2, *, by_place: bool = False, worst: bool = True
+) -> Verdict:
+    """Convert the value that a function returned to a verdict.
 
     An array without dimensions counts as the number or text in it.
-
-    Raises:
-        Refused: if the value is neither an answer nor a float from 0 to 1 nor None nor NaN. An int
-            or a bool is refused, because it may mean a place or a probability.
-
-    >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
-    ('left', 'right', 'skip')
-    """
-    value, verdict = _value_or_verdict(answer, _TWO_WORDS)
-    if verdict is not None:
-        return verdict
-    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
-        p = float(value)
-        if math.isnan(p):
-            return Verdict("skip", comment="the function returned NaN")
-        if 0.0 <= p <= 1.0:
-            return Verdict(answer_at(p), p)
-    raise Refused(f"the judge returned {shown(value)}: {_OF_TWO}")
-
-
-def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdict:
-    """Convert the value that a function of `*items` returned to a verdict.
-
-    Of two items, `left`, `right` and `tie` mean the same as from a function of two items.
 
     Args:
         answer: the value.
         n_items: number of items with which the function was called.
+        by_place: whether numbers are the places of items, as from a function of `*items`, in place
+            of the probability that the left of two items is better.
         worst: whether the worst item is asked for; if not, a worst item in the value is ignored.
 
     Raises:
-        Refused: if the value is neither the number of an item nor a tuple of two such numbers nor
-            an answer in words nor None.
+        Refused: if the value is no answer. An int or a bool from a function of two items is
+            refused, because it may mean a place or a probability. A coroutine is closed, so that
+            Python does not warn.
 
-    >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set(1, 2).answer
-    (2, 3, 'right')
+    >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
+    ('left', 'right', 'skip')
+    >>> verdict = verdict_of_value((2, 0), 4, by_place=True)
+    >>> verdict.best, verdict.worst, verdict_of_value(1, by_place=True).answer
+    (2, 0, 'right')
     """
-    words = _PAIR_WORDS if n_items == 2 else _SET_WORDS
-    value, verdict = _value_or_verdict(answer, words)
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise Refused(_COROUTINE)
+    value = _python_value(answer)
+    if value is None:
+        return Verdict("skip", comment="the function returned None")
+    words: Sequence[Word] = REPLIES if n_items == 2 else ("same", "skip")
+    if isinstance(value, str) and value in words:
+        return Verdict(words[words.index(value)])
+    if isinstance(value, str) and value == "same" and by_place:  # of two items it is a tie
+        return Verdict("tie")
+    verdict = _verdict_by_place(value, n_items, worst) if by_place else _verdict_by_p(value)
     if verdict is not None:
         return verdict
+    may_return = _OF_TWO
+    if by_place:
+        may_return = (
+            f"of {n_items} items it may return the number of the best, 0 to {n_items - 1}, or two "
+            f"different ones in a tuple (best, worst), same, {', '.join(words)}, or None"
+        )
+    raise Refused(f"the judge returned {shown(value)}: {may_return}")
+
+
+def _verdict_by_p(value: Any) -> Verdict | None:
+    """Make the verdict of the probability that the left item is better; None if it is none."""
+    if not isinstance(value, numbers.Real) or isinstance(value, numbers.Integral):
+        return None
+    p = float(value)
+    if math.isnan(p):
+        return Verdict("skip", comment="the function returned NaN")
+    return Verdict(answer_at(p), p) if 0.0 <= p <= 1.0 else None
+
+
+def _verdict_by_place(value: Any, n_items: int, worst: bool) -> Verdict | None:
+    """Make the verdict of the place of the best item, or of a tuple of the best and the worst.
+
+    The result is None if the value has no such places.
+    """
     chosen = value if isinstance(value, tuple) else (value,)
     places = [_place(number, n_items) for number in chosen]
-    are_different = len({*places}) == len(places)
-    is_choice = len(places) in (1, 2) and None not in places and are_different
-    if not is_choice:
-        raise Refused(
-            f"the judge returned {shown(value)}: of {n_items} items it may return the number of "
-            f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), "
-            f"{', '.join(words)}, or None"
-        )
+    if len(places) not in (1, 2) or None in places or len({*places}) < len(places):
+        return None
     if n_items == 2:
         return Verdict("left" if places[0] == 0 else "right")
-    has_worst = worst and len(places) == 2
-    return Verdict("best", best=places[0], worst=places[1] if has_worst else None)
+    return Verdict("best", best=places[0], worst=places[1] if worst and len(places) == 2 else None)
 
 
 def _python_value(value: object) -> Any:
@@ -289,21 +294,3 @@ def _place(number: object, n_items: int) -> int | None:
         return None
     place = int(value)
     return place if 0 <= place < n_items else None
-
-
-def _value_or_verdict(answer: object, words: Mapping[str, Word]) -> tuple[Any, Verdict | None]:
-    """Return the value that a function returned, and its verdict if it is None or a word.
-
-    Raises:
-        Refused: if the value is awaitable. A coroutine is closed, so that Python does not warn.
-    """
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise Refused(_COROUTINE)
-    value = _python_value(answer)
-    if value is None:
-        return value, Verdict("skip", comment="the function returned None")
-    if isinstance(value, str) and value in words:
-        return value, Verdict(words[value])
-    return value, None

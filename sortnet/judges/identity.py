@@ -102,11 +102,11 @@ def _function_identity(function: Any) -> str:
 def _described_judge(judge: Any) -> Any:
     """Describe a function, or an object that can be called."""
     function = inspect.unwrap(judge)  # of a wrapper such as a cache
-    named = function if isinstance(function, FunctionType) else type(judge)
+    owner = function if isinstance(function, FunctionType) else type(judge)
     try:
-        return _Description(named.__module__).of(judge)
+        return _Description(owner.__module__).of(judge)
     except RecursionError:  # the judge holds a long chain of objects
-        return [named.__module__, named.__qualname__]
+        return [owner.__module__, owner.__qualname__]
 
 
 class _Description:
@@ -137,10 +137,10 @@ class _Description:
             if id(value) in self._seen:
                 return ["seen", self._seen[id(value)][0]]
             self._seen[id(value)] = (len(self._seen), value)
-        parts = [self.of(part) for part in self._parts(value)]
+        described_parts = [self.of(part) for part in self._parts(value)]
         if isinstance(value, set | frozenset | Mapping):
-            parts.sort(key=repr)
-        return [kind, *parts]
+            described_parts.sort(key=repr)
+        return [kind, *described_parts]
 
     def _parts(self, value: Any) -> Iterable[Any]:
         """Return the parts that decide what a value is or does."""
@@ -172,9 +172,9 @@ class _Description:
 
     def _parts_of_function(self, function: FunctionType) -> Sequence[Any]:
         """Return the code of a function, and the values that a function of the module uses."""
-        parts = (function.__module__, function.__qualname__, function.__code__)
+        own_parts = (function.__module__, function.__qualname__, function.__code__)
         if function.__module__ != self._module:
-            return parts
+            return own_parts
         codes = [*_all_code(function.__code__)]
         names = {name for code in codes for name in code.co_names}
         values = {name: function.__globals__[name] for name in names & {*function.__globals__}}
@@ -186,7 +186,7 @@ class _Description:
             # A function gives new values to a counter of its calls, for example.
             if instruction.opname in ("STORE_GLOBAL", "STORE_DEREF"):
                 values.pop(instruction.argval, None)
-        return (*parts, function.__defaults__, function.__kwdefaults__, values)
+        return (*own_parts, function.__defaults__, function.__kwdefaults__, values)
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

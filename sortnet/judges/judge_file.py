@@ -62,8 +62,8 @@ def _check_keys(kind: type[Any], table: Mapping[str, Any], file: str | Path) -> 
     parameters = inspect.signature(kind).parameters
     for key in table:
         if key not in parameters:
-            known = ", ".join(parameters)
-            raise SortNetError(f"judge {file}: unknown key {shown(key)}; known are {known}")
+            names = ", ".join(parameters)
+            raise SortNetError(f"judge {file}: unknown key {shown(key)}; known are {names}")
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and not table.get(key):
             raise SortNetError(f"judge {file}: {key} is missing")

@@ -32,7 +32,7 @@ class LanguageModel:
     If the server gives log-probabilities, the answer is the probability that the left item is
     better. A question with an item that is too long for the model is skipped. In a question about
     more than two items the model names the best item, and the worst if it is asked for; the
-    log-probabilities are then only stored with the answer.
+    log-probabilities are then not used.
 
     Args:
         model: name of the model on the server; the answers are stored under this name.

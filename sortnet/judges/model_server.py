@@ -54,12 +54,12 @@ class Server:
         Raises:
             SortNetError: if the URL cannot be used, or httpx is not installed.
         """
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        address = urlsplit(self.url)
+        if address.scheme not in ("http", "https") or not address.hostname:
             raise SortNetError(f"server {self.url!r} is no http or https URL")
-        if parts.username or parts.password or parts.query or parts.fragment:
+        if address.username or address.password or address.query or address.fragment:
             raise SortNetError("server: give no password, query or fragment in the URL")
-        if parts.scheme == "http" and not _is_private(parts.hostname):
+        if address.scheme == "http" and not _is_private(address.hostname):
             raise SortNetError(
                 f"server {self.url}: without https texts and key can be read on their way: a "
                 "server outside of the own network needs https"
@@ -68,8 +68,8 @@ class Server:
             import httpx  # noqa: F401
         except ImportError:
             raise SortNetError("a language model needs httpx: pip install 'sortnet[llm]'") from None
-        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
-        self.url = f"{parts.scheme}://{parts.netloc}{path}/v1/chat/completions"
+        path = address.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
+        self.url = f"{address.scheme}://{address.netloc}{path}/v1/chat/completions"
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -184,27 +184,27 @@ def without_key(text: str, key: str) -> str:
         return text.replace(key, "***")
     letters = _letters(text)
     plain = "".join(letter for letter, _ in letters)
-    parts: list[str] = []
+    pieces: list[str] = []
     end = 0  # of the key before
-    at = plain.find(sought)
-    while at >= 0:
-        last = at + len(sought) - 1
-        parts += [text[end : letters[at][1].start()], "***"]
+    place = plain.find(sought)
+    while place >= 0:
+        last = place + len(sought) - 1
+        pieces += [text[end : letters[place][1].start()], "***"]
         end = letters[last][1].end()
-        at = plain.find(sought, last + 1)
-    return "".join([*parts, text[end:]])
+        place = plain.find(sought, last + 1)
+    return "".join([*pieces, text[end:]])
 
 
 def _letters(text: str) -> list[tuple[str, re.Match[str]]]:
     """List the ASCII letters and digits of a text, with the matches of their spellings."""
-    found = []
+    letters = []
     for match in _ESCAPED.finditer(text):
         number = match["json"] or match["url"] or match["hex"]
         code = int(number, 16) if number else int(match["decimal"] or 0)
         letter = match["letter"] or (chr(code) if code < 128 else "")
         if letter.isalnum():
-            found.append((letter, match))
-    return found
+            letters.append((letter, match))
+    return letters
 
 
 def _is_private(host: str) -> bool:

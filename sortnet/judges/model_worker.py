@@ -116,14 +116,12 @@ class ModelWorker:
             tokens[:] = [sum(numbers) for numbers in zip(tokens, counted, strict=True)]
             if is_structured:
                 meta["structured"] = True
-            meta |= form.facts(reading) | question.get("meta", {})
-            text = self.server.hidden(reading.text)
-            reading = replace(reading, why_not=self.server.hidden(reading.why_not), text=text)
-            verdict = form.verdict(reading, meta)
+            meta |= question.get("meta", {})
+            verdict = form.verdict(reading, meta, self.server.hidden)
             if reading.best is not None:
                 break
             messages += [
-                {"role": "assistant", "content": text or "-"},
+                {"role": "assistant", "content": self.server.hidden(reading.text) or "-"},
                 {"role": "user", "content": form.again(as_json=is_structured)},
             ]
         assert verdict is not None

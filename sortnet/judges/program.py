@@ -366,7 +366,7 @@ class ProgramWorker:
         # A line that asks to wait with a whole batch may have one dict, too.
         if isinstance(answers, dict) and (not is_batch or "retry_after" in answers):
             answers = [answers] * len(questions)
-        if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
+        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
             form = '[{"answer": "left"}, ...]' if is_batch else '{"answer": "left"}'
             raise Fault(f"not a line of JSON such as {form}: {quoted}")
         if len(answers) != len(questions):

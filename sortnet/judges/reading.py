@@ -15,7 +15,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -62,6 +62,7 @@ _THOUGHT_MARK = re.compile(
     | (?P<end_in_words>assistantfinal(?-i:(?![a-z])) | here\ is\ my\ response:)
     | \A\s{{0,9}}(?:analysis(?-i:(?=[A-Z])) | here\ is\ my\ thought\ process:)"""
 )
+_OPEN_TAG = re.compile(r"(?s)\s{0,9}<(\w{1,30})>(?!.*</\1>)")  # a tag that has no end
 # The last tokens of an answer that are no part of its content.
 _END_TOKENS = re.compile(rb"(?:\s|<[^<>\s]{1,40}>){1,9}\Z")
 # Marks such as <|return|>, which end or enclose an answer.
@@ -83,8 +84,9 @@ _REASON = r"\s{0,3}[,;–—(-]{0,2}\s{0,3}(?:because|since|due\sto|as\s(?:it|th
 _END = rf"(?={_DECOR}\Z|{_REASON})"
 _MARKED_END = rf"""(?={_REASON}|\s{{0,9}}(?:\Z|[.,;!:)\]}}>"”'’*_`|<—–(]|-\s
     |(?:for|with|by|in|overall)\b))"""
-_SO = r"""(?:so|thus|hence|therefore|consequently)(?!\s{1,3}(?:far|right|left)\b)
-    [\s,:*_`"'(\[]{1,6}"""
+_SO = r"""(?:(?:so|thus|hence|therefore|consequently)(?!\s{1,3}(?:far|right|left)\b)
+    |(?:wait|no|actually|correction)(?:[\s,.:!–—-]{1,6}(?:no|actually|it(?:['’]s|\sis))\b)?)
+    [\s,.:!*_`"'(\[–—-]{1,6}"""
 _VERDICT = rf"""(?:answer|verdict|winner|choice|decision|conclusion|judge?ment|preference|preferred|
     pick|selection|selected|chosen|result|final|overall|better|best)(?:\s{{1,3}}{_NOUN})?
     ["'*_`)\]\s]{{0,6}}(?:=>|->|--?|[:=>|–—→⇒]|(?:is|goes\sto|would\sbe)\b)"""
@@ -111,7 +113,8 @@ _SET_LETTER = (
     r"(?!\s{0,9}(?:or|and|[,/&=])\s{0,9}(?:[A-F]|[a-f](?=\s{0,9}(?:\Z|\n)))(?!\w))"
 )
 _LABEL = (
-    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!next )(?<!to )(?<!not )(?<!not the ))"
+    rf"(?<![^\W_])(?i:(?<!second )(?<!second-)(?<!2nd )(?<!third )(?<!3rd )(?<!next ))"
+    r"(?i:(?<!to )(?<!not )(?<!not the ))"
     rf"(?i:WORD)(?![^\W_])(?:{_MARKS}(?i:{_NOUN})(?![^\W_]))?"
     rf"(?:{_MARKS}|{_MARKS}[:*]{_MARKS}\n{{1,2}}{_MARKS}"
     rf"|{_MARKS}\n{{1,2}}(?=\W{{0,9}}[A-Fa-f]\W{{0,3}}(?:\n|\Z)){_MARKS})"
@@ -142,8 +145,8 @@ _BARE = re.compile(
 
 # Texts that are whole, although the limit of tokens was reached: a letter, or a JSON object.
 _WHOLE = re.compile(r"(?s)\W*\w\W*|.*\}\W*")
-_NAMES = {"1": "A", "first": "A", "1st": "A", "left": "A"}
-_NAMES |= {"2": "B", "second": "B", "2nd": "B", "right": "B"}
+_NAMES = dict.fromkeys(("1", "one", "first", "1st", "left"), "A")
+_NAMES |= dict.fromkeys(("2", "two", "second", "2nd", "right"), "B")
 
 
 class _Place(NamedTuple):
@@ -170,8 +173,8 @@ class Reading:
         best: letter of the best item's place; `SAME` if all items are equally good; None if the
             answer has no choice.
         worst: letter of the worst item's place, if it was asked for.
-        shares: probabilities of the choices, {"best": {choice: p}, "worst": {choice: p}}, which add
-            up to 1; without a name if the server gave none at its place.
+        p: probability that the first of two items is better, P(A) + P(same) / 2; None if the server
+            gave no probabilities of A and of B.
         why_not: reason why there is no choice, and what to do; empty if there is a choice.
         text: the content of the answer, with the thoughts in it.
         is_bare: whether the text has the choice only.
@@ -179,22 +182,10 @@ class Reading:
 
     best: str | None = None
     worst: str | None = None
-    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    p: float | None = None
     why_not: str = ""
     text: str = ""
     is_bare: bool = False
-
-    @property
-    def p(self) -> float | None:
-        """Probability that the first of two items is better, P(A) + P(same) / 2; None if unknown.
-
-        >>> Reading("B", shares={"best": {"A": 0.25, "B": 0.5, SAME: 0.25}}).p
-        0.375
-        """
-        shares = self.shares.get("best", {})
-        if not shares.get("A") or not shares.get("B"):
-            return None
-        return min(shares["A"] + shares.get(SAME, 0.0) / 2, 1.0)
 
 
 def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = False) -> Reading:
@@ -214,28 +205,27 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     message = choice.get("message")
     message = message if isinstance(message, Mapping) else {"content": choice.get("text")}
     content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    text = "".join(map(_text_of_part, parts))
-    for part in (message, *parts):
+    content_parts = content if isinstance(content, list) else [content]
+    text = "".join(map(_text_of_part, content_parts))
+    for part in (message, *content_parts):
         if isinstance(part, Mapping) and part.get("refusal"):
             return Reading(why_not=str(part["refusal"]), text=text)
     reason = str(choice.get("finish_reason") or "")
-    start = _end_of_thoughts(text)
-    names = ("best", "worst") if worst and n_items > 2 else ("best",)
     is_cut = reason.lower() in (*_AT_LIMIT, *_STOPPED)
-    places = [] if start is None else _read(text, start, n_items, len(names) == 2, is_cut=is_cut)
+    # The marks of thoughts have many names and languages.
+    is_in_tag = is_cut and _OPEN_TAG.match(text) is not None
+    start = None if is_in_tag else _end_of_thoughts(text)
+    places: list[_Place] = []
+    if start is not None:
+        places = _read(text, start, n_items, worst and n_items > 2, is_cut=is_cut)
     if not places:
         return Reading(why_not=_why_not(text, start, reason), text=text)
     logprobs = choice.get("logprobs")
     tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    shares = {
-        name: _shares_at(tokens, text, place, n_items)
-        for name, place in zip(names, places, strict=False)  # "same" has no worst
-    }
     return Reading(
         places[0].choice,
-        places[1].choice if len(places) == 2 else None,
-        {name: of_letters for name, of_letters in shares.items() if of_letters},
+        places[1].choice if len(places) == 2 else None,  # "same" has no worst
+        _probability_at(tokens, text, places[0]) if n_items == 2 else None,
         text=text,
         is_bare=_is_bare(text),
     )
@@ -283,8 +273,8 @@ def _why_not(content: str, start: int | None, reason: str) -> str:
     """
     is_empty = start is None or not content[start:].strip()
     if reason.lower() in _AT_LIMIT:
-        where = "inside the thoughts" if is_empty else "before a whole answer"
-        return f"the token limit was reached {where}: raise max_tokens"
+        place = "inside the thoughts" if is_empty else "before a whole answer"
+        return f"the token limit was reached {place}: raise max_tokens"
     if start is None:
         return "the thoughts of the model have no end: raise max_tokens"
     if is_empty:
@@ -354,7 +344,7 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
     order = r"(?:first|1st|left|second|2nd|right)" if n_items == 2 else r"(?!)"
     choice = rf"""(?:
         (?:(?:the\s)?{_NOUN}[\s\#:*_`"'(\[]{{1,6}})?(?P<letter>{letter})(?!\w|['’]\w)
-      | (?:the\s)?{_NOUN}[\s\#]{{1,3}}(?P<number>[12])(?!\w|[.,]\d)
+      | (?:the\s)?{_NOUN}[\s\#]{{1,3}}(?P<number>[12]|one|two)(?!\w|[.,]\d)
       | (?:the\s{{1,3}})?(?:{_NOUN}\s)?(?P<order>{order})(?!\w)
             (?:[\s-]{{1,3}}(?:hand\s)?{_NOUN}(?!\w))?
       | (?P<same>
@@ -376,7 +366,8 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
         "sentence": rf"""\A{_BEFORE}{_I_CHOOSE}{choice}
             (?(order)(?(lead)|{_BETTER})|{_BETTER}?){_END}""",
         "mention": rf"""(?-i:(?<!\w)(?:(?P<letter>[A{letters}]){_NO_ARTICLE}
-            |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12])))(?!\w)
+            |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12]))
+            |(?i:{_NOUN})\s{{1,3}}(?P<numeral>(?i:one|two)))(?!\w)
             |(?:[,/&]|\b(?:or|and)\b)\s{{0,3}}
              (?P<small>[{letters.lower()[1:]}]|a(?=\W{{0,9}}\Z))(?!\w))""",
     }
@@ -420,7 +411,7 @@ def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
     places = [*_places(text, n_items)]
     candidates = places
     if end is not None:  # only what an answer would end with
-        candidates = [one for one in places if one.rank >= _RANK_AT_LIMIT and one.at < end]
+        candidates = [place for place in places if place.rank >= _RANK_AT_LIMIT and place.at < end]
     last = max(candidates, default=None)
     if last is None:
         return None
@@ -443,15 +434,15 @@ def _places(text: str, n_items: int) -> Iterator[_Place]:
     start = number = 0
     is_after_choice = False
     for line in text.splitlines(keepends=True):
-        whole = grammar["line"].fullmatch(line)
+        line_match = grammar["line"].fullmatch(line)
         end = start + len(line)
-        if whole is not None and _DENIAL.search(line) is None:
+        if line_match is not None and _DENIAL.search(line) is None:
             is_last = not is_after_choice and _WORD.search(text, end) is None
-            yield _place(whole, "last" if is_last else "line", start, n_items, number)
+            yield _place(line_match, "last" if is_last else "line", start, n_items, number)
         else:
             yield from _places_in_line(line, start, n_items, number)
         if _WORD.search(line):
-            is_after_choice = whole is not None
+            is_after_choice = line_match is not None
             number += 1
         start = end
 
@@ -471,10 +462,10 @@ def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterato
         if _DENIAL.search(sentence):
             continue
         mentions = grammar["mention"].finditer(sentence)
-        named = {_place(mention, "mention", 0, n_items).choice for mention in mentions}
+        choices = {_place(mention, "mention", 0, n_items).choice for mention in mentions}
         for name in ("mark", "verdict", "so", "colon", "sentence"):
             for match in grammar[name].finditer(sentence):
-                if len(named) < 2 or match["same"]:
+                if len(choices) < 2 or match["same"]:
                     yield _place(match, name, start + span.start(), n_items, number)
 
 
@@ -513,7 +504,12 @@ def _labelled(text: str, word: str, n_items: int) -> _Place | None:
     for pattern in _LABELS[word]:
         places = [_place(match, word, 0, n_items) for match in pattern.finditer(text)]
         if places:
-            return places[-1] if len({place.choice for place in places}) == 1 else None
+            last = places[-1]
+            # An afterthought may name another item in a sentence.
+            for later in _LABELS[word]:
+                matches = later.finditer(text, last.at + 1)
+                places += [_place(match, word, 0, n_items) for match in matches]
+            return last if len({place.choice for place in places}) == 1 else None
     return None
 
 
@@ -557,47 +553,51 @@ def _ranking_pattern(n_items: int) -> re.Pattern[str]:
     )
 
 
-def _shares_at(tokens: Any, content: str, place: _Place, n_items: int) -> dict[str, float]:
-    """Return the probabilities of the choices at a place of the content.
+def _probability_at(tokens: Any, content: str, place: _Place) -> float | None:
+    """Return the probability that the first of two items is better, by the tokens at a place.
 
-    The dict is empty unless the texts of the tokens fit the content, and the token at the place is
+    The result is None unless the texts of the tokens fit the content, and the token at the place is
     the choice. Tokens may have the thoughts before the content, or only the content's start.
 
     Args:
         tokens: tokens with their log-probabilities; any JSON.
         content: content of the answer.
         place: place of the choice.
-        n_items: number of items in question.
     """
     token = _token_at(_dicts(tokens), content, place.at)
-    if read_phrase(token.get("token"), n_items) != place.choice:
-        return {}
+    if read_phrase(token.get("token")) != place.choice:
+        return None
     alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
-    probability_of = {str(each.get("token")): _probability(each) for each in (token, *alternatives)}
-    masses: dict[str, float] = {}
+    probability_of = {
+        str(fields.get("token")): _probability(fields) for fields in (token, *alternatives)
+    }
+    masses = {"A": 0.0, "B": 0.0, SAME: 0.0}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
-        named = read_phrase(text, n_items)
-        if named is not None and probability and (named != SAME or n_items == 2):
-            masses[named] = masses.get(named, 0.0) + probability
-    total = sum(masses.values())
-    return {named: mass / total for named, mass in masses.items()}
+        choice = read_phrase(text)
+        if choice is not None:
+            masses[choice] += probability
+    if not masses["A"] or not masses["B"]:
+        return None
+    return min((masses["A"] + masses[SAME] / 2) / sum(masses.values()), 1.0)
 
 
 def _dicts(values: Any) -> list[dict[str, Any]]:
     """Return the dicts in a list; empty for any other JSON."""
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
 
 
-def _token_at(tokens: Sequence[dict[str, Any]], content: str, at: int) -> dict[str, Any]:
+def _token_at(tokens: Sequence[dict[str, Any]], content: str, position: int) -> dict[str, Any]:
     """Find the token at a position of the content; {} if the tokens are of another text."""
     pieces = [_token_bytes(token) for token in tokens]
     written = _END_TOKENS.sub(b"", b"".join(pieces)).rstrip()
-    wanted = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
-    place = len(_encoded(content[:at]))
-    if written.endswith(wanted.lstrip()) or wanted.endswith(written.lstrip()):
-        place += len(written) - len(wanted)
-    elif not wanted.startswith(written):  # the first tokens alone are given
+    content_bytes = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
+    place = len(_encoded(content[:position]))
+    if written.endswith(content_bytes.lstrip()) or content_bytes.endswith(written.lstrip()):
+        place += len(written) - len(content_bytes)
+    elif not content_bytes.startswith(written):  # the first tokens alone are given
         return {}
     number = bisect_right([*accumulate(map(len, pieces))], place)
     return tokens[number] if place >= 0 and number < len(tokens) else {}

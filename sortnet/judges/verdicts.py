@@ -172,10 +172,10 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
         raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
     letters = PLACES[:n_items]
     names = ("best", "worst") if worst else ("best",)
-    named = [reply.get(name) for name in names]
+    values = [reply.get(name) for name in names]
     answer = reply.get("answer")
     if answer in SET_REPLIES:
-        if any(value is not None for value in named):
+        if any(value is not None for value in values):
             raise Fault(f"its answer is {answer}, and it names a best or a worst: {quoted}")
         return Verdict(answer)
     if answer not in (None, "best"):
@@ -183,7 +183,7 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
             f"its answer about {n_items} items is not one of {', '.join(SET_REPLIES)}, nor does it "
             f"name the {' and the '.join(names)}: {quoted}"
         )
-    places = [letters.find(read_phrase(value, n_items) or "-") for value in named]
+    places = [letters.find(read_phrase(value, n_items) or "-") for value in values]
     if -1 in places:
         name = names[places.index(-1)]
         raise Fault(f"its {name} is none of the places {', '.join(letters)}: {quoted}")

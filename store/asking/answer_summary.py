@@ -47,14 +47,14 @@ class AnswerSummary:
     @property
     def text(self) -> str:
         """The summary in words; numbers of skips and failures only if there are any."""
-        parts = [f"{self.answered:,} answered", f"{self.in_all:,} in all"]
+        texts = [f"{self.answered:,} answered", f"{self.in_all:,} in all"]
         if self.skipped:
-            parts.append(skipped_text(self.skipped))
+            texts.append(skipped_text(self.skipped))
         if self.failed:
-            parts.append(f"{self.failed:,} failed")
+            texts.append(f"{self.failed:,} failed")
         if self.spent_text:
-            parts.append(self.spent_text)
-        return ", ".join(parts)
+            texts.append(self.spent_text)
+        return ", ".join(texts)
 
 
 def cost_text(cost_in_all: float | None) -> str:

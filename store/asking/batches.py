@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from sortnet.judges.model_server import TOPS
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body, without_secrets
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
-from sortnet.judges.verdicts import Fault, Verdict, unanswered
+from sortnet.judges.verdicts import Fault, Refused, Verdict, unanswered
 from sortnet.messages import count, note, printable
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
@@ -52,10 +51,7 @@ LARGEST_BATCH = 50_000  # most requests that providers accept in a file
 _TOGETHER = 200  # lines of answers that are stored in one transaction
 _LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
-
-
-class _RefusedError(SortNetError):
-    """Raised for an answer that belongs to no open question of a batch, or is of another model."""
+_OUTCOMES = ("stored", "repeated", "failed", "refused")  # of a line
 
 
 @dataclass(frozen=True)
@@ -100,21 +96,45 @@ def write_batch(
     Cost: the choice of the questions.
     """
     prompt = Prompt(judge.prompt, judge.image_size)
-    _refuse_batch(service, judge, prompt, annotator, n, file)
+    orders = (False, True) if judge.both_orders else (False,)  # True: the items are reversed
+    _refuse_batch(service, judge, prompt, annotator, n * len(orders), file)
     collection = service.collection
     questions = _choose_questions(service, annotator, n)
     if not questions:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
     examples = [asked_question_of(service, Lease("", question, "", 0.0)) for question in questions]
-    estimate_of_all = estimate_calls(replace(judge, max_calls=None), len(examples), examples)
-    n_allowed, limit = _limit(judge, estimate_of_all)
+    estimate = estimate_calls(replace(judge, max_calls=None), len(examples), examples)
+    n_allowed, limit = _limit(judge, estimate)
     if not n_allowed:
         raise SortNetError(f"{limit} allows no question")
-    about = _describe_batch(service, judge, estimate_of_all)
+    # What is stored with the batch, for the later reading of its answers.
+    about = {
+        "model": judge.model,
+        "facts": judge.facts(),
+        "structured": judge.structured,
+        "price_in": judge.price_in,
+        "price_out": judge.price_out,
+        "tokens": estimate.tokens_in // estimate.calls,  # of a prompt, in the mean
+        "worst": service.study.worst,
+        "orders": len(orders),
+    }
     with created_annotator(collection, annotator):
-        name, leases = _lease_questions(service, annotator, questions[:n_allowed], about)
+        with collection.locked():
+            name = collection.add_batch(annotator, about)
+            allowed = questions[:n_allowed]
+            # A question that another process has leased meanwhile is left out.
+            leases = collection.lease(
+                annotator, allowed, math.inf, after=service.last_number, batch=name
+            )
+            if not leases:
+                raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
+
+        def write_lines(path: Path) -> None:
+            with path.open("w", encoding="utf-8", newline="") as requests:
+                requests.writelines(_request_lines(service, judge, prompt, leases, orders))
+
         try:
-            write_file(file, partial(_write_requests, service, judge, prompt, leases))
+            write_file(file, write_lines)
         except BaseException:  # an interrupt must leave no batch, too
             collection.remove_batch(name)
             raise
@@ -127,17 +147,16 @@ def _refuse_batch(
     judge: LanguageModel,
     prompt: Prompt,
     annotator: str,
-    n: int,
+    n_requests: int,
     file: str,
 ) -> None:
-    """Raise SortNetError with the reason if a batch of n questions cannot be written.
+    """Raise SortNetError with the reason if a batch of requests cannot be written.
 
     This check comes before the questions are chosen, which takes long.
     """
     refuse_output(file)
     if Path(file).exists():
         raise SortNetError(f"cannot write {file!r}: it exists: name another file")
-    n_requests = n * len(_orders(judge))
     if n_requests > LARGEST_BATCH:
         raise SortNetError(f"a batch of {n_requests:,} requests: {LARGEST_BATCH:,} at most")
     why_closed = service.why_closed(annotator)
@@ -146,11 +165,6 @@ def _refuse_batch(
     why_not = prompt.why_not_about(service.study.set_size)
     if why_not:
         raise SortNetError(f"{judge.model} {why_not}")
-
-
-def _orders(judge: LanguageModel) -> tuple[bool, ...]:
-    """Return the orders in which each question is asked; True stands for the reverse order."""
-    return (False, True) if judge.both_orders else (False,)
 
 
 def _choose_questions(service: LabellingService, annotator: str, n: int) -> list[Question]:
@@ -171,89 +185,37 @@ def _limit(judge: LanguageModel, estimate: CallEstimate) -> tuple[int, str]:
 
     The second value is the limit in words; it is empty if all questions are within the limits.
     """
-    limits: dict[int, str] = {}
+    limits = {estimate.pairs: ""}
     if judge.max_calls is not None:
-        n_allowed = judge.max_calls // len(_orders(judge))
-        limits[n_allowed] = f"the limit of {count(judge.max_calls, 'call')}"
+        n_allowed = judge.max_calls * estimate.pairs // estimate.calls
+        limits.setdefault(n_allowed, f"the limit of {count(judge.max_calls, 'call')}")
     if judge.max_cost is not None and estimate.cost:
         n_allowed = int(estimate.pairs * judge.max_cost / estimate.cost)
-        limits[n_allowed] = f"the limit of the cost, {amount(judge.max_cost)},"
-    limits[estimate.pairs] = ""
+        limits.setdefault(n_allowed, f"the limit of the cost, {amount(judge.max_cost)},")
     return min(limits.items())
 
 
-def _describe_batch(
-    service: LabellingService, judge: LanguageModel, estimate: CallEstimate
-) -> dict[str, Any]:
-    """Describe a batch that is about to be written, for the later reading of its answers.
-
-    The dict is stored with the batch. Its keys:
-        model: name of the model.
-        facts: what is stored with each answer: the hash of the prompt, and what else is known.
-        structured: whether the model is asked for answers that fit a JSON schema.
-        price_in, price_out: prices of a million tokens in prompts and in replies.
-        tokens: mean number of tokens in a prompt.
-        worst: whether questions about a set ask for the worst item, too.
-        orders: 2 if each question is asked in both orders of its items, else 1.
-    """
-    return {
-        "model": judge.model,
-        "facts": judge.facts(),
-        "structured": judge.structured,
-        "price_in": judge.price_in,
-        "price_out": judge.price_out,
-        "tokens": estimate.tokens_in // estimate.calls,
-        "worst": service.study.worst,
-        "orders": len(_orders(judge)),
-    }
-
-
-def _lease_questions(
-    service: LabellingService, annotator: str, questions: Sequence[Question], about: dict[str, Any]
-) -> tuple[str, list[Lease]]:
-    """Lease questions for a new batch, and return the batch's name and the leases.
-
-    A question that another process has leased meanwhile is left out.
-
-    Args:
-        about: the description of the batch, see `_describe_batch`.
-
-    Raises:
-        SortNetError: if no question can be leased; then there is no batch.
-    """
-    collection = service.collection
-    with collection.locked():
-        name = collection.add_batch(annotator, about)
-        leases = collection.lease(
-            annotator, questions, math.inf, after=service.last_number, batch=name
-        )
-        if not leases:
-            raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
-    return name, leases
-
-
-def _write_requests(
+def _request_lines(
     service: LabellingService,
     judge: LanguageModel,
     prompt: Prompt,
     leases: Sequence[Lease],
-    path: Path,
-) -> None:
-    """Write a line for each request of a batch; the ids of the leases identify the requests."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for lease in leases:
-            for order, turned in enumerate(_orders(judge), 1):
-                asked = asked_question_of(service, lease, turned=turned)
-                form = AnswerForm.of(asked)
-                body = request_body(
-                    judge.model,
-                    prompt.messages(asked),
-                    judge.request,
-                    response_format=form.response_format if judge.structured else None,
-                    n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number
-                )
-                assert lease.batch is not None
-                file.write(request_line(RequestId(lease.batch, lease.id, order), body))
+    orders: Sequence[bool],
+) -> Iterator[str]:
+    """Make a line for each request; the ids of the leases identify the requests."""
+    for lease in leases:
+        for order, turned in enumerate(orders, 1):
+            question = asked_question_of(service, lease, turned=turned)
+            form = AnswerForm.of(question)
+            body = request_body(
+                judge.model,
+                prompt.messages(question),
+                judge.request,
+                response_format=form.response_format if judge.structured else None,
+                n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number
+            )
+            assert lease.batch is not None
+            yield request_line(RequestId(lease.batch, lease.id, order), body)
 
 
 def _batches(collection: Collection) -> dict[str, tuple[Batch, Collection]]:
@@ -295,11 +257,10 @@ class BatchAnswers:
         collection: the collection that has the batches.
         goal: the goal at which labelling stops; None: the goal of the study.
         notify: called with a line about each answer that is not stored.
-        stored: number of new answers, skips included.
+        counts: {`stored`: new answers, skips included, `repeated`: answers that had been stored
+            before, `failed`: requests without an answer, whose questions may be asked again,
+            `refused`: answers that belong to no open question of the collection}.
         skipped: {reason: number of new skips}.
-        repeated: number of answers that had been stored before.
-        failed: number of requests without an answer; their questions may be asked again.
-        refused: number of answers that belong to no open question of the collection.
         annotators: {annotator: number of new answers}.
         services: {name of a criterion: its service} for the criteria with answers.
     """
@@ -307,11 +268,8 @@ class BatchAnswers:
     collection: Collection
     goal: Goal | None = None
     notify: Callable[[str], None] = note
-    stored: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
     skipped: Counter[str] = field(default_factory=Counter)
-    repeated: int = 0
-    failed: int = 0
-    refused: int = 0
     annotators: Counter[str] = field(default_factory=Counter)
     services: dict[str, LabellingService] = field(default_factory=dict)
     _record: AnswerRecord = field(default_factory=AnswerRecord)
@@ -332,12 +290,12 @@ class BatchAnswers:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
         self._file = file
-        n_before = self.stored + self.repeated + self.failed
+        before = dict(self.counts)
         for (name, _), lines in groupby(answer_lines(Path(file)), _transaction_of):
             self._store_lines(name, list(lines))
         if self._n_notes > _MOST_NOTES:
             self.notify(f"{file}: and {self._n_notes - _MOST_NOTES} more lines of this kind")
-        if self.stored + self.repeated + self.failed == n_before:
+        if {**before, "refused": 0} == {**self.counts, "refused": 0}:
             raise DataError(
                 f"{file}: none of its answers belongs to an open question of {self.collection.name}"
             )
@@ -373,50 +331,49 @@ class BatchAnswers:
         with collection.locked():
             for line in lines:
                 try:
-                    self._store_line(service, batch, line)
-                except _RefusedError as error:
-                    self.refused += 1
-                    self._note(line, str(error))
+                    outcome, words = self._store_line(service, batch, line)
                 except (LeaseError, JudgementError):
-                    self.refused += 1
-                    why = f"its question is not one of batch {name}, or was taken back meanwhile"
-                    self._note(line, why)
+                    outcome = "refused"
+                    words = f"its question is not one of batch {name}, or was taken back meanwhile"
+                self._note(line, outcome, words)
         service.sync()
 
     def _refuse(self, name: str, lines: Sequence[AnswerLine]) -> None:
         """Count and note lines that belong to no batch of this collection."""
-        self.refused += len(lines)
-        if name:  # one message is enough, because all lines are of the same batch
-            owner = self.collection.collection_of_batch(name)
-            origin = "another store, or was removed" if owner is None else f"collection {owner}"
-            self._note(lines[0], f"batch {name} is of {origin}")
-            return
-        for line in lines:
-            self._note(line, line.fault)
+        owner = self.collection.collection_of_batch(name) if name else None
+        origin = "another store, or was removed" if owner is None else f"collection {owner}"
+        for number, line in enumerate(lines):
+            words = f"batch {name} is of {origin}" if name else line.fault
+            # One message is enough, if all lines are of the same batch.
+            self._note(line, "refused", "" if name and number else words)
 
-    def _store_line(self, service: LabellingService, batch: Batch, line: AnswerLine) -> None:
-        """Store the answer in a line and count it; release the question of a failed request.
+    def _store_line(
+        self, service: LabellingService, batch: Batch, line: AnswerLine
+    ) -> tuple[str, str]:
+        """Store the answer in a line; release the question of a failed request.
+
+        Returns:
+            The outcome, one of `_OUTCOMES`, and what is noted about it.
 
         Raises:
-            _RefusedError: if the answer does not belong to the batch.
             LeaseError, JudgementError: if the question has no lease of the batch.
         """
         id = line.id
         assert id is not None
         if batch.cancelled is not None:
-            raise _RefusedError(f"batch {batch.name} was cancelled")
+            return "refused", f"batch {batch.name} was cancelled"
         if id.order > batch.about.get("orders", 2):
-            raise _RefusedError(f"batch {batch.name} asks in one order of the items, not in both")
+            return "refused", f"batch {batch.name} asks in one order of the items, not in both"
         question = service.collection.question_of_batch(batch.name, id.lease)
         form = AnswerForm(len(question.items), batch.about.get("worst", False))
         try:
             verdict = _read_verdict(line, batch, form)
+        except Refused as refusal:
+            return "refused", str(refusal)
         except Fault as fault:
-            self.failed += 1
-            self._note(line, str(fault))
             if id.order == 1:  # a request in the reverse order has no lease to release
                 service.collection.release(batch.annotator, [id.lease])
-            return
+            return "failed", str(fault)
         mark_model(service, batch.annotator)
         if id.order == 1:
             judgement = verdict.judgement(question, batch.annotator)
@@ -425,27 +382,22 @@ class BatchAnswers:
             judgement = verdict.judgement(question.turned, batch.annotator)
             is_new = append_once(service, str(id), judgement)
         if not is_new:
-            self.repeated += 1
-            self._note(line, "its question was answered before")
-            return
-        self.stored += 1
+            return "repeated", "its question was answered before"
         self.annotators[batch.annotator] += 1
-        self._note_verdict(line, frozenset(service.items.ids[k] for k in question.items), verdict)
-
-    def _note_verdict(self, line: AnswerLine, items: frozenset[str], verdict: Verdict) -> None:
-        """Count a skip by its reason, and name an item that several of these skips are about."""
+        items = frozenset(service.items.ids[k] for k in question.items)
         if verdict.why is None:
             self._record.note_answer(items)
-            return
+            return "stored", ""
         self.skipped[verdict.why.value] += 1
         comment = (verdict.comment or "")[:_LONGEST_COMMENT]
-        for item in sorted(self._record.note_unanswered(Unanswered(items, verdict.why, comment))):
-            self._note(line, f"item {item!r} got no answer: {comment}")
+        left_out = self._record.note_unanswered(Unanswered(items, verdict.why, comment))
+        return "stored", "".join(f"item {item!r} got no answer: {comment}" for item in left_out)
 
-    def _note(self, line: AnswerLine, text: str) -> None:
-        """Send a message about a line of the file, unless there were too many messages."""
-        self._n_notes += 1
-        if self._n_notes <= _MOST_NOTES:
+    def _note(self, line: AnswerLine, outcome: str, text: str) -> None:
+        """Count an outcome, and send a message about the line, if there are not too many."""
+        self.counts[outcome] += 1
+        self._n_notes += bool(text)
+        if text and self._n_notes <= _MOST_NOTES:
             self.notify(f"{self._file}, line {line.number}: {printable(without_secrets(text))}")
 
 
@@ -469,10 +421,14 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
 
     Raises:
         Fault: if the request has no answer.
-        _RefusedError: if another model has answered.
+        Refused: if another model has answered.
     """
-    about = batch.about  # see `_describe_batch` for the keys
-    meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    batch_facts = batch.about  # see `write_batch` for the keys
+    meta: dict[str, Any] = {
+        "model": batch_facts["model"],
+        "batch": batch.name,
+        **batch_facts["facts"],
+    }
     failure = failure_in(line.status, line.body)
     if failure is not None:
         words = without_secrets(failure.message)
@@ -480,22 +436,19 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
             return unanswered(failure.reason, words, meta=meta)
         raise Fault(f"the request failed: {words[:_LONGEST_COMMENT]}")
     reply = parse_reply(line.body)
-    if not is_same_model(reply.model, about["model"]):
-        raise _RefusedError(
+    if not is_same_model(reply.model, batch_facts["model"]):
+        raise Refused(
             f"an answer of the model {shown(reply.model)}, and batch {batch.name} asks "
-            f"{shown(about['model'])}"
+            f"{shown(batch_facts['model'])}"
         )
     reading = form.read(reply.choice)
-    text = without_secrets(reading.text)
-    reading = replace(reading, why_not=without_secrets(reading.why_not), text=text)
     # A server that does not count tokens reports 0: the numbers are estimated.
-    tokens_in = reply.tokens_in or about["tokens"]
-    tokens_out = reply.tokens_out or len(text) // CHARACTERS + 1
+    tokens_in = reply.tokens_in or batch_facts["tokens"]
+    tokens_out = reply.tokens_out or len(reading.text) // CHARACTERS + 1
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
-    if about["structured"]:
+    if batch_facts["structured"]:
         meta["structured"] = True
-    meta.update(form.facts(reading))
-    budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
+    budget = Budget(price_in=batch_facts["price_in"], price_out=batch_facts["price_out"])
     cost = budget.cost_of(tokens_in, tokens_out)
-    return form.verdict(reading, meta, cost=cost)
+    return form.verdict(reading, meta, without_secrets, cost=cost)

@@ -88,8 +88,8 @@ class Questions(Protocol):
         """Return the ids of the items whose order with others the annotator has told."""
         ...
 
-    def next(self, annotator: str, most: int, taken: Collection[str]) -> list[Lease]:
-        """Lease at most `most` questions whose leases are not `taken`."""
+    def next(self, annotator: str, most: int, taken_ids: Collection[str]) -> list[Lease]:
+        """Lease at most `most` questions whose leases are not among `taken_ids`."""
         ...
 
     def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
@@ -173,7 +173,6 @@ class Machine:
             the number of questions left.
         leaves_errors: whether questions at which the judge has an error are left to other judges.
         answered: number of questions that were answered, with skips.
-        n_preferences: number of answers that are neither `skip` nor `cant-say`.
         skipped: {reason: number of skips that are stored}.
         failed: number of questions that got no answer, and may be asked again.
         fault: message of the failure after which nothing more is asked; empty without such a
@@ -190,7 +189,6 @@ class Machine:
     on_progress: Progress = lambda text: None
     leaves_errors: bool = False
     answered: int = 0
-    n_preferences: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     fault: str = ""
@@ -218,6 +216,11 @@ class Machine:
         """End the workers and release the open questions at the end of the `with` block."""
         with self._opened:
             yield self
+
+    @property
+    def n_preferences(self) -> int:
+        """Number of answers that are neither `skip` nor `cant-say`."""
+        return self.answered - self.skipped.total()
 
     @property
     def is_over(self) -> bool:
@@ -355,14 +358,14 @@ class Machine:
     def _lease(self, most: int, open_leases: Sequence[Lease]) -> list[Lease]:
         """Lease up to `most` questions that are not set aside, and share no pair with open ones."""
         with self._lock:
-            taken = self._set_aside.union(lease.id for lease in open_leases)
+            taken_ids = self._set_aside.union(lease.id for lease in open_leases)
             if self._most_answers is not None:  # the answers to open questions will count, too
                 n_to_come = len(open_leases) + len(self._kept_back)
                 most = min(most, self._most_answers - self.answered - n_to_come)
         if self.is_over or most <= 0:
             return []
         leases = self._patience.retry_while_away(
-            partial(self.questions.next, self.annotator, most, taken)
+            partial(self.questions.next, self.annotator, most, taken_ids)
         )
         # A server that crashed may have lost the lease of an open question, whose pairs it then
         # leases again. Its answer is on the way, so that it must not be asked twice.
@@ -447,9 +450,7 @@ class Machine:
             return
         self.answered += 1
         verdict = verdicts[0]
-        if verdict.answer in ORDER_ANSWERS:
-            self.n_preferences += 1
-        else:
+        if verdict.answer not in ORDER_ANSWERS:
             reason = BY_THE_JUDGE if verdict.why is None else verdict.why.value
             self.skipped[reason] += 1
 
@@ -555,18 +556,20 @@ class Machine:
 
     def _progress_text(self, rate: float) -> str:
         """Describe the progress: answers, rate, failures, questions left, and what was spent."""
-        parts = [f"{self.answered} answered", f"{rate:.1f} a second"]
         n_skipped = self.skipped.total()
-        if n_skipped:
-            parts.append(f"{n_skipped} skipped")
-        if self.failed:
-            parts.append(f"{self.failed} failed")
-        left = self.questions.left()
+        questions_left = self.questions.left()
         if self._most_answers is not None:
             n_left = self._most_answers - self.answered
-            left = f"{n_left} left" if n_left else ""
-        parts += [text for text in (left, self.judge.spent_text()) if text]
-        return ", ".join(parts)
+            questions_left = f"{n_left} left" if n_left else ""
+        texts = (
+            f"{self.answered} answered",
+            f"{rate:.1f} a second",
+            f"{n_skipped} skipped" if n_skipped else "",
+            f"{self.failed} failed" if self.failed else "",
+            questions_left,
+            self.judge.spent_text(),
+        )
+        return ", ".join(filter(None, texts))
 
 
 def _number_of_new_calls(n_calls: int, most_calls: int, n_workers: int) -> int:

@@ -116,12 +116,12 @@ class RunQuestions:
             for document in pair
         }
 
-    def next(self, annotator: str, most: int, taken: Collection[str]) -> list[Lease]:
+    def next(self, annotator: str, most: int, taken_ids: Collection[str]) -> list[Lease]:
         """Take up to `most` of the pairs that are dealt to a judge; their documents become items.
 
-        No pair is taken twice, so that none of the leases is `taken` already.
+        No pair is taken twice, so that none of the leases is taken already.
         """
-        del taken
+        del taken_ids
         dealt = self.dealt[annotator]
         pairs = dealt[:most]
         known_ids = self.answers.number_of_id
@@ -371,20 +371,22 @@ class RunJudge:
             SortNetError: if all judges have failed, or none has answered about a pair.
             Exception: the exception that a function raised as a judge.
         """
-        kept = f"{self._questions.n_stored:,} of {self._questions.judgements:,} answers are kept"
-        next_step = f"{kept}: go on with {self._again}"
+        kept_text = (
+            f"{self._questions.n_stored:,} of {self._questions.judgements:,} answers are kept"
+        )
+        next_step = f"{kept_text}: go on with {self._again}"
         if all(machine.fault for machine in self._machines):
             raise self._machines[-1].failure(self._machines[-1].fault, next_step)
         machines = [machine for machine in self._machines if not machine.is_over]
-        newly_lost = [one for one in self._machines if one not in [*machines, *self._lost]]
+        newly_lost = [lost for lost in self._machines if lost not in [*machines, *self._lost]]
         for machine in newly_lost:
             why = machine.fault or machine.judge.why_no_more()
             self._notify(f"{machine.judge.name}: {why}; it is asked no more")
         self._lost += newly_lost
         if machines:
             if n_unanswered == n_pairs:
-                machine = max(machines, key=lambda one: bool(one.last_fault))
+                machine = max(machines, key=lambda machine: bool(machine.last_fault))
                 fault = f"failed at all {count(n_pairs, 'pair')}; {machine.last_fault}"
                 raise machine.failure(fault, next_step)
         elif newly_lost:
-            self._notify(f"no judge can be asked any more: {kept}, and are learned from")
+            self._notify(f"no judge can be asked any more: {kept_text}, and are learned from")

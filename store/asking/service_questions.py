@@ -85,12 +85,12 @@ class ServiceQuestions:
         items = judgements.items[is_order]
         return {self.ids[item] for item in np.unique(items).tolist() if item >= 0}
 
-    def next(self, annotator: str, most: int, taken: Collection[str]) -> list[Lease]:
+    def next(self, annotator: str, most: int, taken_ids: Collection[str]) -> list[Lease]:
         """Lease up to `most` questions whose leases are not taken."""
         # The service returns all unanswered questions of the annotator first. Open and failed
         # questions are among these, so more leases than `most` are needed.
-        leases = self.service.next(annotator, most + len(taken))
-        return [lease for lease in leases if lease.id not in taken][:most]
+        leases = self.service.next(annotator, most + len(taken_ids))
+        return [lease for lease in leases if lease.id not in taken_ids][:most]
 
     def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
         """Write a leased question as a worker reads it; `turned` reverses the order of items."""
@@ -134,9 +134,10 @@ class ServiceQuestions:
         collection = self.service.collection
         pairs = {*lease.question.pairs}
         later = [
-            other.id
-            for other in collection.leases(lease.annotator)
-            if collection.may_take_over(other) and not pairs.isdisjoint(other.question.pairs)
+            open_lease.id
+            for open_lease in collection.leases(lease.annotator)
+            if collection.may_take_over(open_lease)
+            and not pairs.isdisjoint(open_lease.question.pairs)
         ]
         collection.release(lease.annotator, later)
         self.service.sync()
@@ -303,7 +304,7 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     if annotator not in judgements.annotators:
         return 0
     facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
-    return sum(about.get("calls", 1) if isinstance(about, dict) else 1 for about in facts)
+    return sum(fields.get("calls", 1) if isinstance(fields, dict) else 1 for fields in facts)
 
 
 def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:

@@ -113,8 +113,8 @@ class SortedItems:
     def summary(self) -> str:
         """The numbers of items and answers, who answered, costs, and the distance from the goal."""
         by_annotator = [f"{annotator}: {summary.text}" for annotator, summary in self.by.items()]
-        parts = [count(len(self.frame), "item"), *by_annotator, cost_text(self.cost_in_all)]
-        return "; ".join(filter(None, [*parts, self.status]))
+        texts = [count(len(self.frame), "item"), *by_annotator, cost_text(self.cost_in_all)]
+        return "; ".join(filter(None, [*texts, self.status]))
 
 
 def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:

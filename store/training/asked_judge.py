@@ -136,10 +136,10 @@ class AskedJudge:
         if not job.is_asked:
             return AskedDocuments()
         progress("reading what is shown of the documents")
-        parts: dict[Split, Queries] = {"train": job.train, "vali": job.vali}
-        paths = {split: find_data(job.data[split]) for split in parts}
+        queries: dict[Split, Queries] = {"train": job.train, "vali": job.vali}
+        paths = {split: find_data(job.data[split]) for split in queries}
         has_function = any(isinstance(judge, Function) for judge in self.judges.values())
-        documents = asked_documents(parts, paths, as_rows=has_function)
+        documents = asked_documents(queries, paths, as_rows=has_function)
         for judge in self.judges.values():
             refuse_without_content(documents.shown["train"], judge, self.names)
         return documents
@@ -236,9 +236,9 @@ class AskedJudge:
             argument = other_argument(record, stored[name])
             if argument is not None:
                 # "another judge" is a phrase, in which `judge` is not the name of an argument.
-                other = "judge" if argument == "judge" else self._name(argument)
+                change = "judge" if argument == "judge" else self._name(argument)
                 raise SortNetError(
-                    f"cannot resume the run, it was started with another {other}: answers of two "
+                    f"cannot resume the run, it was started with another {change}: answers of two "
                     "judges would be mixed"
                 )
             if not training.finished and not self.judges:
