@@ -33,6 +33,7 @@ from sortnet.preference.stopping import (
 _QUESTIONS_PER_CHECK = 10  # one question in ten is of the hold-out
 _DRAWS = 64
 _LEFT_OUT = 0.2  # share of the answers that check the model if there is no hold-out
+_ITEMS_PER_ANSWER = 4  # near-ties are told from an answer for so many items on
 
 
 def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
@@ -80,7 +81,9 @@ def remaining(plan: Plan, fitting: SessionFitting) -> Remaining:
     if not n_votes:
         return measured
     # If nearly all questions are used up, more annotators help, whether or not there are near-ties.
-    if 2 * n_free > n_votes and pairs_left is not None:
+    # A few answers do not show how much the items differ.
+    some_answers = _ITEMS_PER_ANSWER * n_votes >= len(n_answers)
+    if 2 * n_free > n_votes and pairs_left is not None and some_answers:
         open_ranks = near_ties(posterior, groups, goal, pairs_left, seed=seed)
         if open_ranks is not None:
             return replace(measured, standing=Standing.NEAR_TIES, near_ties=open_ranks)
