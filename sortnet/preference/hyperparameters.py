@@ -41,6 +41,7 @@ _CLEARLY = 0.01  # a difference of scores by which an answer is contradicted
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
+_FEATURES_GAIN = 1.0  # gain of evidence by which features are earned
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
 _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
@@ -155,7 +156,8 @@ def _choose_prior(
             to_beat = max(_mean_evidence(of_features), _mean_evidence(log_weight)) + _SQUARES_GAIN
             if _mean_evidence(of_squares) > to_beat:
                 columns, of_features = squares, of_squares
-        if not earns or logsumexp(of_features) - np.log(len(_SHARES)) > without.max():
+        gain = logsumexp(of_features) - np.log(len(_SHARES)) - without.max()
+        if not earns or gain > _FEATURES_GAIN:
             shares = np.append(_NO_SHARE, _SHARES)
             log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
             log_weight = np.concatenate((log_weight, of_features + log_odds))
