@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from collection_helpers import made_items
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
@@ -74,22 +72,6 @@ def set_answers(seed: int, m: int = 200) -> list[Judgement]:
         worst = items[-1] if best is not None and len(items) > 2 and rng.random() < 0.5 else None
         answers.append(Judgement("ana", items, word, best, worst, number=number))
     return answers
-
-
-@given(st.data())
-def test_the_better_of_two_is_that_of_the_choice(data) -> None:
-    items = tuple(data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True)))
-    best, worst = data.draw(st.permutations(items))[:2]
-    worst = data.draw(st.sampled_from([worst, None]))
-    answer = Judgement("ana", items, "best", best, worst)
-    better = [answer.better_of(*pair) for pair in answer.pairs]
-    n = len(items)
-    assert len(better) - better.count(None) == (n - 1 if worst is None else 2 * n - 3)
-    for item, pair in zip(better, answer.pairs, strict=True):
-        if best in pair:
-            assert item == best
-        elif worst in pair:
-            assert {item, worst} == {*pair}
 
 
 def test_choices_that_do_not_go_with_their_items_are_refused() -> None:

@@ -63,17 +63,6 @@ def test_intervals_cover_the_ranks_whatever_the_probabilities_are(kind, n_of_peo
     assert np.mean(coverage) > 0.82
 
 
-@pytest.mark.parametrize("n_of_people", [0, 100])
-def test_many_items_and_few_learn_about_the_same(monkeypatch, n_of_people):
-    said = answered("honest", 30, 300, 1, n_of_people=n_of_people)
-    dense = session_with(said, MEASURES, Decision("model", MODEL)).posterior
-    monkeypatch.setattr("sortnet.preference.fitting.DENSE", 1)
-    large = session_with(said, MEASURES, Decision("model", MODEL)).posterior
-    assert (dense.covariance is None, large.covariance is None) == (False, True)
-    assert large.annotators.scale[0] == pytest.approx(dense.annotators.scale[0], rel=0.25)
-    assert np.corrcoef(large.scores, dense.scores)[0, 1] > 0.98
-
-
 def test_measurements_rank_better_than_words_and_are_surer_than_shares():
     correlation, width = {}, {}
     for kind in ("p-measurement", "p-share", "p-ignored"):

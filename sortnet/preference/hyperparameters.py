@@ -302,7 +302,10 @@ def _reliability_by(
     bias = float(annotator.bias[0])
     scales = [*_SCALES] if own.is_measured.any() else [float(annotator.scale[0])]
     log_p = np.array(
-        [[left_out(own, draws, c, bias, scale, nu) for c in _RELIABILITIES] for scale in scales]
+        [
+            [_log_p_of_rows(own, draws, c, bias, scale, nu).sum() for c in _RELIABILITIES]
+            for scale in scales
+        ]
     )
     prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
     best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
@@ -323,10 +326,10 @@ def _reliability_by(
     }
 
 
-def left_out(
+def _log_p_of_rows(
     answers: Answers, draws: Draws, c: float, bias: float, scale: float, nu: float
-) -> float:
-    """Compute the log-probability of one annotator's answers that the scores do not know.
+) -> F64:
+    """Compute the log-probability of one annotator's answers that the scores do not know, (m,).
 
     The probability of each answer is its mean over draws of the scores.
 
@@ -336,13 +339,6 @@ def left_out(
         c, bias, scale: the parameters of the annotator.
         nu: the weight of a tie.
     """
-    return float(_log_p_of_rows(answers, draws, c, bias, scale, nu).sum())
-
-
-def _log_p_of_rows(
-    answers: Answers, draws: Draws, c: float, bias: float, scale: float, nu: float
-) -> F64:
-    """Compute the log-probability of each row, its probability averaged over draws, (m,)."""
     direction = answers.direction[:, None]
     z = direction * (SHARPNESS * c * draws[:, answers.items] + bias * answers.place)
     odds = choice_odds(z, answers.items < 0, np.where(answers.may_tie, nu, 0.0))
