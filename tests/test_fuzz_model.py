@@ -8,18 +8,14 @@ import json
 import math
 import random
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from cli_helpers import invoke, letor, weights_of
 from fuzz_helpers import replace_by_other_kind, rounds
-from item_helpers import essays, ranker_of
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, LoopTraining
@@ -40,7 +36,6 @@ STRANGE = [
     *([], [[]], [0], [1, 2], [1e9], [10**9], [10**5, 10**4], [1] * 100_000, [None], ["a"] * 4),
     *({}, {"": {}}, {"training": {}}, {"x": 1}),
 ]
-TYPES = [*safetensors.torch._TYPES, "F8_E8M0", "F4", "X"]
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +49,10 @@ def originals(tmp_path_factory) -> list[Path]:
                                   feature_names=list("abcd"))  # fmt: skip
     kinds = [
         {"committee": 2, "hidden": (3,)},
-        {"committee": 1, "hidden": (3, 2), "scaling": "quantile"},
         {"committee": 1, "comparator": "directranker", "hidden": (2,), "scaling": "none"},
         {"committee": 2, "trees": 2, "depth": 2, "scaling": "normal"},
     ]
     return [made(home / str(k), queries, kind) for k, kind in enumerate(kinds)]
-
-
-@pytest.fixture(scope="module")
-def of_items(tmp_path_factory) -> Path:
-    """The folder of a model of texts and a given feature, beside such items."""
-    home = tmp_path_factory.mktemp("items")
-    items = essays(20)
-    lines = [f"i{k},{text},{k % 7},{k % 3}" for k, text in enumerate(items.texts)]
-    (home / "test.csv").write_text("\n".join(["id,text,size,label", *lines]) + "\n")
-    items = replace(
-        items, features=np.arange(20, dtype=np.float32)[:, None] % 7, feature_names=("size",)
-    )
-    ranker_of(items, made=True, id="id", text="text").save(home / "m")
-    return home / "m"
 
 
 def made(folder: Path, queries: Queries, kind: dict) -> Path:
@@ -141,22 +121,6 @@ def mutate_bytes(raw: bytes, rng) -> bytes:
     return bytes(raw)
 
 
-def mutate_header(raw: bytes, rng) -> bytes:
-    """Change what a safetensors file says of its tensors, or of itself."""
-    size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + size])
-    if rng.random() < 0.5:
-        tensor = header[rng.choice([name for name in header if name != "__metadata__"])]
-        if rng.random() < 0.5:
-            tensor["dtype"] = rng.choice(TYPES)
-        shape = [rng.choice([0, 1, 2, 3, 4, 10**9, 2**62, 2**63]) for _ in range(rng.randrange(4))]
-        tensor["shape"] = rng.choice([shape, tensor["shape"][::-1], tensor["shape"]])
-    else:
-        header = mutate_json(header, rng)
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + raw[8 + size :]
-
-
 def mutate_tensors(raw: bytes, rng, metadata=None) -> bytes:
     """Change tensors as such: another type, another shape, no number, missing, one more."""
     tensors = safetensors.torch.load(raw)
@@ -201,7 +165,7 @@ def damage_settings(folder: Path, rng, name: str = "model.json") -> None:
 def damage_weights(folder: Path, rng) -> None:
     """Damage the weights; mostly model.json vouches for them, so that the hash is no help."""
     path = weights_of(folder)
-    raw = rng.choice([mutate_bytes, mutate_header, mutate_tensors])(path.read_bytes(), rng)
+    raw = rng.choice([mutate_bytes, mutate_tensors])(path.read_bytes(), rng)
     if rng.random() < 0.2:
         path.write_bytes(raw)
         return
@@ -233,29 +197,12 @@ NO_MARGIN = "the comparator's margin is not a number"
 
 def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
     data = originals[0].parent / "test.txt"
-    read_or_refused(originals, data, tmp_path, 50, [NO_MARGIN])
-
-
-def test_a_damaged_model_of_items_is_read_or_refused(of_items, tmp_path):
-    late = ("there is no column", NO_MARGIN)  # columns are seen only with the data, too
-    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 40, late)
-
-
-def read_or_refused(
-    originals: list[Path], data: Path, tmp_path: Path, number: int, late: Sequence[str] = ()
-) -> None:
     found = {True: 0, False: 0}
-    for seed in rounds(number):
+    for seed in rounds(50):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
-        for damage in rng.choice(
-            [
-                [damage_settings],
-                [damage_weights],
-                [damage_weights, damage_settings],
-                [damage_kind],
-            ]
-        ):
+        damages = rng.choice([[damage_settings], [damage_weights, damage_settings], [damage_kind]])
+        for damage in damages:
             damage(folder, rng)
         bad = refused(lambda: Model.load(folder))  # noqa: B023
         found[bad] += 1
@@ -263,7 +210,7 @@ def read_or_refused(
             refused(lambda: SortNetRanker.load(folder))  # noqa: B023
         for command in ("rank", "evaluate"):
             result = invoke(command, folder, data)
-            fails = bad or any(said in result.stderr for said in late)
+            fails = bad or NO_MARGIN in result.stderr
             assert result.exit_code == (2 if fails else 0), (seed, result.output)
             faults = [line for line in result.stderr.splitlines() if line.startswith("sortnet: ")]
             assert len(faults) == fails, (seed, result.stderr)
@@ -289,8 +236,7 @@ def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
         said = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
                           ["__metadata__"]["state"])  # fmt: skip
         if rng.random() < 0.5:
-            change = rng.choice([mutate_bytes, mutate_header])
-            raw = change(raw, rng)
+            raw = mutate_bytes(raw, rng)
         else:
             metadata = {"state": json.dumps(mutate_json(said, rng))}
             if rng.random() < 0.5:

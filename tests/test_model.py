@@ -13,11 +13,9 @@ from cli_helpers import weights_of
 
 import sortnet.rankers.model_folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
-from sortnet.comparators.make import KINDS
-from sortnet.config import SCALINGS, Config, settings_of
+from sortnet.config import SCALINGS, Config
 from sortnet.core import Queries
-from sortnet.data.scaling import fit_scaler
-from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.errors import ModelError, SortNetError
 from sortnet.learning.iterations import State
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
@@ -42,9 +40,7 @@ def learned(**settings) -> Model:
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
         {"committee": 3, "hidden": (4,), "units": "sigmoid"},
-        {"hidden": (5, 3), "scaling": "quantile"},
         {"scaling": "+".join(part for part in SCALINGS if part != "missing")},
         {"comparator": "directranker", "hidden": (6, 2), "tau": "sigmoid", "scaling": "none"},
     ],
@@ -66,29 +62,6 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
         "model.json",
         weights_of(tmp_path / "m").name,
     }
-
-
-def test_the_choices_of_a_comparator_are_those_that_can_be_made():
-    assert settings_of(Config)["comparator"].choices == tuple(KINDS)
-
-
-class Single(CmpNN):
-    """A comparator of a single unit, whatever the settings say."""
-
-    def __init__(self, n_features: int, *, seed: int = 0) -> None:
-        super().__init__(n_features, hidden=1, seed=seed)
-
-
-def test_a_comparator_takes_the_settings_that_its_arguments_are_named_as(monkeypatch, tmp_path):
-    monkeypatch.setattr("sortnet.comparators.CmpNN", Single, raising=False)
-    monkeypatch.setattr("sortnet.comparators.make._kind_of_net", lambda net: "cmpnn")
-    X = np.arange(12, dtype=np.float32)[:, None]
-    q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    model = fit(q, q, Config(scaling="query", max_iter=1, hidden=(32, 20), committee=1))
-    model.save(tmp_path)
-    loaded = Model.load(tmp_path)
-    assert type(loaded.comparator.members[0]) is Single
-    assert loaded.order(q).tolist() == model.order(q).tolist()
 
 
 def test_scores_count_the_documents_below():
@@ -129,8 +102,6 @@ def test_other_features_are_refused(tmp_path):
         model.sort(Queries.from_arrays(np.zeros((1, 2)), source="x.txt"))
     with pytest.raises(ModelError, match=r"feature 2 is 'z'.*with 'b' there"):
         model.scores(made(3, ["a", "z", "c"]))
-    with pytest.raises(DataError, match=r"made\.csv has 3 features, x\.txt 2"):
-        fit(made(1), Queries.from_arrays(np.zeros((2, 2)), [0, 1], source="x.txt"))
 
 
 def cut(path):
@@ -174,47 +145,27 @@ def tensors(**changes):
     return edit
 
 
-DEEP = '{"format": ' * 99999
 DAMAGES = [
     ("weights", cut, "not a readable safetensors file"),
-    ("weights", lambda p: p.write_bytes(b"PK\x03\x04 a zip"), "not a readable"),
     ("weights", lambda p: p.unlink(), "No such file"),
     ("weights", lambda p: p.write_bytes(p.read_bytes()[:-1] + b"x"), "not the weights that"),
     ("weights", tensors(v=lambda t: t[:2]), "0.v is float32 2x40, not float32 3x40"),
-    ("weights", tensors(v=lambda t: t.double()), "0.v is float64 3x40, not"),
     ("weights", tensors(b=lambda t: t * torch.nan), "0.b has NaN or infinity"),
-    ("weights", tensors(b=lambda t: t / 0), "0.b has NaN or infinity"),
     ("weights", tensors(b=lambda t: None), "0.b is missing"),
     ("weights", tensors(z=lambda t: torch.ones(1)), r"'comparator\.0\.z' is none of its own"),
-    ("weights", tensors(scaler=lambda t: None), "scaler.query is missing, not float64 nx3"),
     ("weights", tensors(scaler=lambda t: t.float()), "scaler.query is float32 0x3"),
-    ("weights", tensors(scaler=lambda t: torch.ones(2, 3).double()), "is float64 2x3"),
     ("model", cut, "not JSON"),
-    ("model", lambda p: p.write_bytes(b"\xff\xfe\x00"), "not JSON"),
     ("model", lambda p: p.unlink(), "no model there"),
-    ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
-    ("model", lambda p: p.write_text(DEEP), "nested too deeply"),
+    ("model", lambda p: p.write_text('{"format": ' * 99999), "nested too deeply"),
     ("model", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
     ("model", edited(format_version=99), "format version 99, this SortNet reads 3"),
-    ("model", edited(n_features="x"), "n_features cannot be 'x'"),
     ("model", edited(n_features=10**400), "n_features cannot be 1000"),
-    ("model", edited(n_features=4, feature_names=None), "not float64 0x4"),
     ("model", edited(feature_names=["a"]), "1 feature names of 3 features"),
-    ("model", edited(feature_names=[1, 2, 3]), r"feature_names cannot be \[1, 2, 3\]"),
     ("model", edited(info=[]), r"info cannot be \[\]"),
-    ("model", edited(config={"hidden": [3]}), "no 'training'"),
-    ("model", edited(config=[]), r"config cannot be \[\]"),
-    ("model", settings(training=[]), r"training cannot be \[\]"),
     ("model", settings(training={"lr": math.nan}), "lr cannot be nan"),
-    ("model", settings(training={"pace": 1}), "pace"),
-    ("model", settings(tau={}), r"tau cannot be \{\}"),
-    ("model", settings(gain="odd"), "gain cannot be 'odd'"),
     ("model", settings(comparator="elo"), r"model\.json: unknown comparator 'elo'"),
     ("model", settings(committee=10_000), "and it has 600,000 or more"),
-    ("model", settings(committee=10**9), "committee must be a whole number from 1 to 10000"),
-    ("model", edited(weights_sha256="0"), "weights_sha256 cannot be '0'"),
     ("model", edited(weights_sha256="../" * 20), "weights_sha256 cannot be"),
-    ("model", edited(weights_sha256="0" * 64), r"weights-0{16}\.safetensors: .*No such file"),
 ]
 
 
@@ -248,41 +199,17 @@ def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
         Model.load(folder)
 
 
-def test_each_table_of_a_scaling_must_fit(tmp_path):
-    train = made(1)
-    train.features[0, 0] = np.nan
-    scaler = fit_scaler("log+missing", train)
-    net = CmpNN(scaler.n_columns, hidden=20)
-    config = Config(scaling="log+missing", hidden=20, committee=1, quality="ndcg@10")
-    Model(config, scaler, net).save(tmp_path)
-    assert Model.load(tmp_path).scaler.n_columns == scaler.n_columns == 3 + 1
-    known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
-    for part, table, text in [
-        ("log", known["scaler.log"][:1], "scaler.log is float64 1x3, not"),
-        ("log", known["scaler.log"] / 0, "scaler.log has NaN or infinity"),
-        ("missing", torch.zeros(5, 3, dtype=torch.float64), "scaler.missing is float64 5x3, not"),
-        ("missing", torch.zeros(1, 3, dtype=torch.float64), "is float32 4x40, not float32"),
-    ]:
-        write(weights_of(tmp_path), {**known, f"scaler.{part}": table})
-        with pytest.raises(ModelError, match=text):
-            Model.load(tmp_path)
-
-
 def test_a_model_remembers_which_features_were_constant_in_training(tmp_path):
     learned(scaling="query+none").save(tmp_path)
     known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
-    varying = known.pop("scaler.varying")
+    varying = known["scaler.varying"]
     assert varying.tolist() == [[True] * 3] * 2
     varying[:, 0] = False
     test, changed = made(3), made(3)
     changed.features[:, 0] = 7
-    write(weights_of(tmp_path), {**known, "scaler.varying": varying})
+    write(weights_of(tmp_path), known)
     model = Model.load(tmp_path)
     np.testing.assert_array_equal(model.scaler(test).features, model.scaler(changed).features)
-    for damaged in ({}, varying[:1], varying[:, :2].clone(), varying.double()):
-        write(weights_of(tmp_path), known | ({"scaler.varying": damaged} if len(damaged) else {}))
-        with pytest.raises(ModelError, match=r"scaler.varying is .*, not bool 2x3"):
-            Model.load(tmp_path)
 
 
 def test_a_model_says_whether_its_margins_depend_on_the_query(tmp_path):
@@ -368,22 +295,16 @@ def test_a_state_comes_back_and_a_damaged_one_is_refused(state_file):
     ("change", "text"),
     [
         ({"iteration": "2"}, "iteration cannot be '2'"),
-        ({"iteration": -3}, "iteration cannot be -3"),
         ({"best_iteration": 3}, "iteration cannot be 2"),
-        ({"best_quality": None}, "best_quality cannot be None"),
-        ({"finished": []}, r"finished cannot be \[\]"),
         ({"has_best": False}, "is none of its own"),
-        (None, "not the state of a run"),
-        (DEEP, "nested too deeply"),
+        ({}, "not the state of a run"),
     ],
 )
 def test_a_state_that_says_nonsense_is_refused(state_file, change, text):
     path, make, _ = state_file
     with safetensors.safe_open(path, "pt") as file:
-        said = file.metadata()["state"]
-    if isinstance(change, dict):
-        said = json.dumps(json.loads(said) | change)
-    metadata = {} if change is None else {"state": change if change == DEEP else said}
+        said = json.loads(file.metadata()["state"])
+    metadata = {"state": json.dumps(said | change)} if change else {}
     path.write_bytes(safetensors.torch.save(safetensors.torch.load(path.read_bytes()), metadata))
     with pytest.raises(ModelError, match=text):
         load_state(path, make)

@@ -133,16 +133,6 @@ def test_items_without_an_answer_come_first(goal, set_size):
     assert {item for question in asked for item in question.items} == {*range(24)}
 
 
-def test_for_a_top_the_best_items_are_asked_about_more():
-    session = Session(None, 60, seed=2, goal=Goal(top=3), holdout=0, repeats=0)
-    n_answers = np.zeros(60, np.int64)
-    for _ in range(60):
-        (q,) = session.ask("ana")
-        n_answers[[*q.items]] += 1
-        session.tell(q.answered("ana", "left" if q.left < q.right else "right"))
-    assert n_answers[:6].mean() > 1.5 * n_answers[30:].mean()
-
-
 def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others():
     """A lone item, or a pair that was skipped, stays without an answer for ever."""
     posterior, groups = gaussian(1, n=7), Groups("aabbbbc", 7)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from result_helpers import value_of
 
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal, above_edge, among_top, wrong_of_top
+from sortnet.preference.goal import Goal, above_edge, wrong_of_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.session import Session
@@ -39,23 +39,6 @@ def drawn(draw):
     seed = draw(st.integers(0, 1000))
     scores = np.random.default_rng(seed).standard_normal((draw(st.integers(2, 9)), len(of)))
     return posterior_of(scores), Groups(of, len(of))
-
-
-@given(drawn(), st.integers(1, 6))
-def test_who_is_among_the_top_is_counted_draw_by_draw(made, top):
-    posterior, groups = made
-    expected = np.zeros_like(posterior.draws)
-    for k, scores in enumerate(posterior.draws):
-        for members in groups.members:
-            for item in members:
-                better = sum(scores[other] > scores[item] for other in members)
-                expected[k, item] = better < top
-    assert among_top(posterior, groups, top) == pytest.approx(expected.mean(axis=0))
-    members = groups.members[0]
-    chosen = members[:top]
-    margins = above_edge(posterior.draws[:, members], top)
-    wrong = [sum(not row[item] for item in chosen) for row in expected]
-    assert wrong_of_top(margins[:, :top]).tolist() == wrong
 
 
 def test_an_item_that_is_as_good_as_those_of_the_top_is_not_wrong():

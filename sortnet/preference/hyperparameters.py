@@ -41,6 +41,7 @@ _CLEARLY = 0.01  # a difference of scores by which an answer is contradicted
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
+_FEATURES_GAIN = 1.0  # gain of evidence by which features are earned
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
 _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
@@ -155,7 +156,8 @@ def _choose_prior(
             to_beat = max(_mean_evidence(of_features), _mean_evidence(log_weight)) + _SQUARES_GAIN
             if _mean_evidence(of_squares) > to_beat:
                 columns, of_features = squares, of_squares
-        if not earns or logsumexp(of_features) - np.log(len(_SHARES)) > without.max():
+        gain = logsumexp(of_features) - np.log(len(_SHARES)) - without.max()
+        if not earns or gain > _FEATURES_GAIN:
             shares = np.append(_NO_SHARE, _SHARES)
             log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
             log_weight = np.concatenate((log_weight, of_features + log_odds))
@@ -300,7 +302,10 @@ def _reliability_by(
     bias = float(annotator.bias[0])
     scales = [*_SCALES] if own.is_measured.any() else [float(annotator.scale[0])]
     log_p = np.array(
-        [[left_out(own, draws, c, bias, scale, nu) for c in _RELIABILITIES] for scale in scales]
+        [
+            [_log_p_of_rows(own, draws, c, bias, scale, nu).sum() for c in _RELIABILITIES]
+            for scale in scales
+        ]
     )
     prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
     best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
@@ -321,10 +326,10 @@ def _reliability_by(
     }
 
 
-def left_out(
+def _log_p_of_rows(
     answers: Answers, draws: Draws, c: float, bias: float, scale: float, nu: float
-) -> float:
-    """Compute the log-probability of one annotator's answers that the scores do not know.
+) -> F64:
+    """Compute the log-probability of one annotator's answers that the scores do not know, (m,).
 
     The probability of each answer is its mean over draws of the scores.
 
@@ -334,13 +339,6 @@ def left_out(
         c, bias, scale: the parameters of the annotator.
         nu: the weight of a tie.
     """
-    return float(_log_p_of_rows(answers, draws, c, bias, scale, nu).sum())
-
-
-def _log_p_of_rows(
-    answers: Answers, draws: Draws, c: float, bias: float, scale: float, nu: float
-) -> F64:
-    """Compute the log-probability of each row, its probability averaged over draws, (m,)."""
     direction = answers.direction[:, None]
     z = direction * (SHARPNESS * c * draws[:, answers.items] + bias * answers.place)
     odds = choice_odds(z, answers.items < 0, np.where(answers.may_tie, nu, 0.0))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.core import F64, I32, I64
 from sortnet.preference.goal import among_top
@@ -15,7 +13,6 @@ from sortnet.preference.model import Posterior
 
 LEVEL = 0.9  # probability that a rank is in its interval
 _DECIMALS = 12  # scores that differ by less are equal
-_COLUMNS = 4096  # columns in a block whose intervals are computed together
 _SCORES_AT_ONCE = 1 << 16  # scores in a block of draws that is sorted together
 
 
@@ -97,52 +94,28 @@ def _ranks_in_draws(posterior: Posterior, members: I64) -> I32:
     return ranks
 
 
-def shortest(ranks: I64 | I32) -> tuple[I64, I64]:
-    """Find the shortest interval that contains 90 % of the values in each column.
+def shortest(ranks: I32) -> tuple[I64, I64]:
+    """Find the shortest interval that contains 90 % of the ranks in each column.
 
-    An interval with equal tails would contain more than 90 %, because ranks are whole numbers.
+    An interval with equal tails would contain more than 90 %, because ranks are whole numbers. If
+    several intervals are shortest, the middle one of these is taken.
 
     Args:
-        ranks: (draws, columns) the rank of each item in each draw, one column for each item.
+        ranks: (draws, n) the rank of each item in each draw; sorted in place, to save memory.
 
     Returns:
-        The low ends and the high ends of the intervals, both (columns,).
+        The low ends and the high ends of the intervals, both (n,).
     """
-    ends = np.empty((2, ranks.shape[1]), np.int64)
-    for start in range(0, ranks.shape[1], _COLUMNS):  # so that a block stays in the cache
-        block = slice(start, start + _COLUMNS)
-        ends[:, block] = _shortest_of_block(ranks[:, block])
-    return ends[0], ends[1]
-
-
-def _shortest_of_block(ranks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Find the shortest interval that contains 90 % of the values, for each column of a block.
-
-    Each interval starts at one value of the column and ends at another. If several intervals are
-    shortest, the middle one of these is taken.
-    """
-    ascending: NDArray[Any] = np.sort(ranks, axis=0)
-    n_draws = len(ascending)
+    ranks.sort(axis=0)
+    n_draws = len(ranks)
     # k draws divide the line into k + 1 gaps. A further draw falls into each gap with the same
     # probability, so an interval needs the share `LEVEL` of k + 1, not of k.
     n_inside = min(int(np.ceil(LEVEL * (n_draws + 1))), n_draws)
-    n_intervals = n_draws - n_inside + 1
-    low_ends = ascending[:n_intervals]
-    high_ends = ascending[n_inside - 1 :]
+    low_ends = ranks[: n_draws - n_inside + 1]
+    high_ends = ranks[n_inside - 1 :]
     width = high_ends - low_ends
-    middle = _middle_true_rows(width == width.min(axis=0))
-    column = np.arange(ascending.shape[1])
-    return low_ends[middle, column], high_ends[middle, column]
-
-
-def _middle_true_rows(is_true: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Find the row of the middle True in each column; of two middle ones, the second.
-
-    >>> _middle_true_rows(np.array([[True], [False], [True], [True]]))
-    array([2])
-    """
-    n_true = is_true.sum(axis=0)
-    n_true_so_far = np.cumsum(is_true, axis=0)
-    is_past_half = n_true_so_far * 2 > n_true
-    first_rows: NDArray[np.intp] = np.argmax(is_past_half, axis=0)  # the first True
-    return first_rows
+    is_shortest = width == width.min(axis=0)
+    is_past_half = np.cumsum(is_shortest, axis=0) * 2 > is_shortest.sum(axis=0)
+    middle = is_past_half.argmax(axis=0)  # the first row past half of the shortest intervals
+    column = np.arange(ranks.shape[1])
+    return low_ends[middle, column].astype(np.int64), high_ends[middle, column].astype(np.int64)

@@ -423,22 +423,6 @@ class Posterior:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         return mean, np.maximum(variance, _LEAST_VARIANCE)
 
-    def p_first(self, i: I64, j: I64, c: F64 | float = 1.0, b: F64 | float = 0.0) -> F64:
-        """Predict the probability that i is named better than j, given that the answer is no tie.
-
-        The mean of the logistic function over the Gaussian z is approximated by the logistic
-        function of mean(z) / sqrt(1 + pi / 8 var(z)), with var(z) = (1.7 c)^2 var(s_i - s_j).
-
-        Args:
-            i, j: (m,) the items in the first and in the second place.
-            c, b: reliability and bias of the annotator.
-        """
-        mean, variance = self.difference(i, j)
-        z = SHARPNESS * c * mean + b
-        spread = np.sqrt(1 + np.pi / 8 * (SHARPNESS * c) ** 2 * variance)
-        p: F64 = 1 / (1 + np.exp(-np.clip(z / spread, -700, 700)))
-        return p
-
 
 def fit(
     answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None = None, *, seed: int
