@@ -127,14 +127,6 @@ TABLES = {
             "| .5000 (-.0010 ± .0020); 2.0 s; answers 1.00 |"
         ],
     ),
-    "pair_answers": (
-        [
-            stored("pairs, A, top: share of pairs / of answers for 99%", 0.1, 0.123),
-            stored("pairs, B, top: share of pairs / of answers for 99%", 0.1),
-        ],
-        "| answers for 99 % | A | B |",
-        ["| `top` | 12.3% | not reached |"],
-    ),
     "phase_costs": (
         [
             stored("scale, 1e+05 documents, scale: us a document", 15.25, note="1516 bytes"),
@@ -143,11 +135,6 @@ TABLES = {
         ],
         "| phase | how often | 10,000 | 100,000 |",
         ["| scale | a run | .5 (4,779) | 15.2 (1,516) |", "| an epoch | an epoch |  | 2.5 (0) |"],
-    ),
-    "process_times": (
-        [stored("scale, 500 queries, sort: CPU s of a process, of 2 and alone", 0.25, 0.5)],
-        "| phase | one process, CPU s | each of two, CPU s | ratio |",
-        ["| sort | 0.50 | 0.25 | .50 |"],
     ),
     "fours_at_equal_cost": (
         [
