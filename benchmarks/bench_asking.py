@@ -188,9 +188,9 @@ def serve(connection: Connection, seconds: float) -> None:
     answer = model.answer
 
     def timed(prompt: str, *, wants: bool) -> object:
-        found = SIDES.search(prompt)
-        assert found is not None
-        left, right = found.groups()
+        sides = SIDES.search(prompt)
+        assert sides is not None
+        left, right = sides.groups()
         answered.append(((left, right), time.monotonic()))
         return answer(prompt, wants=wants)
 
