@@ -53,7 +53,7 @@ def run(quick: bool) -> list[Row]:
         rows = reading(84 if quick else 420, Path(folder))
         for n_queries in (84,) if quick else (84, 840, 8400):
             rows += phases(n_queries, Path(folder))
-    return [*rows, *processes(84 if quick else 500), *large_run(quick), *mslr(quick)]
+    return [*rows, *processes(20 if quick else 500), *large_run(quick), *mslr(quick)]
 
 
 @contextmanager

@@ -50,7 +50,6 @@ def run(quick: bool) -> list[Row]:
         make(times, n_items, known)
         waited = answer_times(times, people, seconds=4 if quick else 60)
         counted = Path(folder) / "stress.db"
-        make(counted, 1000, 0)
         findings = stress(counted, clients, answers, lease=2 if quick else 5)
     median, p95, p99 = 1000 * np.quantile(waited, [0.5, 0.95, 0.99])
     note = (
@@ -80,21 +79,22 @@ def answer_times(store: Path, people: int, *, seconds: float) -> list[float]:
         until = time.monotonic() + seconds
 
         def person(k: int) -> None:
-            rng, client = random.Random(k), Client(server, server.tokens[k])
+            rng = random.Random(k)
             time.sleep(rng.random())
-            state = client.ask("next", {})
-            while time.monotonic() < until and state["pairs"]:
-                time.sleep(rng.uniform(0.5, 1.5))
-                lease, answer = state["pairs"][0]["lease"], rng.choice(("left", "right"))
-                start = time.perf_counter()
-                state = client.ask("answer", {"lease": lease, "answer": answer})
-                waited.append(time.perf_counter() - start)
+            with closing(Client(server, server.tokens[k])) as client:
+                state = client.ask("next", {})
+                while time.monotonic() < until and state["pairs"]:
+                    time.sleep(rng.uniform(0.5, 1.5))
+                    lease, answer = state["pairs"][0]["lease"], rng.choice(("left", "right"))
+                    start = time.perf_counter()
+                    state = client.ask("answer", {"lease": lease, "answer": answer})
+                    waited.append(time.perf_counter() - start)
 
         def watcher() -> None:
-            client = Client(server, server.admin, "admin")
-            while time.monotonic() < until:
-                client.ask("state", None)
-                time.sleep(3)
+            with closing(Client(server, server.admin, "admin")) as client:
+                while time.monotonic() < until:
+                    client.ask("state", None)
+                    time.sleep(3)
 
         at_once([partial(person, k) for k in range(people)] + [watcher])
     return waited
@@ -115,6 +115,7 @@ class Findings:
 
 def stress(store: Path, clients: int, answers: int, *, lease: float) -> Findings:
     """Clients that answer in a hurry, twice, too late; a server that is killed half-way."""
+    make(store, 1000, 0)
     findings, lock, total = Findings(), threading.Lock(), clients * answers
     with Server(store, clients, lease=lease) as server:
 
@@ -159,6 +160,8 @@ def hasty(
                 findings.expired += 1
     with lock:
         findings.retried += client.retried
+    client.close()
+    other.close()
 
 
 def check(store: Path, findings: Findings, total: int) -> None:
@@ -268,6 +271,9 @@ class Client:
     def __init__(self, server: Server, token: str, door: str = "a") -> None:
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}/{door}/{token}")
         self.retried, self.status = 0, 0
+
+    def close(self) -> None:
+        self._client.close()
 
     def ask(self, what: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """The reply to a request; it is sent again while the server is away or busy."""
