@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import measurements
+import measuring
 import pytest
 from docs_helpers import ROOT
 
@@ -178,3 +179,14 @@ def test_the_figures_of_a_study_are_listed_by_measure_and_series() -> None:
     assert measurements.study_text(rows) == (
         r"NDCG@20: A\*: .25 .500, 1,000 .250; B 1.000 (± .004 at most). MAP: 12.2"
     )
+
+
+def test_the_figures_of_a_row_decide_whether_its_bar_is_kept() -> None:
+    verdicts = {
+        "ours <= 2": True, "ours >= 2.5": False, "ratio <= 0.4": False, "ratio >= 0.5": True,
+        "ours >= peer - 2": True, "ours >= peer - 1.9": False, "ours >= peer + 0.1": False,
+        "ours >= 2, peer >= 4": True, "ours >= 2, peer >= 5": False, "2 SE above": None, "": None,
+    }  # fmt: skip
+    rows = {bar: measuring.row("a", 2.0, 4.0, bar=bar) for bar in verdicts}
+    assert {bar: row["ok"] for bar, row in rows.items()} == verdicts
+    assert measuring.row("a", 1, bar="2 SE above", ok=True)["ok"] is True
