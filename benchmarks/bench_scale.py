@@ -219,8 +219,8 @@ def stored_fit(n_queries: int) -> tuple[list[Iteration], int]:
             command="", config={}, seed=0, versions={}, train=train, vali=vali, data={}, out=None
         )
         config = Config(quality="ndcg@10")
-        callback = lambda record, state: iterations.append(record)  # noqa: E731
-        fit(train, vali, config, sink=run, callbacks=[callback])
+        keep = [lambda record, state: iterations.append(record)]
+        fit(train, vali, config, sink=run, callbacks=keep)
         return iterations, sum(file.stat().st_size for file in Path(folder).iterdir())
 
 
@@ -250,8 +250,7 @@ def one_iteration(n_queries: int) -> tuple[float, int]:
     train, vali = mslr_shape(n_queries, 0), mslr_shape(n_queries // 3, 2)
     config = Config(max_iter=2, quality="ndcg@10", scaling="query+rank").changed(epochs=1)
     iterations: list[Iteration] = []
-    callback = lambda record, state: iterations.append(record)  # noqa: E731
-    fit(train, vali, config, callbacks=[callback])
+    fit(train, vali, config, callbacks=[lambda record, state: iterations.append(record)])
     return iterations[0].seconds_sort + iterations[0].seconds_train, iterations[0].tp
 
 
