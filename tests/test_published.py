@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sortnet.lab.published import DATA, data_of, published, published_for
+from sortnet.lab.published import DATA, data_of, published
 from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
 from sortnet.rankers.registry import KINDS, VARIANTS
@@ -39,22 +39,6 @@ def test_a_folder_is_recognised_by_its_name():
     assert {folder: data_of(folder) for folder in named} == named
 
 
-def one(folder: str, ranker: str, measure: str, protocol: str):
-    found = published_for(folder, measure)
-    chosen = found[(found["ranker"] == ranker) & found["protocol"].str.startswith(protocol)]
-    assert len(chosen) == 1
-    return chosen.iloc[0]
-
-
-def test_figures_that_were_read_in_their_sources():
-    row = one("mslr-web10k", "LambdaMART", "ndcg@10", "five folds")
-    assert (row["value"], row["error"]) == (0.476, pytest.approx(0.003))
-    assert (row["convention"], row["kind"]) == ("binarised", "lambdamart")
-    ohsumed = one("ohsumed", "AdaRank-MAP", "p@5", "five folds")
-    assert (ohsumed["value"], ohsumed["convention"]) == (0.5674, "letor3")
-    assert one("medoid", "FATE-Net", "concordance", "10 splits")["value"] == 0.906
-
-
 @pytest.mark.skipif(not JOURNAL_TEXT.exists(), reason="needs the paper's text")
 def test_the_journals_table_is_that_of_its_text():
     text = JOURNAL_TEXT.read_text()
@@ -68,12 +52,3 @@ def test_the_journals_table_is_that_of_its_text():
 
 def _last_digits(error: float) -> str:
     return "" if math.isnan(error) else str(round(error * 1000))
-
-
-def test_published_figures_come_in_the_order_of_the_measures():
-    found = published_for("mq2007", ["map", "ndcg@10"])
-    assert found["measure"].unique().tolist() == ["map", "ndcg@10"]
-    assert found.attrs == {} and len(found) == 2 * (20 + 4)
-    assert published_for("mine", "map").empty
-    assert published_for("mq2008", "mrr").empty
-    assert list(published_for("mine", "map")) == list(published())
