@@ -30,13 +30,27 @@ def test_every_figure_is_whole():
     assert len(set(keys)) == len(keys)
 
 
-def test_a_folder_is_recognised_by_its_name():
-    named = {
-        "data/mq2008/": "MQ2008", "/x/MQ2007/Fold1": "MQ2007", "MQ2008-agg": None,
-        "mslr30k": "MSLR-WEB30K", "Gov/2003_td_dataset": "TD2003", "mq2008/TD2004": "TD2004",
-        "OHSUMED/QueryLevelNorm": "OHSUMED", ".": None,
-    }  # fmt: skip
-    assert {folder: data_of(folder) for folder in named} == named
+@pytest.mark.parametrize(
+    ("folder", "data"),
+    [
+        ("MQ2008", "MQ2008"),
+        ("data/mq2008/", "MQ2008"),
+        ("/x/MQ2007/Fold1", "MQ2007"),
+        ("MQ2008-agg", None),
+        ("mq2007_semi", None),
+        ("MSLR-WEB10K", "MSLR-WEB10K"),
+        ("mslr30k", "MSLR-WEB30K"),
+        ("OHSUMED/QueryLevelNorm", "OHSUMED"),
+        ("Gov/2003_td_dataset", "TD2003"),
+        ("mq2008/copies/TD2004", "TD2004"),
+        ("medoid", "medoid"),
+        ("digits", None),
+        (".", None),
+    ],
+)
+def test_a_folder_is_recognised_by_its_name(folder, data):
+    assert data_of(folder) == data
+    assert data_of(Path(folder)) == data
 
 
 @pytest.mark.skipif(not JOURNAL_TEXT.exists(), reason="needs the paper's text")
