@@ -201,7 +201,7 @@ def large_run(quick: bool) -> list[Row]:
     name = f"{n_queries * 100:,} documents"
     pairs = f"{last.tp:,} pairs of T and {last.vp:,} of V"
     share = f"{name}: share of sorting, judging and storing in the time"
-    note = f"of {seconds:.0f} s by the clock; NDCG@10 {last.quality:.4f} after {len(iterations)} sorts"
+    note = f"of {seconds:.0f} s; NDCG@10 {last.quality:.4f} after {len(iterations)} sorts"
     return [
         row(f"{name}: peak memory of a run, GB", gb, bar="ours <= 6",
             note="the process's, data and libraries included"),
