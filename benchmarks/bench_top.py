@@ -281,9 +281,10 @@ def promises(n_runs: int) -> Iterator[Row]:
     """Sessions until they stop, by four annotators: how many of the top are really wrong."""
     for what, d, outside in (("without features", 0, 0.0), ("5 features, half outside", 5, 0.5)):
         sessions = spread(kept, [(d, outside, seed) for seed in range(n_runs)])
-        stopped = np.array([ended for ended in sessions if ended is not None] or [(np.nan, np.nan)])
-        share = float(np.mean(stopped[:, 0] <= PROMISE["wrong"]))
-        allowed = np.sqrt(0.9 * 0.1 / len(stopped))
+        stopped = [ended for ended in sessions if ended is not None]
+        n_wrong, n_questions = np.reshape(stopped, (-1, 2)).T
+        share = float(np.mean(n_wrong <= PROMISE["wrong"])) if stopped else 0.0
+        allowed = float(np.sqrt(0.9 * 0.1 / max(len(stopped), 1)))
         yield row(
             f"{PROMISE['n']} items, {what}, goal top {PROMISE['top']}, {PROMISE['wrong']} wrong: "
             "runs in which no more were wrong",
@@ -291,7 +292,7 @@ def promises(n_runs: int) -> Iterator[Row]:
             bar=">= 0.90, less 2 SE",
             ok=bool(share >= 0.9 - 2 * allowed),
             note=f"± {allowed:.3f}; {len(stopped)} of {len(sessions)} runs stopped, after "
-            f"{np.median(stopped[:, 1]):.0f} questions (median)",
+            f"{np.median(n_questions) if stopped else 0:.0f} questions (median)",
         )
 
 
