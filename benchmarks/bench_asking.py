@@ -118,16 +118,17 @@ def of_kills(n: int) -> list[Row]:
     rng = np.random.default_rng(0)
     repeated = set()
     lost = 0
-    command = (sys.executable, "-m", "sortnet")
+    command = [sys.executable, "-m", "sortnet"]
     with TemporaryDirectory() as folder, served(0.02) as (url, connection):
         lines = ["id,text", *(f"t{k},{text}" for k, text in enumerate(texts_with_scores(N_KILLED)))]
         Path(folder, "t.csv").write_text("\n".join(lines) + "\n")
-        add = ("items", "add", "t", "t.csv", "--no-describe", "--store", "s.db")
+        add = ["items", "add", "t", "t.csv", "--no-describe", "--store", "s.db"]
         subprocess.run([*command, *add], check=True, cwd=folder, stdout=subprocess.DEVNULL)
-        judge = ("--model", "judge", "--server", url, "--workers", "2", "--until", "0.001")
+        judge = ["--model", "judge", "--server", url, "--workers", "2", "--until", "0.001"]
         label = [*command, "label", "t", *judge, "--store", "s.db"]
         for _ in range(n):
-            n_before, stored_before = len(asked(connection)), stored(Path(folder, "s.db"))
+            n_before = len(asked(connection))
+            stored_before = stored(Path(folder, "s.db"))
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             run = subprocess.Popen(label, cwd=folder, **quiet)
             while len(asked(connection)) == n_before and run.poll() is None:
@@ -188,9 +189,9 @@ def serve(connection: Connection, seconds: float) -> None:
     answer = model.answer
 
     def timed(prompt: str, *, wants: bool) -> object:
-        found = SIDES.search(prompt)
-        assert found is not None
-        left, right = found.groups()
+        sides = SIDES.search(prompt)
+        assert sides is not None
+        left, right = sides.groups()
         answered.append(((left, right), time.monotonic()))
         return answer(prompt, wants=wants)
 

@@ -68,7 +68,7 @@ def run(quick: bool) -> list[Row]:
         "MQ2008": folds,
         "MQ2008, unscaled": [unscaled(fold, k) for k, fold in enumerate(folds)],
     }
-    further = {
+    to_train_further = {
         "MQ2008": [case for case in seeded_folds if case[0] in folds[::2]],
         "friedman1, 20 noise features": made[: len(draws)],
         "products and exclusive-or": [(table("products and exclusive-or", s), s) for s in draws],
@@ -76,17 +76,15 @@ def run(quick: bool) -> list[Row]:
     if quick:
         data = {name: [(smaller(fold), 0) for fold, _ in d[:1]] for name, d in data.items()}
         inputs = {name: [smaller(fold) for fold in d[:1]] for name, d in inputs.items()}
-        further = {"tables": data["tables"]}
-    return [
-        *(found for name, cases in data.items() if cases for found in of_loop(name, cases, quick)),
-        *(of_inputs(name, cases, quick) for name, cases in inputs.items() if cases),
-        *(
-            found
-            for name, cases in further.items()
-            if cases
-            for found in of_from(name, cases, quick)
-        ),
-    ]
+        to_train_further = {"tables": data["tables"]}
+    rows: list[Row] = []
+    for name, cases in data.items():
+        rows += of_loop(name, cases, quick) if cases else []
+    for name, folds_of_kind in inputs.items():
+        rows += [of_inputs(name, folds_of_kind, quick)] if folds_of_kind else []
+    for name, cases in to_train_further.items():
+        rows += of_from(name, cases, quick) if cases else []
+    return rows
 
 
 def outcome(fold: Fold, seed: int, quick: bool, settings: dict[str, Any]) -> Outcome:
@@ -127,7 +125,7 @@ def of_inputs(kind: str, folds: list[Fold], quick: bool) -> Row:
     figures = {}
     for scaling in SCALINGS:
         cases = [(fold, k, quick, with_missing(scaling, fold)) for k, fold in enumerate(folds)]
-        figures[scaling] = np.mean([found.test for found in spread(outcome, cases)])
+        figures[scaling] = np.mean([each.test for each in spread(outcome, cases)])
     taken = {
         str(complete_settings(Config(), fold.train).scaling).removesuffix("+missing")
         for fold in folds
@@ -176,14 +174,14 @@ def unscaled(fold: Fold, seed: int) -> Fold:
 
 def of_from(data: str, cases: Iterable[tuple[Fold, int]], quick: bool) -> Iterator[Row]:
     """A row for each way to train a model of half of the queries further on all."""
-    found = spread(further, [(fold, seed, quick) for fold, seed in cases])
-    for way in found[0]:
-        test, vali, seconds, _ = np.mean([outcomes[way] for outcomes in found], axis=0)
+    trainings = spread(further, [(fold, seed, quick) for fold, seed in cases])
+    for way in trainings[0]:
+        test, vali, seconds, _ = np.mean([outcomes[way] for outcomes in trainings], axis=0)
         yield row(
             f"{data}, {way}: validation {NDCG} / from random weights",
             vali,
-            np.mean([outcomes[RANDOM].vali for outcomes in found]),
-            note=f"{seconds:.1f} CPU seconds, test {test:.4f}, means of {len(found)}",
+            np.mean([outcomes[RANDOM].vali for outcomes in trainings]),
+            note=f"{seconds:.1f} CPU seconds, test {test:.4f}, means of {len(trainings)}",
         )
 
 
@@ -196,11 +194,11 @@ def further(fold: Fold, seed: int, quick: bool) -> dict[str, Outcome]:
     start = settings_from_model(model.config, quality=NDCG)
     half_of_epochs = with_epochs(fold.train, start).training.epochs
     assert half_of_epochs is not None
-    found = {RANDOM: trained(fold, model.config)}
+    outcomes = {RANDOM: trained(fold, model.config)}
     for way, (epochs, rate) in SHARES.items():
         changes = {
             "epochs": max(1, round(2 * epochs * half_of_epochs)),
             "lr": start.training.lr * rate,
         }
-        found[way] = trained(fold, start.changed(**changes), from_model=model)
-    return found
+        outcomes[way] = trained(fold, start.changed(**changes), from_model=model)
+    return outcomes

@@ -139,7 +139,7 @@ def questions_needed(quick: bool) -> Iterator[Row]:
 
 
 def until_the_goal(n: int, explained: float, seed: int) -> int:
-    """Questions to four annotators until a session says that it is done.
+    """Questions to four annotators until a session says that it is done, or has none.
 
     Scores are drawn from U(0, 5), or are a linear function of five features and a rest of normal
     variables. Annotators are right on three of four pairs whose scores differ by 1.
@@ -149,7 +149,10 @@ def until_the_goal(n: int, explained: float, seed: int) -> int:
     session = Session(truth.features, n, seed=seed)
     while session.events < MOST_QUESTIONS:
         annotator = f"person-{session.events % 4}"
-        (question,) = session.ask(annotator)
+        questions = session.ask(annotator)
+        if not questions:  # everybody has answered everything
+            break
+        question = questions[0]
         gap = truth.scores[question.left] - truth.scores[question.right]
         answer = "left" if rng.random() < ndtr(gap / NOISE) else "right"
         session.tell(question.answered(annotator, answer))

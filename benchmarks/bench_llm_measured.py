@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from bench_llm_top import DATA
+from measuring import DATA
 from scipy.special import expit, ndtr
 from simulated_probabilities import MILD, PROBABILITIES, answered
 

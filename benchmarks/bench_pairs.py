@@ -60,11 +60,12 @@ def run(quick: bool) -> list[Row]:
     data[FOLDS] = [(fold, draw) for fold in mq2008([1, 4]) for draw in draws]
     if quick:
         data = {name: [(smaller(fold), 0) for fold, _ in cases[:1]] for name, cases in data.items()}
-    return [
-        *(found for name, cases in data.items() if cases for found in of_few(name, cases, quick)),
-        *(found for name in [*TABLES][:4] for found in of_asked(name, data[name], quick)),
-        *of_study(quick),
-    ]
+    rows: list[Row] = []
+    for name, cases in data.items():
+        rows += of_few(name, cases, quick) if cases else []
+    for name in [*TABLES][:4]:
+        rows += of_asked(name, data[name], quick)
+    return [*rows, *of_study(quick)]
 
 
 def of_few(data: str, cases: list[tuple[Fold, int]], quick: bool) -> Iterator[Row]:

@@ -65,7 +65,7 @@ SELECTIONS: Mapping[str, Selection] = {
 def run(quick: bool) -> list[Row]:
     """A row for each figure of each study, and a row for each ranker, the best first."""
     names = ("noise", "neighbours") if quick else SELECTIONS
-    rows = [found for name in names for found in of_study(name, quick)]
+    rows = [figure for name in names for figure in of_study(name, quick)]
     return [*rows, *of_rankers(quick)] if MQ2008.exists() else rows
 
 

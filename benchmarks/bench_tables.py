@@ -50,8 +50,8 @@ def run(quick: bool) -> list[Row]:
     }
     ways |= {name: partial(of_table, name, mean_spearman, quick) for name in TABLES_OF_DIGITS}
     ways["made shops"] = partial(of_shop, 20 if quick else 200)
-    found = [of_kind(name, way, 1 if quick else DRAWS) for name, way in ways.items()]
-    return [*found, of_seconds(quick), *of_mq2008(quick)]
+    kinds = [of_kind(name, way, 1 if quick else DRAWS) for name, way in ways.items()]
+    return [*kinds, of_seconds(quick), *of_mq2008(quick)]
 
 
 TABLES_OF_DIGITS = ("digits", "digits + 100")
@@ -141,11 +141,11 @@ def of_mq2008(quick: bool) -> list[Row]:
     cases = [(fold, seed, quick) for fold in folds for seed in range(1 if quick else SEEDS)]
     *ours, seconds = np.transpose(spread(learned, cases))
     peers = np.mean([figures(fold, lightgbm_order(fold, quick)) for fold in folds], axis=0)
-    found = []
+    of_metrics = []
     for (metric, bar), values, peer in zip(MQ2008_BARS.items(), ours, peers, strict=True):
         by_seed = values.reshape(len(folds), -1).mean(axis=0)
         note = f"{len(by_seed)} seeds, from {by_seed.min():.4f} to {by_seed.max():.4f}"
-        found.append(
+        of_metrics.append(
             row(
                 f"MQ2008, {len(folds)} folds, defaults: test {metric} / LightGBM's",
                 by_seed.mean(),
@@ -156,7 +156,7 @@ def of_mq2008(quick: bool) -> list[Row]:
         )
     what = "MQ2008, CPU seconds a fold with defaults, mean"
     note = f"{max(seconds):.0f} at most"
-    return [*found, row(what, np.mean(seconds), bar="ours <= 8", note=note)]
+    return [*of_metrics, row(what, np.mean(seconds), bar="ours <= 8", note=note)]
 
 
 def learned(fold: Fold, seed: int, quick: bool) -> list[float]:

@@ -49,24 +49,30 @@ def of_topics(quick: bool) -> Iterable[Row]:
     )
     items["id"] = items["topic"] + " " + items["id"]  # an argument's id may be in two topics
     for frame in (votes, strict):
-        frame["left"], frame["right"] = (frame["topic"] + " " + frame[c] for c in ("arg1", "arg2"))
-    votes["answer"], votes["annotator"] = votes["value"].map(ANSWERS), votes["rater"]
+        frame["left"] = frame["topic"] + " " + frame["arg1"]
+        frame["right"] = frame["topic"] + " " + frame["arg2"]
+    votes["answer"] = votes["value"].map(ANSWERS)
+    votes["annotator"] = votes["rater"]
     columns = ["left", "right", "answer", "annotator"]
-    right, n_pairs, kinds = [], [], []
+    n_right = []
+    n_pairs = []
+    kinds = []
     for topic in sorted(set(items["topic"]))[:: 16 if quick else 1]:
-        known, of_topic = items["topic"] != topic, strict[strict["topic"] == topic]
+        is_known = items["topic"] != topic
+        pairs = strict[strict["topic"] == topic]
         place, kind = ranked(
-            items[known], votes.loc[votes["topic"] != topic, columns], items[~known],
+            items[is_known], votes.loc[votes["topic"] != topic, columns], items[~is_known],
             ("--group", "topic"), ("--epochs", "5") if quick else (),
         )  # fmt: skip
-        is_first = of_topic["left"].map(place) < of_topic["right"].map(place)
-        right.append(int((is_first == (of_topic["label"] == "a1")).sum()))
-        n_pairs.append(len(of_topic))
+        left_is_first = pairs["left"].map(place) < pairs["right"].map(place)
+        left_is_better = pairs["label"] == "a1"
+        n_right.append(int((left_is_first == left_is_better).sum()))
+        n_pairs.append(len(pairs))
         kinds.append(kind)
-    shares = np.array(right) / n_pairs
+    shares = np.array(n_right) / n_pairs
     yield row(
         "ukpconvarg1, a topic left out, by a saved model folder: strict pairs right",
-        sum(right) / sum(n_pairs),
+        sum(n_right) / sum(n_pairs),
         bar="ours >= 0.80",
         note=f"{sum(n_pairs)} strict pairs of {len(kinds)} topics; worst {shares.min():.3f}, best "
         f"{shares.max():.3f}; posterior kept in {kinds.count('posterior')}",

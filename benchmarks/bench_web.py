@@ -50,12 +50,11 @@ def run(quick: bool) -> list[Row]:
         make(times, n_items, known)
         waited = answer_times(times, people, seconds=4 if quick else 60)
         counted = Path(folder) / "stress.db"
-        make(counted, 1000, 0)
-        found = stress(counted, clients, answers, lease=2 if quick else 5)
+        findings = stress(counted, clients, answers, lease=2 if quick else 5)
     median, p95, p99 = 1000 * np.quantile(waited, [0.5, 0.95, 0.99])
     note = (
-        f"{clients} clients x {answers} answers, {found.twice} sent twice at once, "
-        f"{found.expired} too late, {found.retried} repeated, server killed once"
+        f"{clients} clients x {answers} answers, {findings.twice} sent twice at once, "
+        f"{findings.expired} too late, {findings.retried} repeated, server killed once"
     )
     return [
         row(
@@ -67,9 +66,9 @@ def run(quick: bool) -> list[Row]:
             "about one a second each; the admin page is open; load of other processes before: "
             f"{busy:.1f} on {cores} cores",
         ),
-        row("answers lost", found.lost, bar="ours <= 0", note=note),
-        row("answers counted twice or changed", found.wrong, bar="ours <= 0", note=note),
-        row("pairs under two live leases", found.shared, bar="ours <= 0", note=note),
+        row("answers lost", findings.lost, bar="ours <= 0", note=note),
+        row("answers counted twice or changed", findings.wrong, bar="ours <= 0", note=note),
+        row("pairs under two live leases", findings.shared, bar="ours <= 0", note=note),
     ]
 
 
@@ -80,21 +79,22 @@ def answer_times(store: Path, people: int, *, seconds: float) -> list[float]:
         until = time.monotonic() + seconds
 
         def person(k: int) -> None:
-            rng, client = random.Random(k), Client(server, server.tokens[k])
+            rng = random.Random(k)
             time.sleep(rng.random())
-            state = client.ask("next", {})
-            while time.monotonic() < until and state["pairs"]:
-                time.sleep(rng.uniform(0.5, 1.5))
-                lease, answer = state["pairs"][0]["lease"], rng.choice(("left", "right"))
-                start = time.perf_counter()
-                state = client.ask("answer", {"lease": lease, "answer": answer})
-                waited.append(time.perf_counter() - start)
+            with closing(Client(server, server.tokens[k])) as client:
+                state = client.ask("next", {})
+                while time.monotonic() < until and state["pairs"]:
+                    time.sleep(rng.uniform(0.5, 1.5))
+                    lease, answer = state["pairs"][0]["lease"], rng.choice(("left", "right"))
+                    start = time.perf_counter()
+                    state = client.ask("answer", {"lease": lease, "answer": answer})
+                    waited.append(time.perf_counter() - start)
 
         def watcher() -> None:
-            client = Client(server, server.admin, "admin")
-            while time.monotonic() < until:
-                client.ask("state", None)
-                time.sleep(3)
+            with closing(Client(server, server.admin, "admin")) as client:
+                while time.monotonic() < until:
+                    client.ask("state", None)
+                    time.sleep(3)
 
         at_once([partial(person, k) for k in range(people)] + [watcher])
     return waited
@@ -115,23 +115,26 @@ class Findings:
 
 def stress(store: Path, clients: int, answers: int, *, lease: float) -> Findings:
     """Clients that answer in a hurry, twice, too late; a server that is killed half-way."""
-    found, lock, total = Findings(), threading.Lock(), clients * answers
+    make(store, 1000, 0)
+    findings, lock, total = Findings(), threading.Lock(), clients * answers
     with Server(store, clients, lease=lease) as server:
 
         def kill_half_way() -> None:
-            while len(found.acknowledged) < total / 2:
+            while len(findings.acknowledged) < total / 2:
                 time.sleep(0.01)
             server.kill()
             server.start()
 
-        hurried = [partial(hasty, k, server, answers, lease, found, lock) for k in range(clients)]
+        hurried = [
+            partial(hasty, k, server, answers, lease, findings, lock) for k in range(clients)
+        ]
         at_once([*hurried, kill_half_way])
-    check(store, found, total)
-    return found
+    check(store, findings, total)
+    return findings
 
 
 def hasty(
-    k: int, server: Server, answers: int, lease: float, found: Findings, lock: threading.Lock
+    k: int, server: Server, answers: int, lease: float, findings: Findings, lock: threading.Lock
 ) -> None:
     """One client, until the server has acknowledged that many answers."""
     rng, n_acknowledged = random.Random(k), 0
@@ -149,34 +152,38 @@ def hasty(
         is_double = rng.random() < 0.1
         state = at_once(presses if is_double else presses[:1])[0]
         with lock:
-            found.twice += is_double
+            findings.twice += is_double
             if client.status == 200:
-                found.acknowledged[body["lease"]] = answer
+                findings.acknowledged[body["lease"]] = answer
                 n_acknowledged += 1
             else:
-                found.expired += 1
+                findings.expired += 1
     with lock:
-        found.retried += client.retried
+        findings.retried += client.retried
+    client.close()
+    other.close()
 
 
-def check(store: Path, found: Findings, total: int) -> None:
+def check(store: Path, findings: Findings, total: int) -> None:
     """Compare what was acknowledged with what the database holds."""
     with open_store(store) as opened, opened.database.transaction() as connection:
         judged = connection.execute(select(JudgementRow.__table__)).all()
         leases = connection.execute(select(LeaseRow.__table__)).all()
     stored = {judgement.lease: judgement for judgement in judged}
-    found.lost = sum(lease not in stored for lease in found.acknowledged)
-    found.lost += max(0, total - len(found.acknowledged))
+    findings.lost = sum(lease not in stored for lease in findings.acknowledged)
+    findings.lost += max(0, total - len(findings.acknowledged))
     changed = (
         lease in stored and _word(stored[lease]) != answer
-        for lease, answer in found.acknowledged.items()
+        for lease, answer in findings.acknowledged.items()
     )
     # Every row was acknowledged, each lease has one row, and the row says what was answered.
-    found.wrong = sum(changed) + (len(judged) - len(stored))
-    found.wrong += len(stored.keys() - found.acknowledged.keys())
+    findings.wrong = sum(changed) + (len(judged) - len(stored))
+    findings.wrong += len(stored.keys() - findings.acknowledged.keys())
     numbers = Counter(judgement.number for judgement in judged)
-    found.wrong += sum(n not in numbers for n in range(1, len(judged) + 1))
-    found.shared = _overlaps(leases, {lease: judgement.at for lease, judgement in stored.items()})
+    findings.wrong += sum(n not in numbers for n in range(1, len(judged) + 1))
+    findings.shared = _overlaps(
+        leases, {lease: judgement.at for lease, judgement in stored.items()}
+    )
 
 
 def _word(judgement: Any) -> str:
@@ -264,6 +271,9 @@ class Client:
     def __init__(self, server: Server, token: str, door: str = "a") -> None:
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}/{door}/{token}")
         self.retried, self.status = 0, 0
+
+    def close(self) -> None:
+        self._client.close()
 
     def ask(self, what: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """The reply to a request; it is sent again while the server is away or busy."""

@@ -22,11 +22,7 @@ Noise: TypeAlias = Callable[[int], F64]  # number of places -> noise of the util
 def noise_of_pairs(utility: F64, accuracy: float) -> float:
     """Standard deviation of a utility's noise, so that this share of different pairs is right."""
     gaps = np.abs(utility[:, None] - utility)[np.triu_indices(len(utility), 1)]
-    return noise_of_gaps(gaps[gaps > 0], accuracy)
-
-
-def noise_of_gaps(gaps: F64, accuracy: float) -> float:
-    """Standard deviation of a utility's noise, so that this share of the gaps is seen right."""
+    gaps = gaps[gaps > 0]
 
     def excess(log_noise: float) -> float:
         return float(ndtr(gaps / (np.sqrt(2) * np.exp(log_noise))).mean()) - accuracy
@@ -49,15 +45,15 @@ def noises(sd: float, rng: np.random.Generator) -> dict[str, Noise]:
     }
 
 
-def answering(utility: F64, noise: Noise, *, worst: bool = True, judge: str = JUDGE) -> Answering:
+def answering(utility: F64, noise: Noise) -> Answering:
     """A judge that answers by the utilities with noise, drawn for each answer."""
 
     def answer(question: Question) -> Judgement:
         items = question.items
         perceived = utility[list(items)] + noise(len(items))
         if len(items) == 2:
-            return question.answered(judge, "left" if perceived[0] > perceived[1] else "right")
-        last_place = int(perceived.argmin()) if worst else None
-        return question.answered_by_place(judge, int(perceived.argmax()), last_place)
+            return question.answered(JUDGE, "left" if perceived[0] > perceived[1] else "right")
+        best, worst = int(perceived.argmax()), int(perceived.argmin())
+        return question.answered_by_place(JUDGE, best, worst)
 
     return answer

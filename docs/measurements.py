@@ -77,8 +77,8 @@ def stored_rows(benchmark: str | None = None) -> list[Row]:
 
 def matched(name: str) -> list[Matched]:
     """The stored rows whose whole names match a pattern, each with its match."""
-    matches = [(re.fullmatch(name, row["what"]), row) for row in stored_rows()]
-    return [(match, row) for match, row in matches if match is not None]
+    candidates = [(re.fullmatch(name, row["what"]), row) for row in stored_rows()]
+    return [(match, row) for match, row in candidates if match is not None]
 
 
 def row_of(what: str) -> Row:
@@ -130,12 +130,12 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]], rows: Iterable[
     return "\n".join(["", *text, "", source(rows), "", ""])
 
 
-def grid(corner: str, cells: Iterable[Cell], found: Sequence[Matched], benchmark: str) -> str:
+def grid(corner: str, cells: Iterable[Cell], matches: Sequence[Matched], benchmark: str) -> str:
     """A table of cells, or how its figures are measured.
 
     Rows and columns come in the order of their first cells; texts at one place are joined.
     """
-    if not found:
+    if not matches:
         return paragraph(f"Not measured on this version yet: `make bench ARGS={benchmark}`.")
     texts: dict[str, dict[str, list[str]]] = {}
     columns: dict[str, None] = {}
@@ -146,7 +146,7 @@ def grid(corner: str, cells: Iterable[Cell], found: Sequence[Matched], benchmark
         [label, *(", ".join(by_column.get(column, [])) for column in columns)]
         for label, by_column in texts.items()
     ]
-    return table((corner, *columns), lines, (row for _, row in found))
+    return table((corner, *columns), lines, (row for _, row in matches))
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -205,14 +205,14 @@ def missed() -> str:
 
 def listed(name: str, benchmark: str) -> str:
     """The rows whose names match in a small table, or the command that measures them."""
-    found = matched(name)
+    matches = matched(name)
     cells = (
         (cell(row["what"]), column, cell(row[column]))
-        for _, row in found
+        for _, row in matches
         for column in ("ours", "peer", "ratio", "bar", "ok", "note")
         if row.get(column) not in (None, "")
     )
-    return grid("what", cells, found, benchmark)
+    return grid("what", cells, matches, benchmark)
 
 
 def beside_lightgbm() -> str:
@@ -237,22 +237,22 @@ def against_trees() -> str:
 
 def pair_answers() -> str:
     """The share of answers that reaches 99 % of all pairs' quality: strategies by data sets."""
-    found = matched(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
+    matches = matched(r"pairs, (.+), (\w+): share of pairs / of answers for 99%")
     cells = (
         (f"`{m[2]}`", m[1], "not reached" if row["peer"] is None else f"{row['peer']:.1%}")
-        for m, row in found
+        for m, row in matches
     )
-    return grid("answers for 99 %", cells, found, "pairs")
+    return grid("answers for 99 %", cells, matches, "pairs")
 
 
 def few_answers() -> str:
     """Test NDCG@10 by 2 % and by 5 % of the answers: strategies by data sets."""
-    found = matched(r"few answers, (.+), (\w+): test ndcg@10 by 2 % / 5 % of them")
+    matches = matched(r"few answers, (.+), (\w+): test ndcg@10 by 2 % / 5 % of them")
     cells = (
         (f"`{m[2]}`", m[1], f"{figure(row['ours'], 4)}, {figure(row['peer'], 4)}")
-        for m, row in found
+        for m, row in matches
     )
-    return grid("test NDCG@10 by 2 %, 5 %", cells, found, "pairs")
+    return grid("test NDCG@10 by 2 %, 5 %", cells, matches, "pairs")
 
 
 def session_bars() -> str:
@@ -262,9 +262,9 @@ def session_bars() -> str:
     for label, start in SESSION_BARS.items():
         without = rows.get(f"{start}, without hold-out") or rows[start]
         with_hold_out = rows.get(f"{start}, with hold-out")
-        found = [row for row in (without, with_hold_out) if row]
-        sources += found
-        texts = [*map(_with_noted_error, found), ""][:2]
+        measured = [row for row in (without, with_hold_out) if row]
+        sources += measured
+        texts = [*map(_with_noted_error, measured), ""][:2]
         met = {True: "met", False: "missed", None: ""}[without.get("ok")]
         lines.append([label, without["bar"].split("; ")[-1], *texts, met])
     return table(("what", "bar", "without hold-out", "with hold-out", ""), lines, sources)
@@ -278,26 +278,28 @@ def _with_noted_error(row: Row) -> str:
 def top_calls() -> str:
     """NDCG@10 of a simulated model's verdicts, by calls: a session beside the sorts."""
     sorts = "heapsort|quicksort|bubble passes|a whole merge sort"
-    found = matched(rf"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against ({sorts})")
-    first = {f"{m[1]}, {m[2]}": figure(row["ours"]) for m, row in found}
+    matches = matched(
+        rf"dl19, a judge that errs as (.+), NDCG@10 at (\d+) calls, against ({sorts})"
+    )
+    first = {f"{m[1]}, {m[2]}": figure(row["ours"]) for m, row in matches}
     cells = [(label, "session", text) for label, text in first.items()]
     cells += [
-        (f"{m[1]}, {m[2]}", m[3], f"{figure(row['peer'])} ({gain_of(row)})") for m, row in found
+        (f"{m[1]}, {m[2]}", m[3], f"{figure(row['peer'])} ({gain_of(row)})") for m, row in matches
     ]
-    return grid("judge errs as, calls", cells, found, "top")
+    return grid("judge errs as, calls", cells, matches, "top")
 
 
 def fours_at_equal_cost() -> str:
     """NDCG@10 of pairs and of fours that cost as much, and the cost of a four at equal quality."""
-    found = matched(
+    matches = matched(
         r"dl19, (pairs right .+), (?:NDCG@10 (for|in) the .+ of|as good as) (\d+) pairs[,:] (.+)"
     )
-    return grid("judge, pairs for the same cost", _costs(found), found, "top")
+    return grid("judge, pairs for the same cost", _costs(matches), matches, "top")
 
 
-def _costs(found: Iterable[Matched]) -> Iterator[Cell]:
+def _costs(matches: Iterable[Matched]) -> Iterator[Cell]:
     """Cells of pairs, of fours by each cost, and of the break-even."""
-    for match, row in found:
+    for match, row in matches:
         judge, preposition, n_pairs, way = match.groups()
         label = f"{judge}, {n_pairs}"
         if preposition is None:
@@ -312,21 +314,21 @@ def _costs(found: Iterable[Matched]) -> Iterator[Cell]:
 
 def interval_cover() -> str:
     """The share of 90 % intervals that hold the true rank, by features, items and answers."""
-    found = matched(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
-    answers = dict.fromkeys(m[3] for m, _ in found)
-    cells = ((m[2], f"{m[1]} items", figure(row["ours"], 2)) for m, row in found)
-    return grid(f"features say; after {', '.join(answers)} answers", cells, found, "preference")
+    matches = matched(r"90 % intervals, (\d+) items, features that say (\w+), (\d+) answers")
+    answers = dict.fromkeys(m[3] for m, _ in matches)
+    cells = ((m[2], f"{m[1]} items", figure(row["ours"], 2)) for m, row in matches)
+    return grid(f"features say; after {', '.join(answers)} answers", cells, matches, "preference")
 
 
 def loop_ways() -> str:
     """Ways to learn, one training or the loop, on each kind of data."""
-    found = matched(r"loop, ([^,]+), (.+): ndcg@10")
-    return grid("pairs, trainings, weight", map(_way, found), found, "defaults")
+    matches = matched(r"loop, ([^,]+), (.+): ndcg@10")
+    return grid("pairs, trainings, weight", map(_way, matches), matches, "defaults")
 
 
-def _way(found: Matched) -> Cell:
+def _way(matched_row: Matched) -> Cell:
     """NDCG@10 of a way, its gain over the first way, CPU seconds, and the share of answers."""
-    match, row = found
+    match, row = matched_row
     facts = re.search(r"([\d.]+) CPU seconds; 0?([\d.]+) of its", row["note"])
     if facts is None:
         raise ValueError(f"no figures of a way in {row['note']!r}")
@@ -354,55 +356,55 @@ def durations() -> str:
 
 def questions() -> str:
     """The questions that a ranking takes, by the number of items and what the features explain."""
-    found = matched(r"questions until the goal, (\d+) items, features explain (\d+)%")
+    matches = matched(r"questions until the goal, (\d+) items, features explain (\d+)%")
     cells = (
         (
             m[1],
             f"features explain {m[2]}%" if m[2] != "0" else "no features",
             f"{row['ours']:.0f} ({row['low']:.0f} to {row['high']:.0f})",
         )
-        for m, row in found
+        for m, row in matches
     )
-    return grid("items", cells, found, "duration")
+    return grid("items", cells, matches, "duration")
 
 
 def phase_costs() -> str:
     """CPU microseconds and bytes of a document in each phase, by the number of documents."""
-    found = matched(r"scale, (\S+) documents, (.+): us a document")
-    phases = {match[2] for match, _ in found}
+    matches = matched(r"scale, (\S+) documents, (.+): us a document")
+    phases = {match[2] for match, _ in matches}
     cells = [(phase, "how often", often) for phase, often in PHASES.items() if phase in phases]
-    for match, row in sorted(found, key=lambda each: float(each[0][1])):
+    for match, row in sorted(matches, key=lambda each: float(each[0][1])):
         n_bytes = int(row["note"].split()[0])
         text = f"{figure(row['ours'], 1)} ({n_bytes:,})"
         cells.append((match[2], f"{float(match[1]):,.0f}", text))
-    return grid("phase", cells, found, "scale")
+    return grid("phase", cells, matches, "scale")
 
 
 def process_times() -> str:
     """CPU seconds of a process, alone and of two, in each phase."""
-    found = matched(r"scale, \d+ queries, (.+): CPU s of a process, of 2 and alone")
+    matches = matched(r"scale, \d+ queries, (.+): CPU s of a process, of 2 and alone")
     cells = (
         (m[1], column, text)
-        for m, row in found
+        for m, row in matches
         for column, text in (
             ("one process, CPU s", f"{row['peer']:.2f}"),
             ("each of two, CPU s", f"{row['ours']:.2f}"),
             ("ratio", figure(row["ratio"], 2)),
         )
     )
-    return grid("phase", cells, found, "scale")
+    return grid("phase", cells, matches, "scale")
 
 
 def people_costs(of: str, names: Iterable[str]) -> str:
     """Some figures of `people_scale`, by the number of what they are `of`: items or judgements."""
     either = "|".join(map(re.escape, names))
-    found = matched(rf"({either}), ([\d,]+) {of}")
+    matches = matched(rf"({either}), ([\d,]+) {of}")
     cells = (
         (m[1], size, _in_three_digits(value))
-        for m, row in found
+        for m, row in matches
         for size, value in ((row["note"].split()[1], row["peer"]), (m[2], row["ours"]))
     )
-    return grid(f"number of {of}", cells, found, "people_scale")
+    return grid(f"number of {of}", cells, matches, "people_scale")
 
 
 def _in_three_digits(value: float) -> str:

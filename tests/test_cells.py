@@ -14,16 +14,12 @@ from dying_worker import Dies
 from letor_folds import write_folds
 from optional_extras import needs
 
-from sortnet.config import settings_of
-from sortnet.errors import DataError, SortNetError
+from sortnet.errors import DataError
 from sortnet.lab import executor
 from sortnet.lab.cells import Cell, keys_of, learnable, work_out
-from sortnet.lab.entries import ENTRIES, entries_named, entry_of, grid_of
+from sortnet.lab.entries import entry_of, grid_of
 from sortnet.lab.executor import work_out_all
 from sortnet.lab.splits import HoldOut, folds_of
-from sortnet.metrics import evaluate
-from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.registry import KINDS, VARIANTS, name_of, settings_for
 from store import open_store
 from store.lab.cell_rows import keep_cell, kept_cells
 
@@ -45,18 +41,6 @@ def cells(folder: Path) -> list[Cell]:
 
 def drawn(folder: Path, number: int = 1) -> HoldOut:
     return HoldOut(str(folder / "Fold1"), number, 0.33, 0.2, seed=0)
-
-
-def test_a_cell_is_what_tuning_and_fitting_by_hand_give(folder):
-    cell = Cell(entry_of("ranksvm:C=0.1"), folds_of(str(folder))[0], quality="map")
-    found = work_out(cell)
-    fold = cell.split.load()
-    ranker = fit_ranker(
-        fold.train, fold.vali, settings_for("ranksvm").changed(C=0.1, quality="map")
-    )
-    assert found.order.tolist() == ranker.order(fold.test).tolist()
-    assert found.about["quality"] == ranker.info["quality"]
-    assert evaluate(fold.test, found.order, "map")["map"] > 0.7  # the first feature says it
 
 
 def test_the_settings_are_those_that_are_best_on_the_validation_part(folder):
@@ -114,28 +98,6 @@ def test_hold_outs_differ_by_their_number_and_leave_out_each_query_alike(folder)
     assert drawn(folder).load().test.qids.tolist() == one.test.qids.tolist()
     everything = sorted([*one.train.qids, *one.vali.qids, *one.test.qids])
     assert len(everything) == len(set(everything)) == 18
-
-
-def test_entries_name_every_kind_and_each_has_its_settings():
-    assert {entry.kind for entry in ENTRIES.values()} == {*KINDS, *VARIANTS} - {"posterior"}
-    for entry in ENTRIES.values():
-        settings = entry.settings(seed=3, quality="map")
-        assert (name_of(settings), settings.seed) == (entry.kind, 3)
-        assert set(entry.changes) <= set(settings_of(type(settings)))
-
-
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        ("ranksvmm", "unknown ranker 'ranksvmm'; there is ranksvm"),
-        ("err,err", "'err' is given twice"),
-        ("ranksvm:c=1", "has no setting 'c'"),
-        ("ranksvm:C=one", "C must be a number above 0, got 'one'"),
-    ],
-)
-def test_a_misspelt_ranker_or_setting_is_named_with_near_ones(names, words):
-    with pytest.raises(SortNetError, match=words):
-        entries_named(names)
 
 
 def by_number(found) -> dict[int, object]:

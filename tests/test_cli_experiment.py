@@ -97,6 +97,8 @@ def test_the_files_hold_every_query_and_the_means(run, folder, tmp_path):
     ("words", "said"),
     [
         (("--rankers", "ranksvmm"), "unknown ranker 'ranksvmm'; there is ranksvm"),
+        (("--rankers", "err,err"), "'err' is given twice"),
+        (("--rankers", "ranksvm:C=one"), "C must be a number above 0, got 'one'"),
         (("--rankers", "err,ranknet", "--grid", "dropout=0,0.2"), "err has no setting 'dropout'"),
         (("--rankers", "ranknet", "--grid", "hidden"), "hidden: '' is not a number"),
         (("--measures", "ndgc@10"), "ndgc"),

@@ -79,15 +79,34 @@ def test_what_cannot_be_simulated_is_one_line(typed, words):
     assert not Path("a.doc").exists()
 
 
-def test_answers_are_read_in_the_words_of_many_files():
-    Path("w.csv").write_text(
+UNDONE = '{{"number": {}, "left": "i0", "right": "i1", "answer": "{}", "undoes": {}}}\n'
+VOTES = {
+    "w.csv": (
         "Left,right,annotator,answer\ni0,i1,ana,left\ni0,i1,bob,i1\ni2,i1,bob,TIE\n"
-        "i2,i1,cy,skip\ni3,i1,cy,2\n"
-    )
-    known, _ = read_votes(Path("w.csv"), made_items(4))
-    assert known.left.tolist() == [0, 0, 2, 3]
-    assert known.right.tolist() == [1, 1, 1, 1]
-    assert known.target.tolist() == [1.0, 0.0, 0.5, 0.0]
+        "i2,i1,cy,skip\ni3,i1,cy,2\n",
+        [("i0", "i1", 1.0), ("i0", "i1", 0.0), ("i2", "i1", 0.5), ("i3", "i1", 0.0)],
+    ),
+    "an item called 1 is an item before it is the first one.csv": (
+        "left,right,winner\n2,1,1\n",
+        [("2", "1", 0.0)],
+    ),
+    "undone.jsonl": (
+        UNDONE.format(1, "left", "null") + UNDONE.format(2, "tie", "null")
+        + UNDONE.format(3, "undo", 1),
+        [("i0", "i1", 0.5)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VOTES)
+def test_votes_are_read_in_the_words_of_many_files(name):
+    text, expected = VOTES[name]
+    Path(name).write_text(text)
+    ids = ("i0", "i1", "i2", "i3", "1", "2")
+    known, group = read_votes(Path(name), made_items(6, ids=ids))
+    read = zip(known.left, known.right, known.target.tolist(), strict=True)
+    assert [(ids[left], ids[right], target) for left, right, target in read] == expected
+    assert group is None
 
 
 def test_each_group_of_votes_can_be_a_collection_of_its_own():
@@ -97,20 +116,6 @@ def test_each_group_of_votes_can_be_a_collection_of_its_own():
     assert read_votes(Path("g.csv"), made_items(4), "topic")[1].tolist() == [0, 1, 0]
     with pytest.raises(DataError, match="there is no column 'prompt'"):
         read_votes(Path("g.csv"), made_items(4), "prompt")
-
-
-def test_an_item_called_1_is_an_item_before_it_is_the_first_one():
-    Path("n.csv").write_text("left,right,winner\n2,1,1\n")
-    known, group = read_votes(Path("n.csv"), made_items(2, ids=("1", "2")))
-    assert known.target.tolist() == [0.0] and group is None
-
-
-def test_votes_that_were_undone_do_not_count():
-    row = '{{"number": {}, "left": "i0", "right": "i1", "answer": "{}", "undoes": {}}}\n'
-    Path("u.jsonl").write_text(
-        row.format(1, "left", "null") + row.format(2, "tie", "null") + row.format(3, "undo", 1)
-    )
-    assert read_votes(Path("u.jsonl"), made_items(2))[0].target.tolist() == [0.5]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import measurements
+import measuring
 import pytest
 from docs_helpers import ROOT
 
@@ -127,14 +128,6 @@ TABLES = {
             "| .5000 (-.0010 ± .0020); 2.0 s; answers 1.00 |"
         ],
     ),
-    "pair_answers": (
-        [
-            stored("pairs, A, top: share of pairs / of answers for 99%", 0.1, 0.123),
-            stored("pairs, B, top: share of pairs / of answers for 99%", 0.1),
-        ],
-        "| answers for 99 % | A | B |",
-        ["| `top` | 12.3% | not reached |"],
-    ),
     "phase_costs": (
         [
             stored("scale, 1e+05 documents, scale: us a document", 15.25, note="1516 bytes"),
@@ -143,11 +136,6 @@ TABLES = {
         ],
         "| phase | how often | 10,000 | 100,000 |",
         ["| scale | a run | .5 (4,779) | 15.2 (1,516) |", "| an epoch | an epoch |  | 2.5 (0) |"],
-    ),
-    "process_times": (
-        [stored("scale, 500 queries, sort: CPU s of a process, of 2 and alone", 0.25, 0.5)],
-        "| phase | one process, CPU s | each of two, CPU s | ratio |",
-        ["| sort | 0.50 | 0.25 | .50 |"],
     ),
     "fours_at_equal_cost": (
         [
@@ -191,3 +179,14 @@ def test_the_figures_of_a_study_are_listed_by_measure_and_series() -> None:
     assert measurements.study_text(rows) == (
         r"NDCG@20: A\*: .500 at .25, .250 at 1,000; B 1.000 (± .004 at most). MAP: 12.2"
     )
+
+
+def test_the_figures_of_a_row_decide_whether_its_bar_is_kept() -> None:
+    verdicts = {
+        "ours <= 2": True, "ours >= 2.5": False, "ratio <= 0.4": False, "ratio >= 0.5": True,
+        "ours >= peer - 2": True, "ours >= peer - 1.9": False, "ours >= peer + 0.1": False,
+        "ours >= 2, peer >= 4": True, "ours >= 2, peer >= 5": False, "2 SE above": None, "": None,
+    }  # fmt: skip
+    rows = {bar: measuring.row("a", 2.0, 4.0, bar=bar) for bar in verdicts}
+    assert {bar: row["ok"] for bar, row in rows.items()} == verdicts
+    assert measuring.row("a", 1, bar="2 SE above", ok=True)["ok"] is True

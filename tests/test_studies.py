@@ -23,7 +23,7 @@ from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import Cell, Result, keys_of, work_out
 from sortnet.lab.entries import entry_of
 from sortnet.lab.observers import iterations, neighbours, orders
-from sortnet.lab.pair_efficiency import budgets_of, countable, learned_pairs
+from sortnet.lab.pair_efficiency import countable, learned_pairs
 from sortnet.lab.splits import OfficialFold
 from sortnet.lab.studies import STUDIES, frame_of, points_of
 from sortnet.lab.study_plan import SIZES, Point, Size
@@ -139,13 +139,6 @@ def test_shares_of_pairs_are_counted_by_hand(folder):
     ranker = "sortnet:pairs=compared,scaling=query,hidden=4,weight_decay=0.03,max_iter=2,epochs=1"
     seen = work_out(Cell(entry_of(ranker), split, observe=learned_pairs)).about["observed"]
     assert 0.2 < seen["pairs"] <= 1 and 0.2 < seen["answers"] <= 1
-
-
-def test_budgets_grow_to_half_of_all_that_could_be_asked():
-    train = LISTS.load().train  # 4 queries of 100
-    assert countable(train)[0] == 4 * 100 * 99 // 2
-    assert budgets_of(train) == [250, 500, 1000, 2000, 4000, 8000]
-    assert budgets_of(train, 8) == [250, 2000]
 
 
 def test_a_ranker_without_a_comparator_has_no_orders():
