@@ -235,10 +235,11 @@ def test_many_items_get_the_same_posterior_as_few():
 
 @pytest.mark.parametrize("n, times", [(5, 1), (15, 1), (15, 5), (35, 3), (50, 1)])
 @pytest.mark.parametrize("n_noise", [0, 2])
-def test_a_chain_of_unanimous_answers_is_never_contradicted(n, times, n_noise):
+@pytest.mark.parametrize("goal", [Goal(0.1), Goal(top=4)])
+def test_a_chain_of_unanimous_answers_is_never_contradicted(n, times, n_noise, goal):
     rng = np.random.default_rng(n + times)
     features = rng.standard_normal((n, n_noise)) if n_noise else None
-    session = Session(features, n, holdout=0.0)
+    session = Session(features, n, holdout=0.0, goal=goal)
     best_first = rng.permutation(n)
     links = np.tile(np.column_stack((best_first[:-1], best_first[1:])), (times, 1))
     for better, worse in rng.permutation(links).tolist():

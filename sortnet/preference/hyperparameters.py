@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
 from sortnet.core import F64, Bool
@@ -73,7 +75,8 @@ def choose(
         squares: the features with their squares; None if there are no features.
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
-        earns: whether a variance below 1, and a share of the features, must be earned.
+        earns: whether a variance below 1, and a share of the features, must be earned. They must
+            also if the answers join nearly all items and contradict nothing, as those of a chain.
         seed: the seed of the draws by which annotators are predicted.
 
     Returns:
@@ -143,8 +146,9 @@ def _choose_prior(
     """
     linear = prior.columns
     sd_below = _SD
-    if earns:
-        n_contradicted = _n_contradicted(answers, prior, annotators)
+    n_contradicted = _n_contradicted(answers, prior, annotators)
+    if earns or (n_contradicted == 0 and _join_items(answers, len(prior.columns))):
+        earns = True
         sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
     log_prior = _log_prior_of_variances(sd_below)
     without = _evidence(answers, prior, linear, _NO_SHARE, annotators)
@@ -196,6 +200,17 @@ def _log_prior_of_variances(sd_below: float) -> F64:
     sd = np.where(_LOG_VARIANCES < 0, sd_below, _SD)
     log_prior = -0.5 * (_LOG_VARIANCES / sd) ** 2
     return np.asarray(log_prior - logsumexp(log_prior), np.float64)
+
+
+def _join_items(answers: Answers, n_items: int) -> bool:
+    """Whether the answers join the items to at most a fifth as many parts, and one.
+
+    So many answers of a chain are there when hyperparameters are chosen before its last answers.
+    """
+    edges = answers.edges
+    graph = coo_array((np.ones(len(edges.i)), (edges.i, edges.j)), shape=(n_items, n_items))
+    n_parts: int = connected_components(graph, directed=False, return_labels=False)
+    return n_parts <= 1 + n_items // 5
 
 
 def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
