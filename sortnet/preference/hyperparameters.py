@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.special import logsumexp
 
 from sortnet.core import F64, Bool
@@ -76,7 +76,7 @@ def choose(
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
         earns: whether a variance below 1, and a share of the features, must be earned. They must
-            also if the answers join nearly all items and contradict nothing, as those of a chain.
+            also if the answers alone order the items, as those of a chain do.
         seed: the seed of the draws by which annotators are predicted.
 
     Returns:
@@ -147,7 +147,7 @@ def _choose_prior(
     linear = prior.columns
     sd_below = _SD
     n_contradicted = _n_contradicted(answers, prior, annotators)
-    if earns or (n_contradicted == 0 and _join_items(answers, len(prior.columns))):
+    if earns or (n_contradicted == 0 and _form_chains(answers, len(prior.columns))):
         earns = True
         sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
     log_prior = _log_prior_of_variances(sd_below)
@@ -202,15 +202,21 @@ def _log_prior_of_variances(sd_below: float) -> F64:
     return np.asarray(log_prior - logsumexp(log_prior), np.float64)
 
 
-def _join_items(answers: Answers, n_items: int) -> bool:
-    """Whether the answers join the items to at most a fifth as many parts, and one.
+def _form_chains(answers: Answers, n_items: int) -> bool:
+    """Whether a few chains hold all items: in a chain, an answer prefers each item to the next.
 
-    So many answers of a chain are there when hyperparameters are chosen before its last answers.
+    A fifth as many chains as items are few: hyperparameters may be chosen so long before the last
+    answers that would join them.
     """
     edges = answers.edges
-    graph = coo_array((np.ones(len(edges.i)), (edges.i, edges.j)), shape=(n_items, n_items))
-    n_parts: int = connected_components(graph, directed=False, return_labels=False)
-    return n_parts <= 1 + n_items // 5
+    lead = answers.share[edges.row, edges.a] - answers.share[edges.row, edges.b]
+    lead *= answers.direction[edges.row]
+    better = np.where(lead > 0, edges.i, edges.j)[lead != 0]
+    worse = np.where(lead > 0, edges.j, edges.i)[lead != 0]
+    graph = csr_array((np.ones(len(better)), (better, worse)), shape=(n_items, n_items))
+    # The least number of chains: each item has one next item at most, and is the next of one.
+    n_chains = int(np.count_nonzero(maximum_bipartite_matching(graph) < 0))
+    return n_chains <= 1 + n_items // 5
 
 
 def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
