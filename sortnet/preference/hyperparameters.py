@@ -146,8 +146,9 @@ def _choose_prior(
     """
     linear = prior.columns
     sd_below = _SD
-    n_contradicted = _n_contradicted(answers, prior, annotators)
-    if earns or (n_contradicted == 0 and _form_chains(answers, len(prior.columns))):
+    n_contradicted = _n_contradicted(answers, replace(prior, variance=_LARGE), annotators)
+    are_chains = n_contradicted == 0 and _form_chains(answers, len(prior.columns))
+    if earns or are_chains:
         earns = True
         sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
     log_prior = _log_prior_of_variances(sd_below)
@@ -168,7 +169,11 @@ def _choose_prior(
     log_variance = _posterior_mean(log_weight, _LOG_VARIANCES)
     share = _posterior_mean(log_weight, shares[:, None])
     variance = _middle(answers, prior) * float(np.exp(log_variance))
-    return replace(prior, columns=columns, variance=variance, share=share)
+    chosen = replace(prior, columns=columns, variance=variance, share=share)
+    if are_chains and _n_contradicted(answers, chosen, annotators):
+        # Links with few answers between links with many hold only if the variance is large.
+        return replace(chosen, variance=_LARGE, share=0.0)
+    return chosen
 
 
 def _evidence(
@@ -220,10 +225,10 @@ def _form_chains(answers: Answers, n_items: int) -> bool:
 
 
 def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
-    """Count the choices that the scores do not explain even if their variance is large."""
+    """Count the choices that the most probable scores contradict."""
     is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
     choices = answers.where(is_choice)
-    scores = find_mode(choices, replace(prior, variance=_LARGE), annotators, close=_CLOSE).scores
+    scores = find_mode(choices, prior, annotators, close=_CLOSE).scores
     z = choices.direction[:, None] * scores[choices.items]
     highest = np.where(choices.items >= 0, z, -np.inf).max(axis=1, initial=-np.inf)
     chosen = (choices.share * z).sum(axis=1)
