@@ -94,6 +94,10 @@ def choose(
     annotators = replace(no_bias, biased=_earned_bias(answers, mode))
     if len(annotators) > 1:
         is_model = np.isin(np.arange(len(annotators)), [*models])
+        # Answers of somebody who prefers the worse item make all differences of scores look small.
+        wide = replace(prior, variance=max(prior.variance, _middle(answers, prior)))
+        annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.scores, rng)
+        prior = _choose_prior(answers, prior, squares, annotators, earns=earns)
         annotators = _choose_reliabilities(answers, prior, annotators, is_model, mode.scores, rng)
     return prior, annotators, mode.scores
 
