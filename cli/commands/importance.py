@@ -61,7 +61,7 @@ def importance(
     Examples:
       sortnet importance shop-model shop.csv --part test
       sortnet importance bikes-model bikes/test.csv
-      sortnet importance letor-model letor/Fold1/test.txt -m ndcg@10 --repeats 20 -o drops.csv
+      sortnet importance letor-model letor/Fold1/test.txt -m ndcg@10 -o drops.csv
     """
     from store.report.feature_importance import measure_importance
 
