@@ -131,7 +131,7 @@ def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, jobs):
-    words = ["folds", str(folder), "--rankers", "err,es-rank:generations=300"]
+    words = ["folds", str(folder), "--rankers", "err,es-rank:generations=2000"]
     reads, writes = os.pipe()
     with Path("out").open("w") as out, os.fdopen(reads) as errors:
         streams = [out.fileno(), out.fileno(), writes]
