@@ -30,11 +30,11 @@ def main() -> None:
     """Run the command, and report in one line if a library does not fit into memory."""
     try:
         _load_and_run()
-    except (ImportError, MemoryError, SyntaxError) as error:
+    except (ImportError, MemoryError, SyntaxError, SystemError) as error:
         if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
             raise
-        # Without memory Python's parser may find a fault in a faultless module.
-        if isinstance(error, SyntaxError) and not _has_limit_of_memory():
+        # Without memory Python may find a fault in a faultless module, or lose its own error.
+        if isinstance(error, SyntaxError | SystemError) and not _has_limit_of_memory():
             raise
         last_line = str(error).strip().rpartition("\n")[2] or "a library cannot be loaded"
         print(f"sortnet: out of memory: {last_line} (ulimit -v shows a limit)", file=sys.stderr)
