@@ -247,7 +247,7 @@ class SessionFitting:
             squares,
             average,
             models=self.models(),
-            earns=not self._wants_top,
+            must_earn=not self._wants_top,
             seed=self._seed + n_events,
         )
         columns = self._linear

@@ -38,8 +38,8 @@ _CLOSE = 1e-3  # modes are compared that are found to a thousandth
 _LOG_VARIANCES = np.linspace(-4.0, 3.2, 10)
 _SD = 1.2  # of the prior of the log variance
 _SD_UNANIMOUS = 0.15  # of this prior below 0, while no answer contradicts others
-_LARGE = 1e3  # a variance at which scores explain all answers that contradict no others
-_CLEARLY = 0.01  # a difference of scores by which an answer is contradicted
+_LARGE_VARIANCE = 1e3  # a variance at which scores explain all answers that contradict no others
+_CLEAR_MARGIN = 0.01  # a difference of scores by which an answer is contradicted
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
@@ -64,7 +64,7 @@ def choose(
     annotators: Annotators,
     *,
     models: Collection[int] = (),
-    earns: bool = True,
+    must_earn: bool = True,
     seed: int,
 ) -> tuple[Prior, Annotators, F64]:
     """Choose variance, share, scales, biases and reliabilities from answers.
@@ -75,8 +75,8 @@ def choose(
         squares: the features with their squares; None if there are no features.
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
-        earns: whether a variance below 1, and a share of the features, must be earned. They must
-            also if the answers alone order the items, as those of a chain do.
+        must_earn: whether a variance below 1, and a share of the features, must be earned. They
+            must also if the answers alone order the items, as those of a chain do.
         seed: the seed of the draws by which annotators are predicted.
 
     Returns:
@@ -89,16 +89,17 @@ def choose(
     answers, annotators = _in_words_where_better(answers, prior, annotators, rng)
     if answers.is_measured.any():
         prior, annotators = _choose_scale(answers, prior, annotators)
-    prior = _choose_prior(answers, prior, squares, annotators, earns=earns)
+    first_prior = prior
+    prior = _choose_prior(answers, first_prior, squares, annotators, must_earn=must_earn)
     no_bias = replace(annotators, bias=0 * annotators.bias, biased=annotators.biased & False)
     mode = find_mode(answers, prior, no_bias, close=_CLOSE)
     annotators = replace(no_bias, biased=_earned_bias(answers, mode))
     if len(annotators) > 1:
         is_model = np.isin(np.arange(len(annotators)), [*models])
         # Answers of somebody who prefers the worse item make all differences of scores look small.
-        wide = replace(prior, variance=max(prior.variance, _middle(answers, prior)))
+        wide = replace(prior, variance=max(prior.variance, _middle(answers, first_prior)))
         annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.scores, rng)
-        prior = _choose_prior(answers, prior, squares, annotators, earns=earns)
+        prior = _choose_prior(answers, first_prior, squares, annotators, must_earn=must_earn)
     return prior, annotators, mode.scores
 
 
@@ -138,7 +139,12 @@ def _choose_scale(
 
 
 def _choose_prior(
-    answers: Answers, prior: Prior, squares: Columns | None, annotators: Annotators, *, earns: bool
+    answers: Answers,
+    prior: Prior,
+    squares: Columns | None,
+    annotators: Annotators,
+    *,
+    must_earn: bool,
 ) -> Prior:
     """Choose the variance of a score, and the share of it that features explain.
 
@@ -150,10 +156,10 @@ def _choose_prior(
     """
     linear = prior.columns
     sd_below = _SD
-    n_contradicted = _n_contradicted(answers, replace(prior, variance=_LARGE), annotators)
+    n_contradicted = _n_contradicted(answers, replace(prior, variance=_LARGE_VARIANCE), annotators)
     are_chains = n_contradicted == 0 and _form_chains(answers, len(prior.columns))
-    if earns or are_chains:
-        earns = True
+    if must_earn or are_chains:
+        must_earn = True
         sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
     log_prior = _log_prior_of_variances(sd_below)
     without = _evidence(answers, prior, linear, _NO_SHARE, annotators)
@@ -166,18 +172,18 @@ def _choose_prior(
             if _mean_evidence(of_squares) > to_beat:
                 columns, of_features = squares, of_squares
         gain = logsumexp(of_features) - np.log(len(_SHARES)) - without.max()
-        if not earns or gain > _FEATURES_GAIN:
+        if not must_earn or gain > _FEATURES_GAIN:
             shares = np.append(_NO_SHARE, _SHARES)
             log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
             log_weight = np.concatenate((log_weight, of_features + log_odds))
     log_variance = _posterior_mean(log_weight, _LOG_VARIANCES)
     share = _posterior_mean(log_weight, shares[:, None])
     variance = _middle(answers, prior) * float(np.exp(log_variance))
-    chosen = replace(prior, columns=columns, variance=variance, share=share)
-    if are_chains and _n_contradicted(answers, chosen, annotators):
+    chosen_prior = replace(prior, columns=columns, variance=variance, share=share)
+    if are_chains and _n_contradicted(answers, chosen_prior, annotators):
         # Links with few answers between links with many hold only if the variance is large.
-        return replace(chosen, variance=_LARGE, share=0.0)
-    return chosen
+        return replace(chosen_prior, variance=_LARGE_VARIANCE, share=0.0)
+    return chosen_prior
 
 
 def _evidence(
@@ -235,8 +241,8 @@ def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> i
     scores = find_mode(choices, prior, annotators, close=_CLOSE).scores
     z = choices.direction[:, None] * scores[choices.items]
     highest = np.where(choices.items >= 0, z, -np.inf).max(axis=1, initial=-np.inf)
-    chosen = (choices.share * z).sum(axis=1)
-    return int(np.count_nonzero(chosen < highest - _CLEARLY))
+    of_choice = (choices.share * z).sum(axis=1)
+    return int(np.count_nonzero(of_choice < highest - _CLEAR_MARGIN))
 
 
 def _earned_bias(answers: Answers, mode: Mode) -> Bool:
@@ -426,7 +432,7 @@ def _gain_of_words(
         if others.is_measured.any():
             prior_of_half, scaled = _choose_scale(others, prior, annotators)
         mode = find_mode(
-            others, _choose_prior(others, prior_of_half, None, scaled, earns=True), scaled
+            others, _choose_prior(others, prior_of_half, None, scaled, must_earn=True), scaled
         )
         draws = mode.drawn(_DRAWS, np.random.default_rng(number))
         log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie_odds))
