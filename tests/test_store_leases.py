@@ -202,7 +202,8 @@ class Leases:
             return
         lease = self.all[number % len(self.all)]
         judgement = lease.question.answered(who, "skip")
-        if lease.annotator == who and (lease.id in self.answered or lease in self.live()):
+        is_live = self.open.get(lease.id, lease) in self.live()  # it may have been renewed
+        if lease.annotator == who and (lease.id in self.answered or is_live):
             stored = self.collection.answer(lease.id, judgement)
             assert stored.judgement.question == lease.question
             assert stored.new == (lease.id not in self.answered)
