@@ -164,7 +164,7 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     return columns, table.fillna("").reset_index()[columns].to_numpy().tolist()
 
 
-def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def settings_rows(results: Results, part_names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Make a table of the settings that the search chose: a row per ranker, a column per part.
 
     Returns:
@@ -175,8 +175,8 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
         for cell, result in results.results
     }
     rankers = dict.fromkeys(ranker for ranker, _ in texts)
-    rows = [[name, *(texts.get((name, part), "failed") for part in parts)] for name in rankers]
-    return ["ranker", *parts], rows
+    rows = [[name, *(texts.get((name, part), "failed") for part in part_names)] for name in rankers]
+    return ["ranker", *part_names], rows
 
 
 def mean_text(value: float, error: float, best: bool = False) -> str:

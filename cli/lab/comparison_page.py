@@ -20,9 +20,9 @@ def render(comparison: Comparison, command: str) -> str:
 
     Cost: a second or two to draw the pictures.
     """
-    parts = list(dict.fromkeys(comparison.figures["part"]))
+    part_names = list(dict.fromkeys(comparison.figures["part"]))
     figures = Table(comparison.convention_line, comparison.head, comparison.rows())
-    heads, rows = settings_rows(comparison.results, parts)
+    heads, rows = settings_rows(comparison.results, part_names)
     settings = Table("On each part, of those that were searched.", heads, rows, range(len(heads)))
     failed = [[cell.name, why] for cell, why in comparison.results.failed]
     sections = [
@@ -36,8 +36,8 @@ def render(comparison: Comparison, command: str) -> str:
     return render_page(
         f"Rankers on {Path(comparison.data).resolve().name}",
         sections,
-        about=f"{len(comparison.summary)} rankers on {len(parts)} parts of the data, each with the "
-        "same budget for its settings, which the test parts did not choose.",
+        about=f"{len(comparison.summary)} rankers on {len(part_names)} parts of the data, each "
+        "with the same budget for its settings, which the test parts did not choose.",
     )
 
 

@@ -137,15 +137,15 @@ def quicksort(order: list[int], top: int) -> Asking:
     while unsorted_ranges:
         start, end = unsorted_ranges.pop()
         pivot = order.pop((start + end) // 2)
-        rest = order[start : end - 1]
+        uncompared = order[start : end - 1]
         better: list[int] = []
         worse: list[int] = []
         order.insert(start, pivot)
-        for n_compared, item in enumerate(rest, start=1):
+        for n_compared, item in enumerate(uncompared, start=1):
             best = yield item, pivot
             side = better if best == item else worse
             side.append(item)
-            order[start:end] = [*better, pivot, *rest[n_compared:], *worse]
+            order[start:end] = [*better, pivot, *uncompared[n_compared:], *worse]
         middle = start + len(better)
         # The better items are pushed last, so that they are sorted first.
         for range_start, range_end in ((middle + 1, end), (start, middle)):

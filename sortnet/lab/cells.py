@@ -126,15 +126,15 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
         ranker = fit_ranker(fold.train, fold.vali, tuned.config, **options)
     with _timed(seconds, "rank"):
         order = ranker.order(fold.test)
-    about = {
+    description = {
         "settings": ranker.config.to_json(),
         "quality": ranker.info["quality"],
         "trials": tuned.trials,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
     if cell.observe is not None:
-        about["observed"] = cell.observe(ranker, fold, history)
-    return Result(order, about)
+        description["observed"] = cell.observe(ranker, fold, history)
+    return Result(order, description)
 
 
 def learnable(cell: Cell, cache: Path | None = None) -> Fold:

@@ -111,6 +111,6 @@ def highest_peaks(r: F32 | F64, k: int) -> I64:
     for position in np.argsort(-r, kind="stable").tolist():
         if len(chosen) == k:
             break
-        if all(abs(position - other) >= least_distance for other in chosen):
+        if all(abs(position - chosen_position) >= least_distance for chosen_position in chosen):
             chosen.append(position)
     return np.sort(np.array(chosen, np.int64))

@@ -138,15 +138,15 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     array([0.2, 0.4])
     """
     quality = curve[:, 2]
-    wanted = REACHED * reference
-    budgets_that_suffice = np.flatnonzero(quality >= wanted)
+    least_quality = REACHED * reference
+    budgets_that_suffice = np.flatnonzero(quality >= least_quality)
     if not len(budgets_that_suffice):
         return np.nan, np.nan
     k = int(budgets_that_suffice[0])
     # The wanted quality is reached at the first budget, or between the budgets k - 1 and k.
     around = slice(max(k - 1, 0), k + 1)
     share_of_pairs, share_of_answers = (
-        float(np.exp(np.interp(wanted, quality[around], np.log(shares[around]))))
+        float(np.exp(np.interp(least_quality, quality[around], np.log(shares[around]))))
         for shares in (curve[:, 0], curve[:, 1])
     )
     return share_of_pairs, share_of_answers

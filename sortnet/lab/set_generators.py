@@ -71,8 +71,8 @@ def made_sets(
     set in two dimensions, and growing fast with d in more dimensions.
     """
     check_sizes(problem, n, d)
-    drawn = PROBLEMS[problem].draw(np.random.default_rng(seed), (n_sets, n, d))
-    points: F32 = drawn.astype(np.float32)
+    points_of_sets = PROBLEMS[problem].draw(np.random.default_rng(seed), (n_sets, n, d))
+    points: F32 = points_of_sets.astype(np.float32)
     grades = grades_of(PROBLEMS[problem].utility(points.astype(np.float64)))
     return Queries.from_codes(
         points.reshape(-1, d),

@@ -234,8 +234,8 @@ def _table(
     all_rankers = list(figures["ranker"].unique())
     for name in rankers or ():
         if name not in all_rankers:
-            known = ", ".join(all_rankers)
-            raise DataError(f"the figures have no ranker {name!r}; known are {known}")
+            names_of_rankers = ", ".join(all_rankers)
+            raise DataError(f"the figures have no ranker {name!r}; known are {names_of_rankers}")
     means = figures.groupby([*rows, "ranker"], sort=False, observed=True)[measure].mean()
     return means.unstack("ranker")[list(rankers or all_rankers)]
 

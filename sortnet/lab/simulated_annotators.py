@@ -408,12 +408,14 @@ def rmse(x: F64, y: F64) -> float:
 
 
 def refuse_arguments(
-    strategies: Sequence[str], known: Sequence[str], budgets: Sequence[int], seeds: int
+    strategies: Sequence[str], known_strategies: Sequence[str], budgets: Sequence[int], seeds: int
 ) -> None:
     """Raise JudgementError for a strategy that is not known, or if there is nothing to simulate."""
     for name in strategies:
-        if name not in known:
-            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(known)}")
+        if name not in known_strategies:
+            raise JudgementError(
+                f"unknown strategy {name!r}; known are {', '.join(known_strategies)}"
+            )
     if not strategies or not budgets or min(budgets) < 1 or seeds < 1:
         raise JudgementError("a simulation takes a strategy, a question and a seed")
 

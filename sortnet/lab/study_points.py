@@ -88,8 +88,8 @@ def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
         ranker = entry_of(typed.format(net="hidden=70"))
         for share in shares:
             for fold in plan.folds():
-                whole = TrainingShare(fold.folder, columns=fold.columns)
-                cell = Cell(ranker, replace(whole, **{field: share}), plan.seed)
+                all_documents = TrainingShare(fold.folder, columns=fold.columns)
+                cell = Cell(ranker, replace(all_documents, **{field: share}), plan.seed)
                 points.append(Point(cell, kind, share))
     return points
 
@@ -119,7 +119,7 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
     relevant_from = _LOWEST_RELEVANT_MADE
     if plan.folder:
         relevant_from = (int(splits[0].load().train.grades.max()) + 1) // 2
-    whole = Cell(
+    cell_of_first_split = Cell(
         _net("RankNet*", n_classes=5),
         splits[0],
         quality="ndcg@20",
@@ -127,7 +127,11 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
         observe=neighbours,
     )
     return [
-        Point(replace(whole, split=split, seed=plan.seed + k, binarise=binarise), series, k)
+        Point(
+            replace(cell_of_first_split, split=split, seed=plan.seed + k, binarise=binarise),
+            series,
+            k,
+        )
         for series, binarise in (("all grades learned", False), ("two grades learned", True))
         for k, split in enumerate(splits)
     ]

@@ -90,18 +90,18 @@ def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     accuracy. For the first split (x is 0) there are also three curves along its sorted list:
     margins of neighbours, true grades, and grades that fall by one after each peak of the margins.
     """
-    seen = result.about["observed"]
+    observation = result.about["observed"]
     rows = [
-        Row("accuracy", point.series, "thresholds at the peaks", seen["accuracy"]),
-        Row("accuracy", point.series, "the commonest grade", seen["majority"]),
+        Row("accuracy", point.series, "thresholds at the peaks", observation["accuracy"]),
+        Row("accuracy", point.series, "the commonest grade", observation["majority"]),
     ]
     if point.x == 0:
         measure = f"r, {point.series}"
-        rows += [Row(measure, "r of neighbours", k, r) for k, r in enumerate(seen["r"], 1)]
-        n_peaks = len(seen["peaks"])
-        for k, grade in enumerate(seen["grades"]):
-            grade_by_peaks = n_peaks - sum(peak < k for peak in seen["peaks"])
-            share = grade / max(seen["grades"])
+        rows += [Row(measure, "r of neighbours", k, r) for k, r in enumerate(observation["r"], 1)]
+        n_peaks = len(observation["peaks"])
+        for k, grade in enumerate(observation["grades"]):
+            grade_by_peaks = n_peaks - sum(peak < k for peak in observation["peaks"])
+            share = grade / max(observation["grades"])
             rows.append(Row(measure, "grade / highest", k + 1, share))
             rows.append(Row(measure, "the same by the peaks", k + 1, grade_by_peaks / n_peaks))
     return rows

@@ -24,12 +24,12 @@ from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, 
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")
 
 
-def settings_from_model(learned: Config, **given: Any) -> Config:
+def settings_from_model(learned: Config, **changes: Any) -> Config:
     """Make the settings of a run that begins with the weights of a model.
 
     Args:
         learned: the settings of the model to begin with.
-        given: settings of the run by name. The scaling and the settings of the comparator must be
+        changes: settings of the run by name. The scaling and the settings of the comparator must be
             the settings of the model. All other settings have their usual defaults, but the default
             of the seed and of the weight decay is the model's value.
 
@@ -37,18 +37,20 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
         DataError: if a setting does not fit the weights of the model, if it begins trainings from
             random weights, or if a name is no setting.
     """
-    config = Config().changed(**given)
+    config = Config().changed(**changes)
     model_settings = _weight_settings(learned)
     run_settings = config.flat()
-    given_settings = {name: run_settings[name] for name in given if run_settings[name] is not None}
+    given_settings = {
+        name: run_settings[name] for name in changes if run_settings[name] is not None
+    }
     _refuse_unfit(given_settings, model_settings)
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
-    changes = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
-    for name, value in given.items():
+    run_changes = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
+    for name, value in changes.items():
         if name not in model_settings:
-            changes[name] = value
-    return config.changed(**changes)
+            run_changes[name] = value
+    return config.changed(**run_changes)
 
 
 def _refuse_unfit(run_settings: Mapping[str, Any], model_settings: Mapping[str, Any]) -> None:

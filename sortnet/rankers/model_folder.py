@@ -304,8 +304,8 @@ def take(
             for length, actual in zip(shape, array.shape, strict=True)
         ]
     if array is None or array.dtype != dtype or list(array.shape) != expected:
-        wanted = _type_and_shape(dtype, expected)
-        raise ModelError(f"{path}: {name} is {described(array)}, not {wanted}")
+        expected_text = _type_and_shape(dtype, expected)
+        raise ModelError(f"{path}: {name} is {described(array)}, not {expected_text}")
     if not np.isfinite(array).all():
         raise ModelError(f"{path}: {name} has NaN or infinity")
     return array

@@ -171,10 +171,10 @@ def _answers_of_one_annotator(pairs: Pairs) -> Answers:
     The document with the lower number is shown first. If all winners were first, the fit would find
     that the annotator prefers the first place.
     """
-    left, right = unpacked(unordered(pairs.winner, pairs.loser))
+    first, second = unpacked(unordered(pairs.winner, pairs.loser))
     p_winner = pairs.target.astype(np.float64)
-    p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)
+    p_first = np.where(first == pairs.winner, p_winner, 1 - p_winner)
     m = len(pairs)
-    items = np.column_stack((left, right))
-    answers = choices_of_two(items, p_left, np.zeros(m, np.int64), np.arange(m))
+    items = np.column_stack((first, second))
+    answers = choices_of_two(items, p_first, np.zeros(m, np.int64), np.arange(m))
     return replace(answers, weight=pairs.weight.astype(np.float64))

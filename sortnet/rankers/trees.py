@@ -97,13 +97,13 @@ def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
             continue
         feature = subtree["split_feature"]
         threshold = float(subtree["threshold"])
-        left = number_of_subtree[id(subtree["left_child"])]
-        right = number_of_subtree[id(subtree["right_child"])]
+        left_child = number_of_subtree[id(subtree["left_child"])]
+        right_child = number_of_subtree[id(subtree["right_child"])]
         if subtree["missing_type"] == "NaN":
             missing_goes_left = bool(subtree["default_left"])
         else:  # no value was missing in training, and LightGBM treats a missing value as 0
             missing_goes_left = threshold >= 0
-        nodes.append(Node(feature, threshold, left, right, missing_goes_left))
+        nodes.append(Node(feature, threshold, left_child, right_child, missing_goes_left))
     return nodes
 
 
@@ -147,14 +147,14 @@ def _nodes_of_xgboost(tree: dict[str, Any]) -> Tree:
         tree["default_left"],
     ]
     nodes: Tree = []
-    for left, right, feature, split, default_left in zip(*columns, strict=True):
-        if left < 0:  # a leaf has no children, and its value in place of the split
+    for left_child, right_child, feature, split, default_left in zip(*columns, strict=True):
+        if left_child < 0:  # a leaf has no children, and its value in place of the split
             nodes.append(leaf(float(split)))
             continue
         # A value that equals the threshold goes right in XGBoost, but left in a `Forest`. So the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.
         threshold = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append(Node(feature, float(threshold), left, right, bool(default_left)))
+        nodes.append(Node(feature, float(threshold), left_child, right_child, bool(default_left)))
     return nodes
 
 

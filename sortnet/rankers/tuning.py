@@ -162,13 +162,13 @@ def _inner_parts(
     Raises:
         DataError: if a part has no query to learn from or no query to stop the training by.
     """
-    for rest, scored in query_folds(queries, n_parts, seed=seed):
-        if len(rest) < 2:
-            raise DataError(f"{rest.source}: too few queries to divide them into inner parts")
-        order = np.random.default_rng(seed).permutation(len(rest))
-        n_stopping = max(1, round(_STOPPING_SHARE * len(rest)))
-        learned = rest.take(np.sort(order[n_stopping:]))
-        stopping = rest.take(np.sort(order[:n_stopping]))
+    for remaining, scored in query_folds(queries, n_parts, seed=seed):
+        if len(remaining) < 2:
+            raise DataError(f"{remaining.source}: too few queries to divide them into inner parts")
+        order = np.random.default_rng(seed).permutation(len(remaining))
+        n_stopping = max(1, round(_STOPPING_SHARE * len(remaining)))
+        learned = remaining.take(np.sort(order[n_stopping:]))
+        stopping = remaining.take(np.sort(order[:n_stopping]))
         yield learned, stopping, scored
 
 

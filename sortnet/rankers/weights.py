@@ -84,9 +84,9 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     tensors = parse_tensors(raw, path)
     saved = saved_values(raw, path)
     refuse_few(tensors, least, path)
-    asked = np.empty(0, np.int64)
+    asked_pairs = np.empty(0, np.int64)
     if "asked" in tensors:
-        asked = take(tensors, "asked", np.int64, [None], path)
+        asked_pairs = take(tensors, "asked", np.int64, [None], path)
     current = take_comparator(make, "current", tensors, path)
     values = {name: saved[name] for name in _VALUE_TYPES}
     best = None
@@ -95,7 +95,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
         values["best_quality"] = saved["best_quality"]
     optimiser = _take_optimiser_state(current, saved["steps"], tensors, path)
     refuse_rest(tensors, path)
-    return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **values)
+    return State(comparator=current, best=best, asked=asked_pairs, optimiser=optimiser, **values)
 
 
 def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
