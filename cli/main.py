@@ -221,8 +221,10 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _report(message: str) -> int:
     """Print an error on stderr in one line, and return the exit code."""
-    words = _without_passwords(message).split()
-    line = _shortened(printable(" ".join(words)))
+    line = printable(" ".join(_without_passwords(message).split()))
+    if len(line) > _LONGEST:
+        # The beginning of a message tells where the fault is, and the end tells what to do.
+        line = f"{line[: _LONGEST * 2 // 3]} ... {line[5 - _LONGEST // 3 :]}"
     try:
         click.echo(f"sortnet: {line}", err=True)
     except OSError:  # stderr cannot be written, so the error cannot be reported
@@ -236,35 +238,17 @@ def _without_passwords(message: str) -> str:
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    # Arguments are replaced as a whole, because a password may contain spaces.
-    for text in _quoted_arguments():
-        safe_text = without_passwords(text)
-        if safe_text != text:
-            message = message.replace(text, safe_text)
-            escaped_text = repr(text)[1:-1]  # without the quotation marks
-            message = message.replace(escaped_text, safe_text)
-    words = without_keyword_passwords(message).split()
-    return " ".join(map(without_passwords, words))
-
-
-def _quoted_arguments() -> Iterator[str]:
-    """Yield the forms in which a message may quote an argument: as typed, as a path, its folder."""
+    # Arguments are replaced as a whole, because a password may contain spaces. A message may quote
+    # an argument as it was typed, as a path, or the folder of the path.
     for argument in sys.argv[1:]:
         path = Path(argument)
-        yield from (argument, str(path), str(path.parent))
-
-
-def _shortened(message: str) -> str:
-    """Leave out the middle of a long message.
-
-    The beginning of a message tells where the fault is, and the end tells what to do.
-    """
-    if len(message) <= _LONGEST:
-        return message
-    gap = " ... "
-    start = message[: _LONGEST * 2 // 3]
-    end = message[-(_LONGEST // 3 - len(gap)) :]
-    return f"{start}{gap}{end}"
+        for text in (argument, str(path), str(path.parent)):
+            safe_text = without_passwords(text)
+            if safe_text != text:
+                escaped_text = repr(text)[1:-1]  # without the quotation marks
+                message = message.replace(text, safe_text).replace(escaped_text, safe_text)
+    words = without_keyword_passwords(message).split()
+    return " ".join(map(without_passwords, words))
 
 
 def _fill_closed_streams() -> None:
@@ -273,14 +257,12 @@ def _fill_closed_streams() -> None:
     Otherwise, a store that is opened would get the number of a closed stream, and output would be
     written into the store.
     """
-    # {name: (mode of the stream, how the null device is opened)}. The new stdout cannot be written,
-    # so that a command fails if its results would be lost.
-    replacements = {
-        "stdin": ("r", os.O_RDONLY),
-        "stdout": ("w", os.O_RDONLY),
-        "stderr": ("w", os.O_WRONLY),
-    }
-    for name, (mode, flags) in replacements.items():
+    # The new stdout cannot be written, so that a command fails if its results would be lost.
+    for name, mode, flags in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 

@@ -409,7 +409,7 @@ def test_names_are_refused_for_a_collection_and_for_letor_text():
     assert "all.txt: is LETOR text" in fault("train", "all.txt", "--query", "q")
     done("items", "add", "goods", "all.csv", "--ignore", "stars")
     line = fault("train", "goods", "--grade", "stars")
-    assert "sortnet items add names the columns of a collection" in line
+    assert "a collection has its judgements and columns already" in line
 
 
 # ------------------------------------------------------------------- experiments and the estimator

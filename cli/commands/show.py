@@ -49,20 +49,18 @@ def show(
     """
     if follow and as_json:
         raise click.UsageError("--follow and --json cannot be combined")
-    is_folder = run != "last" and is_model_folder(run)
-    if not is_folder:
+    if run == "last" or not is_model_folder(run):
         _show_run(store, run, follow=follow, interval=interval, as_json=as_json)
         return
-    folder = run
     # The folder names the run's store, unless another store is typed.
     typed_store = store if is_typed(ctx, "store") else None
     try:
-        run_id, store_of_run = run_of_folder(folder, typed_store)
+        run_id, store_of_run = run_of_folder(run, typed_store)
     except StoreError as error:
         if follow:
             raise  # only a run can be followed
         notes = [f"the run is not shown: {error}"]
-        print_result(model_result(model_facts(folder), notes), as_json=as_json)
+        print_result(model_result(model_facts(run), notes), as_json=as_json)
     else:
         _show_run(store_of_run, run_id, follow=follow, interval=interval, as_json=as_json)
 

@@ -20,7 +20,7 @@ from store.report import iteration_table
 from store.report.iteration_table import quality_of
 from store.report.models_of_run import from_which, kept_figure, kept_model
 from store.report.run_facts import run_facts
-from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
+from store.runs.unfinished import again, resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +89,6 @@ def run_result(run: Run) -> Result:
     command = again(run) if is_cut_off else None
     if command:
         step = Step(command)
-        if rows and is_before_the_end_of_training(run):
-            notes.append("the learning rate has not come down: a finished run has a better model")
     text: list[Block] = [
         Facts(_facts_in_words(run)),
         "",

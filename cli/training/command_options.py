@@ -14,10 +14,7 @@ from cli.training.command_judge import judge_of_command
 from cli.training.printed_run import trackers
 from cli.training.typed_settings import MachineSettings
 from sortnet.core.shard import Group
-from sortnet.files import refuse_folder
 from store.training.asked_judge import AskedJudge
-from store.training.origin import refuse_own_folder
-from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions
 from store.training.training_run import Watcher
 
@@ -29,13 +26,11 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
     Raises:
         click.UsageError: if some options cannot be given together.
-        SortNetError: if a folder cannot be used, or a tracker does not exist.
+        SortNetError: if a tracker does not exist.
     """
     values = ctx.params
-    refuse_folder(values["out"])
     trackers(values["logs"])  # refuses a misspelt tracker before anything is read
     judge = judge_of_command(ctx)
-    refuse_own_folder(values["from_model"], Folder(values["out"]))
     if values["ranker"] != "sortnet":
         _refuse_options_of_runs(values)
     elif values["resume"] and values["overwrite"] and not values["dry_run"]:

@@ -35,7 +35,7 @@ from store.report.model_findings import Findings, find_out, settings_of
 from store.report.models_of_run import from_which, kept_model
 from store.report.sources import Sources, find_sources
 from store.runs.remembered_data import find_data
-from store.runs.unfinished import again, is_before_the_end_of_training
+from store.runs.unfinished import again
 from store.service.judged_queries import PREFIX
 
 N_COLUMNS = 10  # columns whose importance is shown
@@ -169,8 +169,7 @@ def _status_line(run: Run, n_iterations: int) -> str:
         text = f"The run was {run.status} when this was written, {after}."
         return text + to_resume
     ended = "failed" if status == "failed" else f"was {status}"
-    clause = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
-    return f"The run is unfinished: it {ended} {after}{clause}.{to_resume}"
+    return f"The run is unfinished: it {ended} {after}.{to_resume}"
 
 
 def _what_was_learned(run: Run, sources: Sources) -> list[Block]:

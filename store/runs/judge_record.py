@@ -16,7 +16,7 @@ _KEY_FUNCTION = "key_is_from_function"
 # {argument of a judge: its name in a record}, where the two differ.
 _NAMES = {"command": "judge", "patience": "store_patience"}
 # A resumed run cannot change these arguments, because it would mix the answers of two judges.
-_FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
+_FIXED = ("model", "function", "question", "both_orders", "structured", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
@@ -41,25 +41,11 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     return record
 
 
-def records_by_name(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return {name under which answers are stored: record} of the stored judges of a run.
-
-    Earlier versions stored the record of the only judge, without its name.
-
-    >>> records_by_name({"judge": "python judge.py", "workers": 2})
-    {'python judge.py': {'judge': 'python judge.py', 'workers': 2}}
-    """
-    if all(isinstance(record, Mapping) for record in stored.values()):
-        return dict(stored)
-    name = stored.get("function") or stored.get("judge") or stored["model"]
-    return {name: dict(stored)}
-
-
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
     """Make the judge that a record describes.
 
     A judge that was a function is not recorded, so the judge made here raises an error when asked.
-    Names that a record lacks have their defaults, and names of earlier versions are ignored.
+    Names that a record lacks have their defaults.
     """
     if record.get("function") is not None:
         return Function(_missing_function, record["function"], record["workers"])
@@ -104,13 +90,10 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     if kind_of(record) != kind_of(stored):
         return "judge"
     for name in _FIXED:
-        # Records of older versions do not have all names.
-        if name in record and name in stored and record[name] != stored[name]:
+        if record.get(name) != stored.get(name):
             return name.removesuffix("_hash")  # prompts are compared by their hashes
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):
         return "request"
-    if record.get("structured", False) != stored.get("structured", False):
-        return "structured"
     return None
 
 

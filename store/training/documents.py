@@ -141,9 +141,7 @@ def _ids_of_documents(part: Queries) -> list[str]:
     return [docid or row_number for docid, row_number in ids_and_rows]
 
 
-def refuse_without_content(
-    documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
-) -> None:
+def refuse_without_content(documents: Items, judge: MachineJudge, names: Mapping[str, str]) -> None:
     """Refuse documents that a language model cannot compare, by their content or their ids.
 
     Args:
@@ -160,7 +158,6 @@ def refuse_without_content(
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
     if has_content or _are_ids_names(documents):
         return
-    names = names or {}
     raise DataError(
         f"{documents.source}: has numbers only, of which a language model is shown nothing: "
         "give a table with texts, or a template that shows item.features "
@@ -190,30 +187,21 @@ def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
     """Return the columns of a part to show to a judge, and the role of each column.
 
     Texts, images and sounds have the roles of the training part, if the rows have these columns.
-    """
-    content_columns = {}
-    for role in ("text", "image", "audio"):
-        name = getattr(train.roles, role)
-        if name in rows.columns:
-            content_columns[role] = name
-    return Columns(
-        id=part.roles.id,
-        group=part.roles.group,
-        shown=_further_columns(rows, part, train),
-        **content_columns,
-    )
-
-
-def _further_columns(rows: Rows, part: Queries, train: Queries) -> tuple[str, ...]:
-    """Name the columns that are shown below the text of a document.
-
-    Columns with a role of their own, columns of grades, ignored columns and numbers are left out.
+    All other columns are shown below the text, without columns that have a role of their own,
+    columns of grades, ignored columns and numbers.
     """
     not_shown = {*train.columns.ignore}
     for roles in (train.roles, part.roles):
         not_shown |= {getattr(roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    return tuple(
+    further_columns = tuple(
         name
         for name, cells in rows.columns.items()
         if name not in not_shown and name.lower() not in GRADES and not is_numeric(cells)
+    )
+    content_columns = {role: getattr(train.roles, role) for role in ("text", "image", "audio")}
+    return Columns(
+        id=part.roles.id,
+        group=part.roles.group,
+        shown=further_columns,
+        **{role: name for role, name in content_columns.items() if name in rows.columns},
     )
