@@ -15,9 +15,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
+
+from cli.signals import handle_signals
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # Matches the loader's message about a library that does not fit under a limit of memory.
@@ -77,7 +77,7 @@ def _let_signals_end_process() -> None:
             signal.raise_signal(number)
         _report_and_end(number)
 
-    _handle_signals(end)
+    handle_signals(end, *_SIGNALS)
 
 
 def _let_signals_end_silently(code: object) -> None:
@@ -99,18 +99,7 @@ def _let_signals_end_silently(code: object) -> None:
     def end(number: int, frame: object) -> None:
         os._exit(exit_code)
 
-    _handle_signals(end)
-
-
-def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Set the handler of the signals that end a command; ignored signals stay ignored."""
-    for name in _SIGNALS:
-        number = getattr(signal, name, None)
-        if number is None:  # not every system has SIGHUP
-            continue
-        # None stands for a handler that was not set from Python. Such a handler stays, too.
-        if signal.getsignal(number) not in (signal.SIG_IGN, None):
-            signal.signal(number, handler)
+    handle_signals(end, *_SIGNALS)
 
 
 def _report_and_end(number: int) -> None:

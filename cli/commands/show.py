@@ -56,13 +56,12 @@ def show(
     typed_store = store if is_typed(ctx, "store") else None
     try:
         run_id, store_of_run = run_of_folder(run, typed_store)
+        _show_run(store_of_run, run_id, follow=follow, interval=interval, as_json=as_json)
     except StoreError as error:
         if follow:
             raise  # only a run can be followed
         notes = [f"the run is not shown: {error}"]
         print_result(model_result(model_facts(run), notes), as_json=as_json)
-    else:
-        _show_run(store_of_run, run_id, follow=follow, interval=interval, as_json=as_json)
 
 
 def _show_run(store: str | None, run: str, *, follow: bool, interval: float, as_json: bool) -> None:

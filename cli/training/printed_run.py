@@ -50,6 +50,7 @@ class PrintedRun(Watcher):
         self._raise_if_signalled = raise_if_signalled
         self._logs = logs
         self._as_json = as_json
+        self._is_new = False
         self._show_iteration: Callable[[Iteration], None]  # set by `callbacks`
 
     def progress(self, text: str) -> None:
@@ -57,14 +58,16 @@ class PrintedRun(Watcher):
 
     def starting(self, job: TrainingJob, origin: Origin | None) -> None:
         """Print the data of a new run."""
+        self._is_new = True
         say_data(job, err=self._as_json)
         if origin is not None:
             say_origin(origin, job.vali, err=self._as_json)
 
     def begun(self, training: TrainingRun) -> None:
-        """Print how the best iteration is chosen, and how the iterations share one training."""
+        """Print how a new run chooses its best iteration, and divides one training."""
         if training.finished:
             say(f"the run in {training.folder} has finished already")
+        if not self._is_new:
             return
         config = training.config
         lines = [*_lines_about_choice(training.job), f"inputs: {config.scaling}"]
