@@ -18,7 +18,6 @@ from test_web_browser import seen, violations
 
 from sortnet.preference import Judgement
 from store import open_store
-from store.report.growth import growth_of
 from store.service.labelling import LabellingService
 
 N = 8
@@ -71,7 +70,6 @@ def test_the_page_and_the_json_say_who_answered_at_what_cost():
     assert text.count("<small>[") >= 4 and "&lt;small" not in text
     alts = " ".join(str(image["alt"]) for image in page.of("img"))
     assert "Intervals of the ranks. A line for each item" in alts
-    assert "After 56 answers the model expects" in alts
 
 
 def test_pairs_in_doubt_have_the_reasons_of_the_judges():
@@ -195,17 +193,6 @@ def test_instructions_are_formatted_and_nothing_in_them_runs(monkeypatch):
     monkeypatch.setitem(sys.modules, "store.report.markdown", None)  # as without the extra
     text = done("report", "t", "-o", "-")
     assert "**Be** fair" in text and "&lt;script&gt;alert(1)" in text
-
-
-def test_the_growth_of_imported_answers_is_fitted_again_in_their_order():
-    answer(*by_score("ana"), *by_score("ben"))
-    with open_store("s.db") as store:
-        service = LabellingService(store.collection("t"))
-        service.settle()
-        points = growth_of(service)
-    assert [point["answers"] for point in points] == [5, 11, 19, 28, 39, 47, 56]
-    assert points[-1]["expected"] == 1 - service.remaining.wrong
-    assert points[0]["expected"] < points[-1]["expected"]
 
 
 @pytest.fixture(scope="module")

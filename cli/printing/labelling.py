@@ -11,8 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from cli.console import put, say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
 from sortnet.messages import count, printable
-from store.report.annotator_figures import TITLES, Interval, figures_of
-from store.report.columns import meanings
+from store.report.columns import TITLES, figures_of, meanings
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_agreement import Agreement
@@ -326,18 +325,13 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
 
 def _annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
     """Make the row of an annotator from the fields of an `AnnotatorReport`."""
-    row = {
+    return {
         **report,
+        **dict(zip(TITLES, figures_of(report), strict=True)),
         "annotator": report["name"],
         "state": f"{report['state']} model" if report["model"] else report["state"],
         "verdict": report["verdict"] or None,
     }
-    for title, figure in zip(TITLES, figures_of(report), strict=True):
-        if isinstance(figure, Interval):
-            row[title] = f"{figure.value} [{figure.low},{figure.high}]"
-        elif figure is not None:
-            row[title] = figure.text()
-    return row
 
 
 def gold_line(gold: GoldPairs) -> str:

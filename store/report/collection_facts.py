@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -23,8 +22,9 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
-from store.report.growth import growth_of, growth_picture
-from store.report.question_sizes import facts_of_sizes
+from store.report.growth import growth_picture, growth_points
+from store.report.html_page import Picture
+from store.service.convergence import recorded
 from store.service.costs import CALL_COUNTS, sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
@@ -107,7 +107,6 @@ def _facts_of(
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
-    costs_of_rows = partial(sum_up_costs, all_judgements)
     remaining = remaining_facts(service.remaining)
     _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
@@ -120,13 +119,19 @@ def _facts_of(
         "answers": session.n_votes,
         "judges": judges,
         **_add_up_costs(judges),
-        "sizes": facts_of_sizes(all_judgements, study, costs_of_rows),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
-        "growth": growth_picture(growth_of(service), session.goal) if pictures else None,
+        "growth": _growth(service) if pictures else None,
         "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
+
+
+def _growth(service: LabellingService) -> Picture | None:
+    """Draw how certain the ranking has become with more answers."""
+    goal = service.session.goal
+    points = growth_points(service, recorded(service.collection, goal))
+    return growth_picture(points, goal)
 
 
 def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
 from store import Collection
 from store.plots.figures import NAMED, calibration_curves, ranking_intervals
-from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
+from store.report.columns import TITLES, figures_of
 from store.report.html_page import (
     Block,
     PageFile,
@@ -62,14 +62,6 @@ _ABOUT_JUDGES = (
     "brackets. With others, with self: the share of answers that are the same / the share expected "
     "of average judges."
 )
-_ABOUT_SIZES = (
-    "By the number of items in a question. Comparisons follow from the answers; correct: the share "
-    "that agrees with gold pairs and with others' hold-out answers."
-)
-_SIZE_COLUMNS = (
-    "items", "answers", "comparisons", "seconds", "calls", "tokens a comparison",
-    "cost a comparison", "correct",
-)  # fmt: skip
 
 
 def write_collection_page(
@@ -198,7 +190,7 @@ def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture | None:
 
 
 def _judges(facts: dict[str, Any]) -> list[Block]:
-    """Make the tables about the judges and about questions of several items."""
+    """Make the table about the judges, and a line about the probabilities of each judge."""
     if not facts["judges"]:
         return [("text", "Nobody has answered yet.")]
     rows = [_judge_row(judge) for judge in facts["judges"]]
@@ -220,9 +212,6 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
             "often than stated."
         )
         blocks += [("text", explanation), ("lines", stated)]
-    if any(size["items"] > 2 for size in facts["sizes"]):
-        sizes = [_size_row(size) for size in facts["sizes"]]
-        blocks.append(("table", Table(_ABOUT_SIZES, _SIZE_COLUMNS, sizes, text=())))
     return blocks
 
 
@@ -235,7 +224,10 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
         judge["kind"],
         _cell(judge["answers"]),
         _cell(judge["skipped"]),
-        *map(_figure_cell, figures_of(judge)),
+        *(
+            _UNKNOWN if figure is None else _WITH_SMALL_PRINT.format(*figure)
+            for figure in figures_of(judge)
+        ),
         _cell(judge["calls"] or None),
         _cell(tokens if judge["calls"] else None),
         _cell(judge["cost"], amount),
@@ -248,15 +240,6 @@ def _cell(value: Any, text_of: Callable[[Any], str] = "{:,}".format) -> str:
     return _UNKNOWN if value is None else text_of(value)
 
 
-def _figure_cell(figure: Figure) -> str:
-    """Format a figure with its interval or its expected share; "-" if the figure is unknown."""
-    if isinstance(figure, Interval):
-        return _WITH_SMALL_PRINT.format(figure.value, f"[{figure.low}, {figure.high}]")
-    if figure is None:
-        return _UNKNOWN
-    return _WITH_SMALL_PRINT.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
-
-
 def _calibration_line(judge: dict[str, Any]) -> str:
     """Write how sure a judge is, beside how often the known answers or others agree."""
     measured = judge["calibration"]
@@ -266,23 +249,6 @@ def _calibration_line(judge: dict[str, Any]) -> str:
         f"{measured['said']:.2f} sure on average, right in {measured['right']:.2f} of "
         f"{count(measured['answers'], 'answer')}; Brier score {measured['brier']:.3f}."
     )
-
-
-def _size_row(size: dict[str, Any]) -> list[str]:
-    """Make the cells of a row about all questions with the same number of items."""
-    n_tokens = size["tokens_in"] + size["tokens_out"]
-    tokens = n_tokens / max(size["comparisons"], 1)
-    accuracy = _cell(size["accuracy"], "{:.0%}".format)
-    return [
-        _cell(size["items"]),
-        _cell(size["answers"]),
-        _cell(size["comparisons"]),
-        _cell(size["seconds"], "{:.1f}".format),
-        _cell(size["calls"] or None),
-        _cell(tokens if size["calls"] else None, "{:,.0f}".format),
-        _cell(size["cost_a_comparison"], amount),
-        f"{accuracy} of {size['checked']:,}" if size["checked"] else accuracy,
-    ]
 
 
 def _ranking_title(facts: dict[str, Any]) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sortnet.messages import cut, printable
-from store.report.annotator_figures import TITLES
 from store.service.item_ranking import FORMATS, TOP
 
 UNKNOWN = "-"
+# Titles of the figures about an annotator, see `figures_of`.
+TITLES = ("reliability", "side bias", "with others", "with self", "gold")
 _COMMENT = 24  # characters of a comment
 
 
@@ -107,7 +108,7 @@ COLUMNS: Mapping[str, Column] = {
     "comment": Column("comment", _start_of_comment, may_be_cut=True),
     # annotators
     "answers": Column("answers"),
-    **{title: Column(title, meaning=_MEANINGS.get(title, "")) for title in TITLES},
+    **{title: Column(title, " ".join, meaning=_MEANINGS.get(title, "")) for title in TITLES},
     "median_seconds": Column("seconds", ".1f"),
     "state": Column("state"),
     "verdict": Column("verdict"),
@@ -158,3 +159,37 @@ def meanings(names: Iterable[str]) -> list[str]:
     ['with self: share of the repeated answers that are as before']
     """
     return [COLUMNS[name].meaning for name in names if COLUMNS[name].meaning]
+
+
+def figures_of(report: Mapping[str, Any] | None) -> list[tuple[str, str] | None]:
+    """Return the figures about an annotator, in the order of `TITLES`; None in place of unknown.
+
+    A figure is a value with its 90 % interval, or an observed share with the share expected of
+    average annotators.
+
+    Args:
+        report: an `AnnotatorReport` as a dict. If None, all figures are unknown.
+    """
+    if report is None:
+        return [None] * len(TITLES)
+    return [
+        _with_interval(report["reliability"]),
+        _with_interval(report["side_bias"]),
+        _with_expected(report["agreement"], report["expected_agreement"]),
+        _with_expected(report["consistency"], report["expected_consistency"]),
+        _with_interval(report["gold"]),
+    ]
+
+
+def _with_interval(estimate: Mapping[str, float] | None) -> tuple[str, str] | None:
+    """Write an estimate and its interval."""
+    if estimate is None:
+        return None
+    return f"{estimate['value']:.2f}", f"[{estimate['low']:.2f}, {estimate['high']:.2f}]"
+
+
+def _with_expected(observed: float | None, expected: float | None) -> tuple[str, str] | None:
+    """Write an observed and an expected share."""
+    if observed is None or expected is None:
+        return None
+    return f"{observed:.2f}", f"/ {expected:.2f}"

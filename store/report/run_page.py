@@ -17,7 +17,7 @@ from sortnet.messages import count
 from sortnet.tables.values import date_text
 from store import Collection, Run
 from store.frames import after_the_first, counted_iterations, measure_names
-from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, label_dates, learning
+from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
 from store.report.conventions import convention_notes, conventions_of, metrics_of
 from store.report.html_page import (
     Block,
@@ -355,11 +355,12 @@ def _hardest_table(counted: pd.DataFrame, sources: Sources, top: int) -> Table:
     of_part = of_vali if len(of_vali) else counted
     most_often_first = of_part.sort_values("times", ascending=False, kind="stable")
     worst_pairs = {pair["qid"]: pair for pair in rows_of(most_often_first.drop_duplicates("qid"))}
+    times_of_query = of_part.groupby("qid", observed=True)["times"].agg(["size", "sum"])
+    hardest = times_of_query.sort_values("sum", ascending=False, kind="stable").head(top)
     rows = [
-        [query["qid"], f"{query['pairs']:,}", f"{query['times']:,}",
-         *_pair_cells(worst_pairs[query["qid"]], sources)]
-        for query in rows_of(hardest_queries(of_part).head(top))
-    ]  # fmt: skip
+        [qid, f"{n_pairs:,}", f"{times:,}", *_pair_cells(worst_pairs[qid], sources)]
+        for qid, n_pairs, times in hardest.itertuples()
+    ]
     part = PARTS[str(of_part["split"].iloc[0])]
     caption = (
         f"The hardest {part} queries {counted_iterations(counted)}: pairs that were wrong, how "
