@@ -215,7 +215,9 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
     names = measure_names(iterations)
     if not names:
         raise DataError(f"no measures to draw: {TRAIN_FIRST}")
-    panels = {name: {split: f"{split}_{name}" for split in SPLITS} for name in names}
+    panels: dict[str, Mapping[str, str]] = {
+        name: {split: f"{split}_{name}" for split in SPLITS} for name in names
+    }
     remark = conventions or iterations.attrs.get("conventions") or "conventions not given"
     return _figure_by_iteration(iterations, panels, "Measures of the ranking", remark)
 

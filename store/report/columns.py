@@ -111,6 +111,9 @@ COLUMNS: Mapping[str, Column] = {
     **{title: Column(title, " ".join, meaning=_MEANINGS.get(title, "")) for title in TITLES},
     "median_seconds": Column("seconds", ".1f"),
     "state": Column("state"),
+    "skipped": Column("skipped"),
+    "calls": Column("calls", ","),
+    "tokens": Column("tokens", ","),
     "verdict": Column("verdict"),
     "krippendorff_alpha": Column(
         "alpha",
@@ -142,14 +145,39 @@ def cell(name: str, value: Any) -> str:
     return format(value, str(form))
 
 
-def is_flush_right(name: str, values: Sequence[Any]) -> bool:
-    """Tell whether the values of a column are numbers, which are written flush right.
+def table_cells(
+    rows: Iterable[Mapping[str, Any]], names: Sequence[str]
+) -> tuple[list[str], list[list[str]], list[int]]:
+    """Write rows as the texts of a table.
 
-    >>> is_flush_right("id", ["a"]), is_flush_right("rank", [1, 2])
-    (False, True)
+    Args:
+        rows: values by the names of their columns; a missing value is unknown.
+        names: the columns, from left to right.
+
+    Returns:
+        The titles of the columns, the cells of each row, and the numbers of the columns with words,
+        which are flush left.
+
+    >>> table_cells([{"id": "a", "rank": 1}], ["id", "rank"])
+    (['id', 'rank'], [['a', '1']], [0])
     """
-    is_text = any(isinstance(value, str) for value in values)
-    return COLUMNS[name].form != "" or not is_text
+    values = [[row.get(name) for name in names] for row in rows]
+    titles = [COLUMNS[name].title for name in names]
+    cells = [list(map(cell, names, row)) for row in values]
+    text = [
+        number
+        for number, name in enumerate(names)
+        if COLUMNS[name].form == "" and any(isinstance(row[number], str) for row in values)
+    ]
+    return titles, cells, text
+
+
+def annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of an annotator from the fields of an `AnnotatorReport`."""
+    state = f"{report['state']} model" if report["model"] else report["state"]
+    figures = dict(zip(TITLES, figures_of(report), strict=True))
+    names = {"annotator": report["name"], "state": state, "verdict": report["verdict"] or None}
+    return {**report, **figures, **names}
 
 
 def meanings(names: Iterable[str]) -> list[str]:
