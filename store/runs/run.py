@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -191,31 +191,6 @@ class Run:
         """List the rows of `iterations_frame` as dicts of JSON values."""
         return frames.iteration_rows(self._iterations(*_columns_of_iterations()))
 
-    def margins_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration, split, outcome and bin of |margin|.
-
-        The outcome of a compared pair is `right` or `wrong`. `pairs` is the number of pairs whose
-        margin is at least `low` and below `high`. The first bin begins at 0, the last ends at
-        infinity.
-        """
-        return self._observed(frames.margins_frame)
-
-    def mistakes_frame(self) -> pd.DataFrame:
-        """Make a frame of mistakes by rank: a row per iteration, split and pair of bins of ranks.
-
-        `upper` is the bin of a pair's better rank, `lower` the bin of its worse rank. A row counts
-        the pairs of different grades that were `compared`, and the `wrong` pairs among them.
-        """
-        return self._observed(frames.mistakes_frame)
-
-    def cycles_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration and split: the share of cyclic triples, 0 to 1.
-
-        A triple of documents is cyclic if a is before b, b before c and c before a. The share is
-        of `sampled` triples.
-        """
-        return self._observed(frames.cycles_frame)
-
     def pairs_frame(
         self,
         split: Split | None = None,
@@ -296,16 +271,15 @@ class Run:
             conditions.append(PairRow.first_iteration == iteration)
         # A frame stores the number of a query's name in place of the name.
         code_of_name = {name: code for code, name in enumerate(names)}
-        dtype = frames.code_type(len(names))
 
         def parts() -> Iterator[dict[str, NDArray[Any]]]:
             no_query = np.empty(0, np.int64)
             no_pair = np.empty((0, len(COLUMNS)), np.int64)
-            yield frames.pair_columns(no_pair, "train", no_query, no_query.astype(dtype))
+            yield frames.pair_columns(no_pair, "train", no_query, no_query)
             for part in SPLITS if split is None else (split,):
                 rows = [row for row in queries if row.split == part]
                 first_documents = np.array([row.first for row in rows], np.int64)
-                codes = np.array([code_of_name[row.qid] for row in rows], dtype)
+                codes = np.array([code_of_name[row.qid] for row in rows], np.int32)
                 is_selected = [*conditions]
                 if qid is not None:
                     of_query = [_is_of_query(row) for row in rows if row.qid == qid]
@@ -332,12 +306,6 @@ class Run:
         query = select(*columns).where(is_of_run).order_by(IterationRow.iteration)
         with self.database.transaction() as connection:
             return connection.execute(query).all()
-
-    def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
-        """Make a frame of the diagnostics of all iterations."""
-        with self.database.one_state():
-            rows = self._iterations(IterationRow.iteration, IterationRow.observed)
-            return self._with_attributes(make_frame(rows))
 
     def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""

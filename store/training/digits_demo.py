@@ -16,7 +16,6 @@ from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
 from sortnet.learning.iterations import Callback
-from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
@@ -195,20 +194,17 @@ def _draw(
         order = orders[iteration][documents] - documents.start
         return Panel(caption, f"Spearman {correlations[iteration][query]:.2f}", order)
 
-    n_iterations = count(len(orders) - 1, "iteration")
-    after = (
-        f"After learning from {n_pairs_learned[best]:,} pairs: iteration {best}, the best of "
-        f"{n_iterations}"
-    )
-    panels = [panel("Before training: iteration 0, random weights", 0), panel(after, best)]
-    strips = [
-        panel(f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs", iteration)
-        for iteration in range(1, len(orders))
+    panels = [
+        panel("before training", 0),
+        *(
+            panel(f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs", iteration)
+            for iteration in range(1, len(orders))
+        ),
     ]
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
     write_atomically(
         trained.training.folder.path / PICTURE,
-        lambda path: draw(path, images, numbers, panels, title=title, strips=strips),
+        lambda path: draw(path, images, numbers, panels, title=title),
     )

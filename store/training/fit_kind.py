@@ -28,14 +28,14 @@ class FittedKind:
         ranker: the ranker, which is also in the folder.
         folder: the folder of the model.
         measures: {part: {measure: value}} of the ranker on the training and the validation part.
-        conventions: {part: lines about the conventions of the measures}.
+        conventions: lines about the conventions of the measures.
     """
 
     job: TrainingJob
     ranker: Ranker
     folder: Folder
     measures: Mapping[str, Mapping[str, float]]
-    conventions: Mapping[str, Sequence[str]]
+    conventions: Sequence[str]
 
 
 def fit_kind(
@@ -92,5 +92,5 @@ def fit_kind(
         name: evaluate(part, ranker.order(part), metrics, empty=empty)
         for name, part in parts.items()
     }
-    conventions = {name: conventions_of(part, metrics, empty) for name, part in parts.items()}
+    conventions = conventions_of(parts, metrics, empty)
     return FittedKind(job, ranker, folder, measures, conventions)
