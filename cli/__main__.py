@@ -69,13 +69,15 @@ def _load_and_run() -> None:
 
 def _let_signals_end_process() -> None:
     """Let signals that are not ignored end this process with one line on stderr."""
-    process = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() != process:  # a fork of this process must report nothing
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        _report_and_end(number)
+        name = signal.Signals(number).name
+        reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
+        stderr = 2  # the stream object `sys.stderr` may be in use: a signal can come at any time
+        try:
+            os.write(stderr, f"sortnet: {reason}\n".encode())
+        finally:
+            os._exit(_FAILED)
 
     handle_signals(end, *_SIGNALS)
 
@@ -100,17 +102,6 @@ def _let_signals_end_silently(code: object) -> None:
         os._exit(exit_code)
 
     handle_signals(end, *_SIGNALS)
-
-
-def _report_and_end(number: int) -> None:
-    """Print which signal came on stderr, and end the process without any cleanup."""
-    name = signal.Signals(number).name
-    reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
-    stderr = 2  # the stream object `sys.stderr` may be in use: a signal can come at any time
-    try:
-        os.write(stderr, f"sortnet: {reason}\n".encode())
-    finally:
-        os._exit(_FAILED)
 
 
 def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:

@@ -143,8 +143,7 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
-        _check_current_folder()
-        _check_variables_of_numba()
+        _check_environment()
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
@@ -159,11 +158,14 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
 
 
-def _check_current_folder() -> None:
-    """Refuse a current folder that was removed: libraries of torch would end the process in it.
+def _check_environment() -> None:
+    """Refuse a removed current folder, and a number of threads of numba that is no number.
+
+    Libraries of torch would end the process in such a folder, and numba would raise an error of its
+    own.
 
     Raises:
-        SortNetError: if there is no current folder.
+        SortNetError: if one of them cannot be used.
     """
     try:
         os.getcwd()  # noqa: PTH109  `Path.cwd` does the same
@@ -172,14 +174,6 @@ def _check_current_folder() -> None:
         raise SortNetError(
             f"{folder}: the current folder was removed: change to another one"
         ) from None
-
-
-def _check_variables_of_numba() -> None:
-    """Refuse a number of threads for which numba would raise an error of its own.
-
-    Raises:
-        SortNetError: if numba cannot use the variable.
-    """
     threads = os.environ.get("NUMBA_NUM_THREADS", "")
     if threads and not (threads.isascii() and threads.isdecimal() and int(threads)):
         raise SortNetError(f"NUMBA_NUM_THREADS={threads}: set a whole number from 1, or unset it")

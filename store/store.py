@@ -90,7 +90,8 @@ class Store:
                     "the first command that writes migrates it"
                 )
             if write:
-                self.database = self.database.to_write()
+                self.database.close()
+                self.database = Database(self.database.url)
             if revision != REVISION:
                 with self.database.transaction(write=True) as connection:
                     make_newest(connection, name=name)

@@ -57,12 +57,7 @@ def fill(run: Run) -> None:
     "given",
     [
         {"split": "vali"},
-        {"qid": "a"},
-        {"qid": "b"},
-        {"split": "vali", "qid": "c"},
-        {"iteration": 2},
         {"min_times": 3},
-        {"qid": "a", "iteration": 1, "min_times": 3},
         {"min_times": 9},
     ],
 )

@@ -52,7 +52,7 @@ class Listens(Watcher):
     def begun(self, training):
         self.told.append("begun")
 
-    def iteration_ended(self, record):
+    def iteration_ended(self, record, state):
         self.told.append(("iteration", record.iteration))
         if self.stops:
             raise KeyboardInterrupt

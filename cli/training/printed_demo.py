@@ -9,7 +9,7 @@ from cli.console import put
 from cli.printing.results import Block, Facts, Result
 from cli.printing.runs import shower
 from sortnet.core import Progress
-from sortnet.learning.iterations import Iteration
+from sortnet.learning.iterations import Iteration, State
 from sortnet.messages import count
 from store.training.digits_demo import DemoWatcher, DigitsDemo
 from store.training.training_run import TrainingRun
@@ -47,7 +47,8 @@ class PrintedDemo(DemoWatcher):
             f"{len(fold.vali)} to choose the best iteration by, {len(test)} to test the model on.\n"
         )
 
-    def iteration_ended(self, record: Iteration) -> None:
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        super().iteration_ended(record, state)
         self._show_iteration(record)
 
 

@@ -10,7 +10,7 @@ from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import interval, measures, shower
 from cli.training.printed_data import near_model_lines, say_data, say_origin
 from sortnet.core import Progress
-from sortnet.learning.iterations import Callback, Iteration
+from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
 from sortnet.messages import count
@@ -51,7 +51,8 @@ class PrintedRun(Watcher):
         self._logs = logs
         self._as_json = as_json
         self._is_new = False
-        self._show_iteration: Callable[[Iteration], None]  # set by `callbacks`
+        self._show_iteration: Callable[[Iteration], None]  # set by `begun`
+        self._trackers: Sequence[Callback] = ()
 
     def progress(self, text: str) -> None:
         self._progress(text)
@@ -65,6 +66,9 @@ class PrintedRun(Watcher):
 
     def begun(self, training: TrainingRun) -> None:
         """Print how a new run chooses its best iteration, and divides one training."""
+        self._show_iteration = shower(training.job.metrics[0].name, err=self._as_json)
+        settings = {"command": training.run.command, **training.config.flat()}
+        self._trackers = trackers(self._logs, training.run.id, settings)
         if training.finished:
             say(f"the run in {training.folder} has finished already")
         if not self._is_new:
@@ -81,18 +85,12 @@ class PrintedRun(Watcher):
         lines.append("")  # an empty line before the iterations
         put("\n".join(lines), err=self._as_json)
 
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return what is called after each iteration: the check for signals, and the trackers."""
-        quality = training.job.metrics[0].name
-        self._show_iteration = shower(quality, err=self._as_json)
-        settings = {"command": training.run.command, **training.config.flat()}
-        return [
-            lambda *_: self._raise_if_signalled(),
-            *trackers(self._logs, training.run.id, settings),
-        ]
-
-    def iteration_ended(self, record: Iteration) -> None:
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Print an iteration, end the run if a signal has come, and write to the trackers."""
         self._show_iteration(record)
+        self._raise_if_signalled()
+        for write in self._trackers:
+            write(record, state)
 
     def ended(self, trained: TrainedRun) -> None:
         """Print the result of the training."""

@@ -32,7 +32,6 @@ LONGEST_WAIT = 5.0  # most seconds between two attempts
 # {end of the name of a SQLite file or its log: the device and number that identify the file}
 _Files: TypeAlias = dict[str, tuple[int, int]]
 _FILES = "sortnet_files"  # key of the files that a connection to SQLite writes
-POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
 # Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
 _KEYWORDS = re.compile(
@@ -76,13 +75,6 @@ class Database:
     def exists(self) -> bool:
         """Whether the SQLite file exists; always true for a server."""
         return self._file is None or self._file.exists()
-
-    def to_write(self) -> Database:
-        """Return the same database, opened to write."""
-        if self._file is None:
-            return self
-        self.close()
-        return Database(self.url)
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -245,8 +237,11 @@ class Database:
         """Return the driver's message on one line, without any password of the URL."""
         driver_error = getattr(error, "orig", None)
         message = _one_line(driver_error or error)
-        for secret in _secrets(self.url):
-            message = message.replace(secret, "***")
+        passwords = [self.url.password]
+        for name in SECRETS:
+            passwords += self.url.normalized_query.get(name, ())
+        for password in filter(None, passwords):
+            message = message.replace(password, "***")
         if not message:
             return type(error).__name__
         if "readonly database" in message:
@@ -330,7 +325,7 @@ def _parse_text(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError):
         raise StoreError(f"store URL {scheme}://...: cannot be read as a URL") from None
-    if url.drivername in POSTGRESQL:
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         _refuse_unescaped(text, url)
         return url.set(drivername="postgresql+psycopg")
     if url.drivername != "sqlite":
@@ -451,14 +446,6 @@ def _refuse_unescaped(text: str, url: URL) -> None:
             "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "
             "%40, / as %2F and : as %3A, or leave the password to PGPASSWORD or ~/.pgpass"
         )
-
-
-def _secrets(url: URL) -> list[str]:
-    """List the passwords in a URL."""
-    passwords = [url.password]
-    for name in SECRETS:
-        passwords += url.normalized_query.get(name, ())
-    return [password for password in passwords if password]
 
 
 def _switch_to_wal(connection: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, false, or_, select, update
+from sqlalchemy import Connection, select, update
 
 from sortnet.core import NEVER_ADDED, SPLITS, ComparedPairs, Split
 from sortnet.errors import StoreError
@@ -191,14 +191,7 @@ class Run:
         """List the rows of `iterations_frame` as dicts of JSON values."""
         return frames.iteration_rows(self._iterations(*_columns_of_iterations()))
 
-    def pairs_frame(
-        self,
-        split: Split | None = None,
-        *,
-        qid: str | None = None,
-        iteration: int | None = None,
-        min_times: int = 1,
-    ) -> pd.DataFrame:
+    def pairs_frame(self, split: Split | None = None, *, min_times: int = 1) -> pd.DataFrame:
         """Make a frame with one row per pair that the comparator put in the wrong order.
 
         `winner` and `loser` are document numbers of a split; `winner_place` and `loser_place` are
@@ -210,84 +203,56 @@ class Run:
 
         Args:
             split: split of the pairs. If None, pairs of both splits.
-            qid: query of the pairs. If None, pairs of all queries.
-            iteration: iteration that added the pairs. If None, pairs of all iterations.
             min_times: least number of iterations in which a pair was wrong; with 0 also pairs of TP
                 and VP that were never wrong.
-
-        Raises:
-            StoreError: if no split has the query.
 
         Cost: in SQLite about 1 us and 80 bytes per pair; `iter_pairs` reads the pairs in parts.
         """
         with self.database.one_state() as connection:
-            names, parts = self._selected_pairs(
-                connection, READ_AT_ONCE, split, qid, iteration, min_times
-            )
-            return self._with_attributes(frames.pairs_frame(parts, names))
+            queries = self._queries(connection)
+            parts = self._pair_columns(connection, queries, READ_AT_ONCE, split, min_times)
+            return self._with_attributes(frames.pairs_frame(parts, _names_of(queries)))
 
     def iter_pairs(
-        self,
-        chunk: int = 100_000,
-        *,
-        split: Split | None = None,
-        qid: str | None = None,
-        iteration: int | None = None,
-        min_times: int = 1,
+        self, chunk: int = 100_000, *, split: Split | None = None, min_times: int = 1
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of `pairs_frame` in frames of at most `chunk` rows, read as needed."""
         with self.database.transaction() as connection:
-            names, parts = self._selected_pairs(connection, chunk, split, qid, iteration, min_times)
+            queries = self._queries(connection)
+            parts = self._pair_columns(connection, queries, chunk, split, min_times)
             next(parts)  # has no pairs
             for columns in parts:
-                yield frames.pairs_frame([columns], names)
+                yield frames.pairs_frame([columns], _names_of(queries))
 
-    def _selected_pairs(
+    def _queries(self, connection: Connection) -> Sequence[Any]:
+        """Read the rows of the queries of both splits."""
+        query = select(QueryRow.__table__).where(QueryRow.run == self.number)
+        return connection.execute(query.order_by(QueryRow.split, QueryRow.query)).all()
+
+    def _pair_columns(
         self,
         connection: Connection,
+        queries: Sequence[Any],
         chunk: int,
         split: Split | None,
-        qid: str | None,
-        iteration: int | None,
         min_times: int,
-    ) -> tuple[list[str], Iterator[dict[str, NDArray[Any]]]]:
-        """Select pairs by the arguments of `pairs_frame`.
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield columns of `pairs_frame` for `chunk` pairs at a time.
 
-        Returns the names of all queries, and the columns of a frame for at most `chunk` pairs at a
-        time. The first columns have no pairs, so that a frame without pairs has all columns.
-
-        Raises:
-            StoreError: if no split has the query.
+        The first columns have no pairs, so that a frame without pairs has all columns.
         """
-        query = select(QueryRow.__table__).where(QueryRow.run == self.number)
-        queries = connection.execute(query.order_by(QueryRow.split, QueryRow.query)).all()
-        names = list(dict.fromkeys(row.qid for row in queries))
-        if qid is not None and qid not in names:
-            raise StoreError(f"run {self.id} has no query {str(qid)!r}")
-        conditions: list[ColumnElement[bool]] = []
-        if min_times > 0:
-            conditions.append(PairRow.times >= min_times)
-        if iteration is not None:
-            conditions.append(PairRow.first_iteration == iteration)
+        no_query = np.empty(0, np.int64)
+        no_pair = np.empty((0, len(COLUMNS)), np.int64)
+        yield frames.pair_columns(no_pair, "train", no_query, no_query)
         # A frame stores the number of a query's name in place of the name.
-        code_of_name = {name: code for code, name in enumerate(names)}
-
-        def parts() -> Iterator[dict[str, NDArray[Any]]]:
-            no_query = np.empty(0, np.int64)
-            no_pair = np.empty((0, len(COLUMNS)), np.int64)
-            yield frames.pair_columns(no_pair, "train", no_query, no_query)
-            for part in SPLITS if split is None else (split,):
-                rows = [row for row in queries if row.split == part]
-                first_documents = np.array([row.first for row in rows], np.int64)
-                codes = np.array([code_of_name[row.qid] for row in rows], np.int32)
-                is_selected = [*conditions]
-                if qid is not None:
-                    of_query = [_is_of_query(row) for row in rows if row.qid == qid]
-                    is_selected.append(or_(false(), *of_query))
-                for table in read_tables(connection, self.number, part, *is_selected, chunk=chunk):
-                    yield frames.pair_columns(table, part, first_documents, codes)
-
-        return names, parts()
+        code_of_name = {name: code for code, name in enumerate(_names_of(queries))}
+        is_selected = [PairRow.times >= min_times] if min_times > 0 else []
+        for part in SPLITS if split is None else (split,):
+            rows = [row for row in queries if row.split == part]
+            first_documents = np.array([row.first for row in rows], np.int64)
+            codes = np.array([code_of_name[row.qid] for row in rows], np.int32)
+            for table in read_tables(connection, self.number, part, *is_selected, chunk=chunk):
+                yield frames.pair_columns(table, part, first_documents, codes)
 
     def _row(self) -> Any:
         """Read the run's row."""
@@ -327,9 +292,9 @@ def _columns_of_iterations() -> list[Any]:
     return [column for column in columns if column.name not in ("run", "observed")]
 
 
-def _is_of_query(query: Any) -> ColumnElement[bool]:
-    """Return the condition that a pair is of a query, whose documents have consecutive numbers."""
-    return PairRow.winner.between(query.first, query.first + query.size - 1)
+def _names_of(queries: Sequence[Any]) -> list[str]:
+    """List the names of queries, which two splits may share, each once."""
+    return list(dict.fromkeys(row.qid for row in queries))
 
 
 def claim_of(number: int) -> str:

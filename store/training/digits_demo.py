@@ -15,13 +15,13 @@ from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
-from sortnet.learning.iterations import Callback
+from sortnet.learning.iterations import Iteration, State
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, train
-from store.training.training_run import TrainedRun, TrainingRun, Watcher
+from store.training.training_run import TrainedRun, Watcher
 
 PICTURE = "sorted.png"
 TEST = "test.txt"
@@ -82,9 +82,9 @@ class DemoWatcher(Watcher):
     def __init__(self) -> None:
         self.comparators: list[TrainableComparator] = []
 
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return a function that keeps the comparator with which the next iteration sorts."""
-        return [lambda record, state: self.comparators.append(state.comparator)]
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Keep the comparator with which the next iteration sorts."""
+        self.comparators.append(state.comparator)
 
 
 def run_demo(

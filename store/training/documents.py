@@ -155,25 +155,19 @@ def refuse_without_content(documents: Items, judge: MachineJudge, names: Mapping
     """
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
-    has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
-    if has_content or _are_ids_names(documents):
+    if any(documents.texts) or any(documents.images) or documents.shown is not None:
+        return
+    # Ids may be names, such as cities, which a model can compare. Ids in LETOR text are only codes,
+    # and ids of digits and dots are only numbers. Only a table has a folder of images. LETOR text
+    # has none, and its first feature is named 1.
+    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
+    if not is_letor and not all(id.replace(".", "").isdigit() for id in documents.ids):
         return
     raise DataError(
         f"{documents.source}: has numbers only, of which a language model is shown nothing: "
         "give a table with texts, or a template that shows item.features "
         f"({names.get('prompt', 'prompt')}), or a program ({names.get('judge', 'judge')})"
     )
-
-
-def _are_ids_names(documents: Items) -> bool:
-    """Tell whether the ids may be names, such as cities, which a language model can compare.
-
-    Ids in LETOR text are only codes, and ids of digits and dots are only numbers.
-    """
-    # Only a table has a folder of images. LETOR text has none, and its first feature is named 1.
-    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
-    are_numbers = all(id.replace(".", "").isdigit() for id in documents.ids)
-    return not is_letor and not are_numbers
 
 
 def _read_again(path: str, train: Queries) -> Rows:

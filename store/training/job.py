@@ -110,7 +110,12 @@ def read_job(
     """
     source = judged_source(paths, store)
     if source is not None:
-        _refuse_options_of_files(source, columns, is_asked)
+        if is_asked or columns != UNNAMED:
+            raise SortNetError(
+                f"{source}: a collection has its judgements and columns already: leave out "
+                "--judge, --query and the like; sortnet label "
+                f"{shlex.quote(source.name)} asks a judge"
+            )
         return _job_of_collection(source, config, store, progress, like)
     reading: dict[str, Any] = {
         "n_features": None if like is None else like.n_features,
@@ -146,15 +151,6 @@ def read_job(
         return {**_facts_of_file(part.source), **_column_names(part)}
 
     return checked_job(fold.train, fold.vali, config, facts, test=test, is_asked=is_asked)
-
-
-def _refuse_options_of_files(source: Source, columns: NamedColumns, is_asked: bool) -> None:
-    """Raise SortNetError if a judge or columns are given with the judgements of a collection."""
-    if is_asked or columns != UNNAMED:
-        raise SortNetError(
-            f"{source}: a collection has its judgements and columns already: leave out --judge, "
-            f"--query and the like; sortnet label {shlex.quote(source.name)} asks a judge"
-        )
 
 
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:

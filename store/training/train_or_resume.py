@@ -176,8 +176,15 @@ def resume(
     record = None
     if options.group.rank == 0:
         record = folder.run()
+        if record is None and folder.has_model:
+            raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+        if record is None and not data:
+            raise SortNetError(
+                f"no run in {folder} to resume: begin one with sortnet train DATA --out "
+                f"{shlex.quote(str(folder))}"
+            )
         if record is None:
-            _refuse_to_begin(folder, has_data=bool(data))
+            note(f"no run in {folder} to resume: starting a new one")
     record = broadcast(options.group, record)
     call = f"store.training.resume({out!r})"
     return _run(prepare(folder, data, record, options, settings), options, call)
@@ -199,23 +206,6 @@ def with_judge(
         judges = {machine_judge.annotator: machine_judge}
     asked_judge = replace(options.judge, judges=judges, question=question, changes={})
     return replace(options, judge=asked_judge)
-
-
-def _refuse_to_begin(folder: Folder, *, has_data: bool) -> None:
-    """Check that a new run can begin in a folder that has no run to resume.
-
-    Args:
-        folder: the folder.
-        has_data: whether the caller has data, with which a new run can begin.
-    """
-    if folder.has_model:
-        raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
-    if not has_data:
-        raise SortNetError(
-            f"no run in {folder} to resume: begin one with sortnet train DATA --out "
-            f"{shlex.quote(str(folder))}"
-        )
-    note(f"no run in {folder} to resume: starting a new one")
 
 
 def prepare(
@@ -329,26 +319,15 @@ def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | 
             share_run(begun, group),
             prepared.documents,
             watcher.progress,
-            is_own_store=_is_own_store(prepared, options),
+            # A store that only the record of the run names may be another user's.
+            is_own_store=options.store is not None or prepared.url == store_url(None, None)[0],
             notify=watcher.note,
         )
         with asking as training:
-            callbacks = watcher.callbacks(training)
-            ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
+            ranker = training.learn(watcher)
             trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
             watcher.ended(trained)
             return trained
-
-
-def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
-    """Whether the store was named by the user, or is the user's default store.
-
-    A store that only the record of the run names may be another user's.
-    """
-    if options.store is not None:
-        return True
-    default_url, _ = store_url(None, None)
-    return default_url == prepared.url
 
 
 def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ finds the same pairs, and storing them again changes nothing.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
-from sortnet.core import I64, SPLITS, Progress, Queries
+from sortnet.core import I64, SPLITS, Queries
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
@@ -34,7 +34,7 @@ from sortnet.learning.distributed import (
     AnotherProcessEnded,
     is_from_torchrun,
 )
-from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
@@ -110,21 +110,11 @@ class TrainingRun:
         """Whether the run has done its last iteration already, so that nothing is left to train."""
         return self.state is not None and self.state.finished
 
-    def learn(
-        self,
-        show: Callable[[Iteration], None],
-        progress: Progress,
-        callbacks: Sequence[Callback] = (),
-    ) -> Ranker:
+    def learn(self, watcher: Watcher) -> Ranker:
         """Train the run to its end, and return the model, which is also written to the folder.
 
         A run that learns from judged pairs keeps the comparator or a posterior ranker, whichever
         is better.
-
-        Args:
-            show: called with each iteration after the iteration is stored.
-            progress: called with a line about each step.
-            callbacks: called after each iteration, see `learn_to_sort`.
         """
         pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
@@ -134,7 +124,7 @@ class TrainingRun:
         def store_checkpoint(record: Iteration, state: State) -> None:
             self.run.record(asdict(record), pairs.take())
             save_state(self.folder.state, state)
-            show(record)
+            watcher.iteration_ended(record, state)
 
         is_stored_as_done = self.finished and self.run.status == "done"
         with nullcontext() if is_stored_as_done else self._status_stored():
@@ -149,8 +139,8 @@ class TrainingRun:
                 vali,
                 self.config,
                 sink=pairs,
-                callbacks=[store_checkpoint, *callbacks],
-                progress=progress,
+                callbacks=[store_checkpoint],
+                progress=watcher.progress,
                 info=facts_of_model,
                 save=lambda model: model.save(self.folder.path),
                 state=self.state,
@@ -247,12 +237,8 @@ class Watcher:
     def begun(self, training: TrainingRun) -> None:
         """Receive the run with its settings, before it trains."""
 
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return functions that the training calls after each iteration."""
-        return ()
-
-    def iteration_ended(self, record: Iteration) -> None:
-        """Receive the measures of an iteration, after they are stored."""
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Receive the measures of an iteration and the state after it, when both are stored."""
 
     def ended(self, trained: TrainedRun) -> None:
         """Receive the result, before the store and the judge are closed."""
