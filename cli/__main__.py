@@ -15,9 +15,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
+
+from cli.signals import handle_signals
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # Matches the loader's message about a library that does not fit under a limit of memory.
@@ -69,15 +69,17 @@ def _load_and_run() -> None:
 
 def _let_signals_end_process() -> None:
     """Let signals that are not ignored end this process with one line on stderr."""
-    process = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() != process:  # a fork of this process must report nothing
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        _report_and_end(number)
+        name = signal.Signals(number).name
+        reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
+        stderr = 2  # the stream object `sys.stderr` may be in use: a signal can come at any time
+        try:
+            os.write(stderr, f"sortnet: {reason}\n".encode())
+        finally:
+            os._exit(_FAILED)
 
-    _handle_signals(end)
+    handle_signals(end, *_SIGNALS)
 
 
 def _let_signals_end_silently(code: object) -> None:
@@ -99,29 +101,7 @@ def _let_signals_end_silently(code: object) -> None:
     def end(number: int, frame: object) -> None:
         os._exit(exit_code)
 
-    _handle_signals(end)
-
-
-def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Set the handler of the signals that end a command; ignored signals stay ignored."""
-    for name in _SIGNALS:
-        number = getattr(signal, name, None)
-        if number is None:  # not every system has SIGHUP
-            continue
-        # None stands for a handler that was not set from Python. Such a handler stays, too.
-        if signal.getsignal(number) not in (signal.SIG_IGN, None):
-            signal.signal(number, handler)
-
-
-def _report_and_end(number: int) -> None:
-    """Print which signal came on stderr, and end the process without any cleanup."""
-    name = signal.Signals(number).name
-    reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
-    stderr = 2  # the stream object `sys.stderr` may be in use: a signal can come at any time
-    try:
-        os.write(stderr, f"sortnet: {reason}\n".encode())
-    finally:
-        os._exit(_FAILED)
+    handle_signals(end, *_SIGNALS)
 
 
 def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:

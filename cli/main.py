@@ -143,8 +143,7 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
-        _check_current_folder()
-        _check_variables_of_numba()
+        _check_environment()
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
@@ -159,11 +158,14 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
 
 
-def _check_current_folder() -> None:
-    """Refuse a current folder that was removed: libraries of torch would end the process in it.
+def _check_environment() -> None:
+    """Refuse a removed current folder, and a number of threads of numba that is no number.
+
+    Libraries of torch would end the process in such a folder, and numba would raise an error of its
+    own.
 
     Raises:
-        SortNetError: if there is no current folder.
+        SortNetError: if one of them cannot be used.
     """
     try:
         os.getcwd()  # noqa: PTH109  `Path.cwd` does the same
@@ -172,14 +174,6 @@ def _check_current_folder() -> None:
         raise SortNetError(
             f"{folder}: the current folder was removed: change to another one"
         ) from None
-
-
-def _check_variables_of_numba() -> None:
-    """Refuse a number of threads for which numba would raise an error of its own.
-
-    Raises:
-        SortNetError: if numba cannot use the variable.
-    """
     threads = os.environ.get("NUMBA_NUM_THREADS", "")
     if threads and not (threads.isascii() and threads.isdecimal() and int(threads)):
         raise SortNetError(f"NUMBA_NUM_THREADS={threads}: set a whole number from 1, or unset it")
@@ -221,8 +215,10 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _report(message: str) -> int:
     """Print an error on stderr in one line, and return the exit code."""
-    words = _without_passwords(message).split()
-    line = _shortened(printable(" ".join(words)))
+    line = printable(" ".join(_without_passwords(message).split()))
+    if len(line) > _LONGEST:
+        # The beginning of a message tells where the fault is, and the end tells what to do.
+        line = f"{line[: _LONGEST * 2 // 3]} ... {line[5 - _LONGEST // 3 :]}"
     try:
         click.echo(f"sortnet: {line}", err=True)
     except OSError:  # stderr cannot be written, so the error cannot be reported
@@ -236,35 +232,17 @@ def _without_passwords(message: str) -> str:
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    # Arguments are replaced as a whole, because a password may contain spaces.
-    for text in _quoted_arguments():
-        safe_text = without_passwords(text)
-        if safe_text != text:
-            message = message.replace(text, safe_text)
-            escaped_text = repr(text)[1:-1]  # without the quotation marks
-            message = message.replace(escaped_text, safe_text)
-    words = without_keyword_passwords(message).split()
-    return " ".join(map(without_passwords, words))
-
-
-def _quoted_arguments() -> Iterator[str]:
-    """Yield the forms in which a message may quote an argument: as typed, as a path, its folder."""
+    # Arguments are replaced as a whole, because a password may contain spaces. A message may quote
+    # an argument as it was typed, as a path, or the folder of the path.
     for argument in sys.argv[1:]:
         path = Path(argument)
-        yield from (argument, str(path), str(path.parent))
-
-
-def _shortened(message: str) -> str:
-    """Leave out the middle of a long message.
-
-    The beginning of a message tells where the fault is, and the end tells what to do.
-    """
-    if len(message) <= _LONGEST:
-        return message
-    gap = " ... "
-    start = message[: _LONGEST * 2 // 3]
-    end = message[-(_LONGEST // 3 - len(gap)) :]
-    return f"{start}{gap}{end}"
+        for text in (argument, str(path), str(path.parent)):
+            safe_text = without_passwords(text)
+            if safe_text != text:
+                escaped_text = repr(text)[1:-1]  # without the quotation marks
+                message = message.replace(text, safe_text).replace(escaped_text, safe_text)
+    words = without_keyword_passwords(message).split()
+    return " ".join(map(without_passwords, words))
 
 
 def _fill_closed_streams() -> None:
@@ -273,14 +251,12 @@ def _fill_closed_streams() -> None:
     Otherwise, a store that is opened would get the number of a closed stream, and output would be
     written into the store.
     """
-    # {name: (mode of the stream, how the null device is opened)}. The new stdout cannot be written,
-    # so that a command fails if its results would be lost.
-    replacements = {
-        "stdin": ("r", os.O_RDONLY),
-        "stdout": ("w", os.O_RDONLY),
-        "stderr": ("w", os.O_WRONLY),
-    }
-    for name, (mode, flags) in replacements.items():
+    # The new stdout cannot be written, so that a command fails if its results would be lost.
+    for name, mode, flags in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,56 +93,28 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Goal:
         """Parse a goal; refuse a text that is no goal, and numbers that are not allowed."""
-        from sortnet.preference.goal import Goal
+        from sortnet.preference.goal import WRONG, Goal
 
         if isinstance(value, Goal):
             return value
         match = self._TOP.fullmatch(value.strip())
         if match is None:
-            goal = _goal_of_share(value)
+            with suppress(ValueError):
+                share = float(value)
+                if 0 < share < 0.5:
+                    return Goal(share)
         else:
-            goal = _goal_of_top(match["top"], match["wrong"])
-        if goal is None:
-            self.fail(
-                f"{value!r} is neither a share of pairs above 0 and below 0.5 nor such as 'top 10' "
-                "or 'top 10, 2 wrong'",
-                param,
-                ctx,
-            )
-        return goal
-
-
-def _goal_of_share(text: str) -> Goal | None:
-    """Parse the share of pairs that may be wrong, which is between 0 and 0.5; else return None."""
-    from sortnet.preference.goal import Goal
-
-    try:
-        share = float(text)
-    except ValueError:
-        return None
-    return Goal(share) if 0 < share < 0.5 else None
-
-
-def _goal_of_top(top_digits: str, wrong_digits: str | None) -> Goal | None:
-    """Make a goal about top items; None if a number is not allowed.
-
-    Args:
-        top_digits: number of top items that are wanted.
-        wrong_digits: number of these items that may be wrong, at most half of them; None: the
-            default share may be wrong.
-    """
-    from sortnet.preference.goal import WRONG, Goal
-
-    top = int(top_digits)
-    if not 0 < top <= LARGEST_TOP:
-        return None
-    if wrong_digits is None:
-        return Goal(WRONG, top)
-    n_wrong = int(wrong_digits)
-    if 2 * n_wrong > top:
-        return None
-    # A share of 0 would mean the default, so no wrong item counts as half an item.
-    return Goal(max(n_wrong, 0.5) / top, top)
+            top = int(match["top"])
+            n_wrong = int(match["wrong"] or 0)
+            if 0 < top <= LARGEST_TOP and 2 * n_wrong <= top:
+                # A share of 0 would mean the default, so no wrong item counts as half an item.
+                return Goal(max(n_wrong, 0.5) / top if match["wrong"] else WRONG, top)
+        self.fail(
+            f"{value!r} is neither a share of pairs above 0 and below 0.5 nor such as 'top 10' "
+            "or 'top 10, 2 wrong'",
+            param,
+            ctx,
+        )
 
 
 SEED = Whole(0, largest=LARGEST_SEED)
@@ -189,13 +163,20 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
             none of these files.
         options: further arguments of `click.option`.
     """
-    name = click.Option(names).name or ""  # the name of the parameter, such as `csv`
-    add_option = click.option(*names, shell_complete=files, metavar="FILE", **options)
+    parameter = click.Option(names).name or ""  # the name of the parameter, such as `csv`
 
     def add(command: C) -> C:
-        # This decorator is applied below click's own decorators, so that all of them add their
-        # options to the same command.
-        return add_option(_checking_output(command, name, inputs))
+        @wraps(command)
+        def checked(*args: Any, **values: Any) -> Any:
+            if values[parameter] is not None:
+                paths = [values[name] for name in inputs if values[name]]
+                in_lists = [[path] if isinstance(path, str) else path for path in paths]
+                refuse_output(values[parameter], *chain(*in_lists))
+            return command(*args, **values)
+
+        # `checked` is below click's own decorators, so that all of them add their options to the
+        # same command.
+        return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
 
     return add
 
@@ -231,38 +212,6 @@ def format_of(
         return form_of_name
     formats = ", ".join(choices)
     raise click.UsageError(f"{option} {output!r}: the formats are {formats}")
-
-
-def _checking_output(command: C, name: str, inputs: Sequence[str]) -> C:
-    """Wrap a command so that it refuses an unsuitable output file before it begins.
-
-    Args:
-        command: the command.
-        name: the name of the parameter with the output file.
-        inputs: names of the parameters with files that the command reads.
-    """
-
-    @wraps(command)
-    def checked(*args: Any, **values: Any) -> Any:
-        if values[name] is not None:
-            refuse_output(values[name], *_files_in(values, inputs))
-        return command(*args, **values)
-
-    return checked  # type: ignore[return-value]
-
-
-def _files_in(values: Mapping[str, Any], parameters: Sequence[str]) -> list[Any]:
-    """List the files that are the values of parameters; a value is one file, several, or none."""
-    paths: list[Any] = []
-    for parameter in parameters:
-        value = values[parameter]
-        if not value:
-            continue
-        if isinstance(value, str):
-            paths.append(value)
-        else:
-            paths += value
-    return paths
 
 
 # The command gets the folder of the cache, or None, as the value of `cache`.

@@ -47,28 +47,34 @@ def signals_restored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def signals_handled(handler: Callable[[int, object], None], *names: str) -> Iterator[list[int]]:
-    """Handle the named signals in the body; an ignored signal, as by nohup, stays ignored.
+def handle_signals(handler: Callable[[int, Any], None], *names: str) -> dict[int, Any]:
+    """Handle the named signals; an ignored signal, as by nohup, stays ignored.
 
     Args:
         handler: called with the number of a signal.
         names: names of the signals.
 
-    Yields:
-        The numbers of the signals that are handled.
+    Returns:
+        {number: handler before} of the signals that are handled.
     """
     handlers = _handlers(*names)
-    numbers = [number for number in handlers if handlers[number] is not signal.SIG_IGN]
-    for number in numbers:
+    handled = {number: before for number, before in handlers.items() if before != signal.SIG_IGN}
+    for number in handled:
         signal.signal(number, handler)
+    return handled
+
+
+@contextmanager
+def signals_handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[list[int]]:
+    """Handle the named signals in the body, see `handle_signals`; yield the numbers of signals."""
+    handled = handle_signals(handler, *names)
     try:
-        yield numbers
+        yield [*handled]
     finally:
-        for number in numbers:
+        for number, before in handled.items():
             # A handler that ignores further signals does so until `signals_restored` ends.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handlers[number])
+                signal.signal(number, before)
 
 
 @contextmanager

@@ -29,16 +29,13 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
             True, the last text is shown below a notebook's cell, or in the terminal of stderr.
             Elsewhere the first text, the last text, and a text every ten seconds are logged.
 
-    The notes of a KeyboardInterrupt are shown, too, and stay.
     """
-    if callable(option):
-        yield from _in_function(option)
-        return
-    if option is False:
-        yield lambda text: None
-        return
     display = _notebook_display()
-    if display is not None:
+    if callable(option):
+        yield option
+    elif option is False:
+        yield lambda text: None
+    elif display is not None:
         yield from _in_notebook(display)
     elif sys.stderr is not None and sys.stderr.isatty():
         yield from _in_terminal()
@@ -57,24 +54,8 @@ def _notebook_display() -> Callable[..., Any] | None:
     return display  # type: ignore[no-any-return,unused-ignore]
 
 
-def _in_function(show: Progress) -> Iterator[Progress]:
-    """Yield the caller's function, which gets the notes of an interrupt, too."""
-    try:
-        yield show
-    except KeyboardInterrupt as error:
-        for text in _notes(error):
-            show(text)
-        raise
-
-
-def _notes(error: BaseException) -> list[str]:
-    """Return the notes of an exception, which tell what is kept."""
-    return list(getattr(error, "__notes__", ()))
-
-
 def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
     """Yield a function that replaces the text below a notebook's cell; clear it at the end."""
-    last_text = ""
     handle = display({"text/plain": ""}, raw=True, display_id=True)
 
     def show(text: str) -> None:
@@ -82,11 +63,8 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
 
     try:
         yield show
-    except KeyboardInterrupt as error:
-        last_text = "\n".join(_notes(error))
-        raise
     finally:
-        show(last_text)
+        show("")
 
 
 def _in_terminal() -> Iterator[Progress]:
@@ -106,10 +84,6 @@ def _in_terminal() -> Iterator[Progress]:
 
     try:
         yield show
-    except KeyboardInterrupt as error:
-        for text in _notes(error):
-            sys.stderr.write(f"{erase}{printable(text)}\n")
-        raise
     finally:
         sys.stderr.write(erase)
         sys.stderr.flush()
@@ -128,12 +102,7 @@ def _in_log() -> Iterator[Progress]:
             waiting_text = None
             next_time = time.monotonic() + _LOG_SECONDS
 
-    try:
-        yield show
-    except KeyboardInterrupt as error:
-        for text in _notes(error):
-            _log(text)
-        raise
+    yield show
     if waiting_text is not None:
         _log(waiting_text)
 

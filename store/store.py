@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -74,42 +74,30 @@ class Store:
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         """Open the store at a path or URL, as `open_store` does."""
         self.database = Database(url, write=False)
+        name = self.database.name
         try:
+            revision = None
+            if self.database.exists or not write:
+                # `checked_revision` refuses another program's database before any change. Its
+                # transaction only reads, because a transaction that writes would wait for others.
+                with self.database.transaction() as connection:
+                    revision = checked_revision(connection, name=name)
+            if not write and revision is None:
+                raise StoreError(f"{name} is empty: sortnet train or sortnet items add fills it")
+            if not write and revision != REVISION:
+                raise StoreError(
+                    f"{name} is of an older schema ({revision}): "
+                    "the first command that writes migrates it"
+                )
             if write:
-                self._open_to_write()
-            else:
-                self._open_to_read()
+                self.database.close()
+                self.database = Database(self.database.url)
+            if revision != REVISION:
+                with self.database.transaction(write=True) as connection:
+                    make_newest(connection, name=name)
         except BaseException:
             self.close()
             raise
-
-    def _open_to_write(self) -> None:
-        """Create or migrate the tables, unless they are the newest."""
-        is_newest = False
-        if self.database.exists:
-            # `checked_revision` refuses another program's database before any change. Its
-            # transaction only reads, because a transaction that writes would wait for others.
-            with self.database.transaction() as connection:
-                revision = checked_revision(connection, name=self.database.name)
-            is_newest = revision == REVISION
-        self.database = self.database.to_write()
-        if not is_newest:
-            with self.database.transaction(write=True) as connection:
-                make_newest(connection, name=self.database.name)
-
-    def _open_to_read(self) -> None:
-        """Refuse an empty database and older tables."""
-        with self.database.transaction() as connection:
-            revision = checked_revision(connection, name=self.database.name)
-        if revision is None:
-            raise StoreError(
-                f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
-            )
-        if revision != REVISION:
-            raise StoreError(
-                f"{self.database.name} is of an older schema ({revision}): "
-                "the first command that writes migrates it"
-            )
 
     def __enter__(self) -> Store:
         return self
@@ -182,7 +170,8 @@ class Store:
     def has_run(self, run_id: str) -> bool:
         """Whether the store has a run with exactly this id."""
         query = select(func.count()).where(RunRow.id == run_id)
-        return self.database.retrying(lambda db: db.execute(query).scalar_one() > 0)
+        with self.database.transaction() as connection:
+            return connection.execute(query).scalar_one() > 0
 
     def run(self, id_or_prefix: str) -> Run:
         """Find a run by its id or by a prefix of the id; `last` finds the run that started last.
@@ -193,12 +182,15 @@ class Store:
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
-        matching = _matching_runs(rows, id_or_prefix)
+        prefix = id_or_prefix.lower()
+        matching = [row for row in rows if prefix and row.id.startswith(prefix)]
+        if prefix == "last":
+            matching = list(rows[:1])
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
-        rows_to_list = matching or rows  # if no run matches, any runs are examples
-        ids = [row.id for row in rows_to_list[:_N_LISTED]]
+        # If no run matches, any runs are examples.
+        ids = [row.id for row in (matching or rows)[:_N_LISTED]]
         runs = ", ".join(ids) or "none yet"
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 
@@ -299,16 +291,6 @@ class Store:
         return frame
 
 
-def _matching_runs(newest_first: Sequence[Any], id_or_prefix: str) -> list[Any]:
-    """Return the rows of the runs whose id begins with a prefix; `last` returns the newest run."""
-    if id_or_prefix == "last":
-        return list(newest_first[:1])
-    prefix = id_or_prefix.lower()
-    if not prefix:
-        return []
-    return [row for row in newest_first if row.id.startswith(prefix)]
-
-
 def _facts(queries: Queries) -> dict[str, Any]:
     """Return the facts about a part of the data that are stored with a run."""
     return {
@@ -339,12 +321,10 @@ def _store_columns(connection: Connection, collection: int, columns: Mapping[str
 def _insert_queries(connection: Connection, run: int, split: Split, queries: Queries) -> None:
     """Store the name, the first document and the number of documents of each query of a split."""
     first_documents = queries.offsets[:-1]
-    columns = zip(
-        queries.qids.tolist(), first_documents.tolist(), queries.sizes.tolist(), strict=True
-    )
+    columns = (queries.qids.tolist(), first_documents.tolist(), queries.sizes.tolist())
     rows = [
         {"run": run, "split": split, "query": number, "qid": qid, "first": first, "size": size}
-        for number, (qid, first, size) in enumerate(columns)
+        for number, (qid, first, size) in enumerate(zip(*columns, strict=True))
     ]
     if rows:
         connection.execute(insert(QueryRow), rows)

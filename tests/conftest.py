@@ -340,6 +340,12 @@ class Server:
         self.process.send_signal(number)
         self.process.wait(SECONDS_TO_START)
 
+    def restart(self) -> None:
+        """End the open sessions, and wait until the server answers again."""
+        self.stop()
+        self.start()
+        _wait(self.process, self.url, self.log)
+
 
 def _as_user(folder: Path) -> list[str]:
     """How to run a command as somebody else where this is root, whom PostgreSQL refuses."""

@@ -346,7 +346,7 @@ def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypat
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
     message, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert message == "sortnet: interrupted before the learning rate came down"
+    assert message == "sortnet: interrupted"
     assert signal.getsignal(number) is before
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])

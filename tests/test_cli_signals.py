@@ -83,24 +83,6 @@ def test_a_signal_after_a_command_has_reported_adds_no_line(words, code, stdout,
     assert end.stderr.startswith(stderr) and end.stderr.count("\n") == (code != 0)
 
 
-# A fork of a process that reports signals gets one.
-FORK = """
-import os, signal
-from cli.__main__ import _let_signals_end_process
-
-_let_signals_end_process()
-if child := os.fork():
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-else:
-    signal.raise_signal(signal.SIGTERM)
-"""
-
-
-def test_a_signal_to_a_process_that_a_command_has_forked_ends_it_silently():
-    end = ended(FORK)
-    assert (end.stdout, end.stderr) == (f"{-signal.SIGTERM}\n", "")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_is_ignored_stays_ignored_while_the_modules_load(number):
     end = ended(LOADING, "cli", "--version", "click", int(number), "ignored")

@@ -83,7 +83,7 @@ def test_the_commands_show_it(url, collection, tmp_path):
     service.close()
     options = "--store", url
     shown = done("show", "last", *options)
-    assert "judgements  answers    right   answers    right  seconds" in shown
+    assert "iter  compared" in shown
     assert [line.split()[0] for line in shown.splitlines()[-2:]] == ["8", "9"]
     assert shown.splitlines()[-1] in done("show", "last", "--follow", *options)
     assert done("runs", *options).splitlines()[-1].endswith("  args")

@@ -25,6 +25,7 @@ from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import Model, fit
 from store import open_store
 from store.training import training_run
+from store.training.run_folder import Folder
 
 SMALL = ("--set", "committee=2", "--set", "trees=2", "--set", "depth=3", "--scaling", "query")
 FEW = ("--epochs", "6", "--set", "threads=1", "--set", "batch_size=64")
@@ -109,7 +110,7 @@ def untrained(config: Config) -> Model:
 # Where the run is killed, before and after its folder knows of it; test_cli_resume.py has more.
 PLACES = {
     "after the folder has the model": (Model, "save", 1, True),
-    "before the store has the run": (training_run, "_stored_run", 1, False),
+    "before the store has the run": (Folder, "write_run", 1, True),
     "before the first state": (training_run, "save_state", 1, False),
     "after the third state": (training_run, "save_state", 3, True),
 }

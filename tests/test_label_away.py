@@ -195,8 +195,8 @@ def away() -> StoreError:
 
 def test_a_fault_of_a_file_is_no_server_that_is_away(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
-    with pytest.raises(StoreError) as caught:
-        database.retrying(lambda connection: connection.exec_driver_sql("SELECT x FROM nowhere"))
+    with pytest.raises(StoreError) as caught, database.transaction() as connection:
+        connection.exec_driver_sql("SELECT x FROM nowhere")
     assert isinstance(caught.value.__cause__, OperationalError)
     assert not database.is_away(caught.value)
     database.close()

@@ -12,7 +12,6 @@ import pytest
 from forked_processes import Forked
 
 import sortnet
-from store.progress import shown_progress
 
 
 def sort(**named):
@@ -56,13 +55,6 @@ def test_a_notebook_shows_the_last_text_and_none_at_the_end(display, capsys):
     assert any("answered" in text for text in display.shown)
     assert display.shown[0] == display.shown[-1] == ""
     assert capsys.readouterr() == ("", "")
-
-
-def test_an_interrupt_in_a_notebook_leaves_no_text(display):
-    with pytest.raises(KeyboardInterrupt), shown_progress() as show:
-        show("half way")
-        raise KeyboardInterrupt
-    assert display.shown == ["", "half way", ""]
 
 
 CODE = """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 
 import pytest
 from cli_helpers import fault, invoke
-from forked_processes import Forked, ForkedScript
+from forked_processes import ForkedScript
 from test_run_processes import begin
 
 from store import Run, open_store
@@ -67,32 +66,6 @@ def test_rows_come_as_iterations_do_and_ctrl_c_leaves_without_a_word_of_python(r
         _, message = watch.communicate()
     assert (watch.returncode, message) == (0, f"no longer following run {run.id}\n")
     assert run.status == "running"
-
-
-@pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
-def test_a_terminal_gets_the_same_lines_above_the_moving_one(run, colour):
-    pty = pytest.importorskip("pty")
-    record(run, *range(1, 40))
-    ours, theirs = pty.openpty()
-    env = {k: v for k, v in os.environ.items() if k not in ("LINES", "NO_COLOR")}
-    env |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", "COLUMNS": "80", **colour}
-    text = ""
-    command = ["show", "--follow", "last", "--interval", "0.1"]
-    with Forked(command, [theirs] * 3, env, terminal=True) as watch:
-        os.close(theirs)
-        while "next: " not in text:
-            text += os.read(ours, 65536).decode(errors="replace")
-            if "compared" in text and run.status == "running":
-                record(run, 40)
-                run.finish("done")
-        assert watch.wait() == 0
-    os.close(ours)
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r", "\n"))
-    assert numbers_in(plain) == list(range(41))
-    assert plain.count("compared") == 1 and "running" in plain
-    assert "done, 41 iterations; next: sortnet report" in plain
-    assert text.count("\x1b[?25l") == text.count("\x1b[?25h")  # the cursor is back
-    assert bool(re.search(r"\x1b\[(3|4|9)\d(;|m)", text)) != bool(colour)
 
 
 def test_what_cannot_be_followed_is_one_line(store, tmp_path):

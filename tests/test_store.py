@@ -84,16 +84,13 @@ def test_every_figure_of_the_loop_has_its_column(url: str) -> None:
         field.name: k for k, field in enumerate(dataclasses.fields(Iteration))
     }
     figures.update(measures={"train": {"map": 0.5}}, best=False, train_loss=float("nan"))
-    figures["observed"] = {"vali": {"cycles": {"share": 0.25, "sampled": 8}}}
     with open_store(url) as store:
         run = start(store)
         run.record(vars(Iteration(**figures)))
         (row,) = run.iterations_frame().to_dict("records")
-        (cycles,) = run.cycles_frame().to_dict("records")
-    assert cycles == {"iteration": 0, "split": "vali", **figures.pop("observed")["vali"]["cycles"]}
     assert row.pop("train_map") == figures.pop("measures")["train"]["map"]
     assert np.isnan(row.pop("train_loss")) and np.isnan(figures.pop("train_loss"))
-    del row["created"]
+    del row["created"], figures["observed"]
     assert row == figures
 
 
@@ -104,9 +101,6 @@ def test_recording_an_iteration_again_replaces_what_is_given(url: str) -> None:
         run.record({"iteration": 0, "tp": 3, "best": np.bool_(True)})
         run.record({"iteration": 1, "tp": 6, "measures": {"vali": {"map": 0.75, "mrr": np.nan}}})
         frame = run.iterations_frame()
-        for given in ({"iteration": 0, "colour": 1}, {"tp": 1}):
-            with pytest.raises(StoreError, match=r"'colour'|'iteration' is missing"):
-                run.record(given)
     assert frame["tp"].tolist() == [3, 6]
     assert frame["quality"].tolist()[1] == 0.25
     assert frame["vali_map"].tolist()[1] == 0.75
@@ -120,8 +114,6 @@ def test_the_table_of_runs_shows_the_newest_first_with_their_best(url: str) -> N
         for k, (quality, best) in enumerate([(0.5, True), (0.625, True), (0.4, False)]):
             one.record({"iteration": k, "quality": quality, "best": best, "tp": 10 * k})
         one.finish("done")
-        with pytest.raises(StoreError, match="'happy' is none of running, done"):
-            one.finish("happy")
         frame = store.runs_frame()
     assert frame["id"].tolist() == [two.id, one.id]
     assert frame["status"].tolist() == ["running", "done"]

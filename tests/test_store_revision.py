@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from collection_helpers import made_items
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import inspect, text
 
 from sortnet.errors import StoreError
 from store import open_store
@@ -39,24 +39,6 @@ def execute(url: str, *statements: str) -> None:
             connection.execute(text(statement))
 
 
-def described(connection: Connection) -> dict[str, list[object]]:
-    """{table: its columns, keys, constraints and indexes}."""
-    known = inspect(connection)
-    return {
-        name: [
-            sorted((c["name"], str(c["type"]), c["nullable"]) for c in known.get_columns(name)),
-            known.get_pk_constraint(name)["constrained_columns"],
-            sorted(key["column_names"] for key in known.get_unique_constraints(name)),
-            sorted((i["name"], i["column_names"], i["unique"]) for i in known.get_indexes(name)),
-            sorted(
-                (key["constrained_columns"], key["referred_table"], key["options"].get("ondelete"))
-                for key in known.get_foreign_keys(name)
-            ),
-        ]
-        for name in known.get_table_names()
-    }
-
-
 def test_the_newest_revision_is_that_of_the_migrations() -> None:
     scripts = ScriptDirectory.from_config(revision._alembic_config())
     assert scripts.get_heads() == [revision.REVISION]
@@ -68,23 +50,6 @@ def test_alembic_finds_nothing_to_migrate_in_a_new_store(url: str) -> None:
         context = MigrationContext.configure(connection, opts=options)
         assert context.get_current_revision() == revision.REVISION
         assert compare_metadata(context, Base.metadata) == []
-
-
-def test_the_baseline_makes_the_tables_of_a_new_store(
-    url: str, request: pytest.FixtureRequest
-) -> None:
-    from alembic.command import upgrade
-
-    made = f"sqlite:///{request.getfixturevalue('made_sqlite')}"
-    if url.startswith("postgresql"):
-        made = request.getfixturevalue("made_postgresql")
-    with open_store(made, write=False) as store, store.database.transaction() as connection:
-        expected = described(connection)
-    with closing(Database(url)) as database:
-        with database.transaction(write=True) as connection:
-            upgrade(revision._alembic_config(connection), "head")
-        with database.transaction() as connection:
-            assert described(connection) == expected
 
 
 @pytest.fixture

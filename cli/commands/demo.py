@@ -56,7 +56,10 @@ def demo(
       sortnet demo --examples examples
     """
     if examples is not None:
-        _refuse_options_of_training(ctx)
+        for name in ("out", "seed", "max_iter", "store"):
+            if is_typed(ctx, name):
+                option = name.replace("_", "-")
+                raise click.UsageError(f"--examples trains nothing: leave --{option} out")
         print_result(_laid_out(examples), as_json=as_json)
         return
     from cli.training.printed_demo import PrintedDemo, demo_result
@@ -74,14 +77,6 @@ def demo(
     if store and is_typed(ctx, "store"):
         typed_store = without_passwords(store)
     print_result(demo_result(digits_demo, typed_store), as_json=as_json)
-
-
-def _refuse_options_of_training(ctx: click.Context) -> None:
-    """Refuse options beside --examples that only a training has."""
-    for name in ("out", "seed", "max_iter", "store"):
-        if is_typed(ctx, name):
-            option = name.replace("_", "-")
-            raise click.UsageError(f"--examples trains nothing: leave --{option} out")
 
 
 def _laid_out(folder: str) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -88,7 +88,7 @@ def _judge_result() -> Result:
         {
             "section": section,
             "name": field.name,
-            "default": _as_typed(_default_of(field)),
+            "default": _as_typed(None if field.default is MISSING else field.default),
             "meaning": _descriptions(judge)[field.name],
         }
         for section, judge in (("A language model", LanguageModel), ("A program", Program))
@@ -103,11 +103,6 @@ def _descriptions(judge: type) -> dict[str, str]:
     """Read what the arguments of a class mean from its docstring: {argument: description}."""
     paragraphs = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(judge) or "", re.M)
     return {name: " ".join(text.split()).replace("None:", "default:") for name, text in paragraphs}
-
-
-def _default_of(field: Field[Any]) -> Any:
-    """Return the default of a field; None if it has no default, or an empty collection."""
-    return None if field.default is MISSING else field.default
 
 
 def _as_typed(value: Any) -> str | None:
@@ -129,15 +124,13 @@ def _lines(rows: Sequence[Mapping[str, str | None]], more: Sequence[str] = ()) -
     formatter = click.HelpFormatter(width=width() or _WIDTH)
     for section, rows_of_section in groupby(rows, key=itemgetter("section")):
         with formatter.section(section):
-            formatter.write_dl([_paragraph(row) for row in rows_of_section])
+            paragraphs = []
+            for row in rows_of_section:
+                name = "=".join(filter(None, (row["name"], row["default"])))
+                allowed = f" Allowed: {row['allowed']}." if row.get("allowed") else ""
+                paragraphs.append((name, f"{row['meaning']}{allowed}"))
+            formatter.write_dl(paragraphs)
     for text in more:
         formatter.write_paragraph()
         formatter.write_text(text)
     yield from formatter.getvalue().strip().splitlines()
-
-
-def _paragraph(row: Mapping[str, str | None]) -> tuple[str, str]:
-    """Write the name of a setting with its default, and its meaning with the allowed values."""
-    name = "=".join(filter(None, (row["name"], row["default"])))
-    allowed = f" Allowed: {row['allowed']}." if row.get("allowed") else ""
-    return name, f"{row['meaning']}{allowed}"

@@ -10,9 +10,10 @@ from cli.console import progress, silent
 from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import judge_options
 from cli.options import files, folders, json_option, store_option
+from cli.printing.results import print_result
 from cli.signals import raise_if_signalled, signals_as_ctrl_c
 from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
-from sortnet.config import Config
+from sortnet.rankers.registry import settings_for
 
 # {heading of the help: parameters below it, in the order of the help}
 _SECTIONS = {
@@ -116,21 +117,24 @@ def train(
     """
     from cli.training.command_judge import print_dry_run
     from cli.training.command_options import checked_judge, run_options
-    from cli.training.printed_kind import fit_and_print
-    from cli.training.printed_run import PrintedRun
+    from cli.training.printed_run import PrintedRun, kind_result
+    from store.training.fit_kind import fit_kind
     from store.training.run_processes import joined
     from store.training.train_or_resume import resume as resume_run
     from store.training.train_or_resume import train as train_run
 
     judge = checked_judge(ctx)
-    if ranker != "sortnet":
-        fit_and_print(ctx)
-        return
-    settings, machine = typed_settings(ctx, Config())
+    defaults = settings_for(ranker)
+    settings, machine = typed_settings(ctx, defaults)
     # Only the first of several processes prints.
     with joined() as group, silent(group.rank > 0), progress() as status:
         watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
         options = run_options(ctx, judge, machine, watcher, group)
+        if ranker != "sortnet":
+            kind = defaults.changed(**settings)
+            fitted = fit_kind(data, out, kind, overwrite=overwrite, options=options)
+            print_result(kind_result(fitted), as_json=as_json)
+            return
         if ctx.params["dry_run"]:
             print_dry_run(ctx.params, options, settings)
         elif resume:

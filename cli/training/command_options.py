@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 import click
 
@@ -14,14 +12,9 @@ from cli.training.command_judge import judge_of_command
 from cli.training.printed_run import trackers
 from cli.training.typed_settings import MachineSettings
 from sortnet.core.shard import Group
-from sortnet.files import refuse_folder
 from store.training.asked_judge import AskedJudge
-from store.training.origin import refuse_own_folder
-from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions
 from store.training.training_run import Watcher
-
-_OPTIONS_OF_RUNS = ("resume", "preset", "logs", "from_model")
 
 
 def checked_judge(ctx: click.Context) -> AskedJudge:
@@ -29,28 +22,23 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
     Raises:
         click.UsageError: if some options cannot be given together.
-        SortNetError: if a folder cannot be used, or a tracker does not exist.
+        SortNetError: if a tracker does not exist.
     """
     values = ctx.params
-    refuse_folder(values["out"])
     trackers(values["logs"])  # refuses a misspelt tracker before anything is read
     judge = judge_of_command(ctx)
-    refuse_own_folder(values["from_model"], Folder(values["out"]))
     if values["ranker"] != "sortnet":
-        _refuse_options_of_runs(values)
+        if any(values[name] for name in ("resume", "preset", "logs", "from_model")):
+            options = "--resume, --from, --preset and --log"
+            raise click.UsageError(f"{options} are for --ranker sortnet only")
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            fault = "is fitted by one process: leave torchrun out"
+            raise click.UsageError(f"{values['ranker']} {fault}")
     elif values["resume"] and values["overwrite"] and not values["dry_run"]:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
         )
     return judge
-
-
-def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    """Raise UsageError for options about stored runs, since other rankers store no run."""
-    if any(values[name] for name in _OPTIONS_OF_RUNS):
-        raise click.UsageError("--resume, --from, --preset and --log are for --ranker sortnet only")
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise click.UsageError(f"{values['ranker']} is fitted by one process: leave torchrun out")
 
 
 def run_options(

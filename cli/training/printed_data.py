@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -12,14 +11,13 @@ from cli.printing.results import Facts
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.near_grades import features_near_grades, features_near_model
+from sortnet.data.read import PARTS
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import feature_groups, listed_names
 from sortnet.tables.roles import column_of
 from store.report.models_of_run import from_which
 from store.training.job import TrainingJob
 from store.training.origin import Origin
-
-_PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
 
 
 def training_facts(train: Queries) -> dict[str, str]:
@@ -31,7 +29,8 @@ def training_facts(train: Queries) -> dict[str, str]:
     roles = train.roles
     if roles is None:
         return {}
-    query = f"{roles.group}, {_queries(len(train))}" if roles.group else "all rows are one"
+    n_queries = "one query" if len(train) == 1 else f"{len(train):,} queries"
+    query = f"{roles.group}, {n_queries}" if roles.group else "all rows are one"
     computed = [name for name in train.feature_names or () if name not in roles.features]
     facts = {"query": printable(query), "id": printable(roles.id or "row number")}
     if train.judge is None:  # a judge is asked in place of reading grades
@@ -79,10 +78,11 @@ def near_model_lines(
         return
     readable = _readable_names(train)
     near_grade = features_near_grades(train)
+    near_model = features_near_model(vali, quality, config.quality_of)
     # Several levels of a column may be near; the column is named once.
     quality_of_column = {
         column_of(readable[feature], train.roles.features): alone
-        for feature, alone in features_near_model(vali, quality, config.quality_of).items()
+        for feature, alone in near_model.items()
         if feature not in near_grade
     }
     for column, alone in quality_of_column.items():
@@ -91,41 +91,6 @@ def near_model_lines(
             f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
             "grade, leave it out with --ignore"
         )
-
-
-def fewer_bins_line(train: Queries) -> str | None:
-    """Tell why `--bins` made fewer grades than the user wanted; None if it did not."""
-    bins = train.columns.bins
-    n_grades = len(train.columns.edges) + 1
-    if bins is None or n_grades == bins:
-        return None
-    return (
-        f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
-        f"{printable(train.roles.grade)} repeat, and equal numbers have the same grade"
-    )
-
-
-def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
-    """Tell how many queries, or rows, each part of a divided file has.
-
-    Args:
-        path: path of the file.
-        data: {part: facts about the part}; the facts have the list `queries` or the list `rows`.
-        seed: seed of the division.
-    """
-    is_by_row = "rows" in data["train"]
-    unit = "row" if is_by_row else "query"
-    name_of_list = "rows" if is_by_row else "queries"
-    sizes = []
-    for part, purpose in _PURPOSE_OF_PART.items():
-        size = len(data[part][name_of_list])
-        sizes.append(f"{size:,} {purpose}")
-    return f"{path} is divided by {unit}, seed {seed}: {', '.join(sizes)}"
-
-
-def _queries(n_queries: int) -> str:
-    """Write a number of queries in words."""
-    return "one query" if n_queries == 1 else f"{n_queries:,} queries"
 
 
 def _grades(train: Queries) -> str:
@@ -147,15 +112,24 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     """
     facts = training_facts(job.train)
     if job.is_divided:
-        put(division_line(str(job.test), job.data, job.config.seed), err=err)
-    if facts:
-        for line in Facts(facts).lines():
-            put(line, err=err)
+        unit, plural = ("row", "rows") if "rows" in job.data["train"] else ("query", "queries")
+        n_train, n_vali, n_test = (len(job.data[part][plural]) for part in PARTS)
+        put(
+            f"{job.test} is divided by {unit}, seed {job.config.seed}: {n_train:,} to train on, "
+            f"{n_vali:,} to choose by, {n_test:,} to test with",
+            err=err,
+        )
+    for line in Facts(facts).lines() if facts else ():
+        put(line, err=err)
     if job.is_divided or facts:
         put(err=err)
-    line_about_bins = fewer_bins_line(job.train)
-    if line_about_bins is not None:
-        say(line_about_bins)
+    bins = job.train.columns.bins
+    n_grades = len(job.train.columns.edges) + 1
+    if bins not in (None, n_grades):
+        say(
+            f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
+            f"{printable(job.train.roles.grade)} repeat, and equal numbers have the same grade"
+        )
     for line in near_grade_lines(job.train):
         say(line)
     if job.note is not None:

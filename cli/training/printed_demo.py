@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import Any
 
 from cli.console import put
 from cli.printing.results import Block, Facts, Result
 from cli.printing.runs import shower
 from sortnet.core import Progress
-from sortnet.learning.iterations import Iteration
+from sortnet.learning.iterations import Iteration, State
 from sortnet.messages import count
 from store.training.digits_demo import DemoWatcher, DigitsDemo
 from store.training.training_run import TrainingRun
@@ -33,7 +32,7 @@ class PrintedDemo(DemoWatcher):
     def progress(self, text: str) -> None:
         self._progress(text)
 
-    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
+    def begun(self, training: TrainingRun) -> None:
         """Print the numbers of queries and iterations, unless the result is printed as JSON."""
         quality = training.config.rank_quality.name
         self._show_iteration = shower(quality, err=self._as_json)
@@ -48,7 +47,8 @@ class PrintedDemo(DemoWatcher):
             f"{len(fold.vali)} to choose the best iteration by, {len(test)} to test the model on.\n"
         )
 
-    def iteration_ended(self, record: Iteration) -> None:
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        super().iteration_ended(record, state)
         self._show_iteration(record)
 
 
@@ -60,32 +60,21 @@ def demo_result(demo: DigitsDemo, store: str | None) -> Result:
             option.
     """
     facts = demo.facts()
-    return Result("demo", facts, text=[*_lines_about_model(facts), _next_commands(facts, store)])
-
-
-def _lines_about_model(facts: dict[str, Any]) -> list[Block]:
-    """Write lines about the model before and after training, and about its files."""
     spearman = facts["spearman"]
+    places = {name: facts[name] for name in ("picture", "model", "test")}
+    places["store"] = f"{facts['store']}, run {facts['run']}"
+    store_option = "" if store is None else f" --store {shlex.quote(store)}"
+    model = shlex.quote(facts["model"])
+    test = shlex.quote(facts["test"])
+    commands = {
+        f"  sortnet show last{store_option}": "the run's settings and iterations",
+        f"  sortnet pairs last{store_option}": "every pair it got wrong",
+        f"  sortnet evaluate {model} {test} --metric spearman": "on the images never seen",
+    }
     lines: list[Block] = [
         f"\nSpearman correlation with the true order, mean over {facts['test_queries']} queries of "
         f"images never seen:\n  before training {spearman['before']:.3f}\n"
         f"  after training  {spearman['after']:.3f}   (iteration {facts['best_iteration']}, "
         f"the best of 0 to {facts['iterations'] - 1})\n"
     ]
-    places = {name: facts[name] for name in ("picture", "model", "test")}
-    places["store"] = f"{facts['store']}, run {facts['run']}"
-    return [*lines, Facts(places), "", "next"]
-
-
-def _next_commands(facts: dict[str, Any], store: str | None) -> Facts:
-    """Write lines with commands to run after the demo, each with what the command shows."""
-    store_option = "" if store is None else f" --store {shlex.quote(store)}"
-    model = shlex.quote(facts["model"])
-    test = shlex.quote(facts["test"])
-    return Facts(
-        {
-            f"  sortnet show last{store_option}": "the run's settings and iterations",
-            f"  sortnet pairs last{store_option}": "every pair it got wrong",
-            f"  sortnet evaluate {model} {test} --metric spearman": "on the images never seen",
-        }
-    )
+    return Result("demo", facts, text=[*lines, Facts(places), "", "next", Facts(commands)])

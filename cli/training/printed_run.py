@@ -9,17 +9,18 @@ from cli.console import put, say
 from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import interval, measures, shower
 from cli.training.printed_data import near_model_lines, say_data, say_origin
-from sortnet.config import Config
-from sortnet.core import Progress, Queries
-from sortnet.learning.iterations import Callback, Iteration
+from sortnet.core import Progress
+from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
 from sortnet.messages import count
 from sortnet.metrics import can_choose
+from sortnet.rankers.registry import name_of
 from store.database.engine import without_passwords
-from store.report.conventions import convention_notes, conventions_of
-from store.report.iteration_table import meanings
+from store.report.conventions import conventions_of
+from store.report.iteration_table import MEANING
 from store.report.models_of_run import kept_model
+from store.training.fit_kind import FittedKind
 from store.training.job import TrainingJob
 from store.training.origin import Origin
 from store.training.training_run import TrainedRun, TrainingRun, Watcher, vali_pairs_of
@@ -49,66 +50,56 @@ class PrintedRun(Watcher):
         self._raise_if_signalled = raise_if_signalled
         self._logs = logs
         self._as_json = as_json
-        self._show_iteration: Callable[[Iteration], None]  # set by `callbacks`
+        self._is_new = False
+        self._show_iteration: Callable[[Iteration], None]  # set by `begun`
+        self._trackers: Sequence[Callback] = ()
 
     def progress(self, text: str) -> None:
         self._progress(text)
 
-    def note(self, text: str) -> None:
-        say(text)
-
-    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
+    def starting(self, job: TrainingJob, origin: Origin | None) -> None:
         """Print the data of a new run."""
-        if is_new:
-            say_data(job, err=self._as_json)
-            if origin is not None:
-                say_origin(origin, job.vali, err=self._as_json)
-            for line in _lines_about_choice(job):
-                self._put(line)
+        self._is_new = True
+        say_data(job, err=self._as_json)
+        if origin is not None:
+            say_origin(origin, job.vali, err=self._as_json)
 
-    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
-        """Print what is known before the first iteration.
-
-        If the run has finished, a message on stderr says so. Of a new run the inputs are printed,
-        and how one training is divided among the iterations.
-        """
+    def begun(self, training: TrainingRun) -> None:
+        """Print how a new run chooses its best iteration, and divides one training."""
+        self._show_iteration = shower(training.job.metrics[0].name, err=self._as_json)
+        settings = {"command": training.run.command, **training.config.flat()}
+        self._trackers = trackers(self._logs, training.run.id, settings)
         if training.finished:
             say(f"the run in {training.folder} has finished already")
-        if not is_new:
+        if not self._is_new:
             return
-        lines = [f"inputs: {training.config.scaling}"]
-        if training.config.divides_one_training:
-            lines.append(_budget_line(training.job, training.config))
+        config = training.config
+        lines = [*_lines_about_choice(training.job), f"inputs: {config.scaling}"]
+        if config.divides_one_training:
+            budget = Budget.of(training.job.train, config)
+            n_iterations = count(budget.iterations, "iteration")
+            line = f"one training of {budget.steps:,} steps, in {n_iterations}"
+            if budget.iterations < (config.max_iter or 0):
+                line += f", not {config.max_iter}: an iteration has at least one epoch"
+            lines.append(line)
         lines.append("")  # an empty line before the iterations
-        self._put("\n".join(lines))
+        put("\n".join(lines), err=self._as_json)
 
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return what is called after each iteration: the check for signals, and the trackers."""
-        quality = training.job.metrics[0].name
-        self._show_iteration = shower(quality, err=self._as_json)
-        settings = {"command": training.run.command, **training.config.flat()}
-        return [
-            lambda *_: self._raise_if_signalled(),
-            *trackers(self._logs, training.run.id, settings),
-        ]
-
-    def iteration_ended(self, record: Iteration) -> None:
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Print an iteration, end the run if a signal has come, and write to the trackers."""
         self._show_iteration(record)
+        self._raise_if_signalled()
+        for write in self._trackers:
+            write(record, state)
 
     def ended(self, trained: TrainedRun) -> None:
         """Print the result of the training."""
         job = trained.training.job
-        conventions = {
-            name: conventions_of(part, job.metrics, job.config.empty)
-            for name, part in trained.parts.items()
-        }
+        conventions = conventions_of(trained.parts, job.metrics, job.config.empty)
         print_result(_result(trained, conventions), as_json=self._as_json)
         quality = trained.best["quality"]
         for line in near_model_lines(job.train, trained.parts["vali"], job.config, quality):
             say(line)
-
-    def _put(self, text: str) -> None:
-        put(text, err=self._as_json)
 
 
 def trackers(
@@ -128,11 +119,11 @@ def trackers(
     return [tracker(log, run, dict(params or {}), warn) for log in logs]
 
 
-def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result:
+def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
     """Make the result of a training, as JSON and as text.
 
     Args:
-        conventions: for each part, the conventions by which its measures were computed.
+        conventions: lines about the conventions of the measures.
     """
     training = trained.training
     value = {
@@ -154,6 +145,11 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         answers = f"{trained.ranker.info['answers']:,} training pairs"
     else:
         answers = training.judge.text()
+    vali = trained.parts["vali"]
+    intervals = []
+    if vali.judged is not None:
+        accuracy = trained.measures["vali"]["accuracy"]
+        intervals.append(f"vali: {interval(accuracy, len(vali.judged))}")
     facts = {
         "kept": kept_model(trained.kept),
         "judge": f"answered for {answers}",
@@ -163,60 +159,51 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
     text: list[Block] = [
         *_lines_about_best(trained),
         measures(trained.measures),
-        *_interval_lines(trained.parts["vali"], trained.measures["vali"]),
+        *intervals,
         "",
         Facts(facts),
     ]
-    notes = [*meanings(training.job.metrics[0].name), *convention_notes(conventions)]
+    notes = [MEANING, *conventions]
     return Result("training", value, text, notes, step)
 
 
+def kind_result(fitted: FittedKind) -> Result:
+    """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
+    ranker = fitted.ranker
+    folder = fitted.folder
+    value = {
+        "out": str(folder),
+        "kind": ranker.config.kind,
+        "config": ranker.config.to_json(),
+        "info": dict(ranker.info),
+        "measures": fitted.measures,
+    }
+    step = Step(fitted.job.next_command(str(folder)))
+    model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
+    text: list[Block] = [measures(fitted.measures), "", Facts({"model": model})]
+    return Result("training", value, text, fitted.conventions, step)
+
+
 def _lines_about_best(trained: TrainedRun) -> list[str]:
-    """Write lines that name the best iteration, and tell why its model is kept."""
-    best = trained.best
+    """Write lines that name the best iteration."""
+    best = trained.best["iteration"]
     last_iteration = trained.rows[-1]["iteration"]
-    lines = ["", f"best is iteration {best['iteration']} of 0 to {last_iteration} (the last *)"]
-    if trained.training.origin is not None and best["iteration"] == 0:
+    lines = ["", f"best is iteration {best} of 0 to {last_iteration} (the last *)"]
+    if trained.training.origin is not None and best == 0:
         lines.append("no iteration is better than the model that the run began with")
-    qualities = [row["quality"] for row in trained.rows]
-    if qualities.count(best["quality"]) > 1:
-        lines.append(
-            "of those of equal quality it is the first that has the most pairs of VALI right"
-        )
     return lines
-
-
-def _interval_lines(vali: Queries, vali_measures: Mapping[str, float]) -> list[str]:
-    """Write a line with the interval of the accuracy, if the validation part has judged pairs."""
-    if vali.judged is None:
-        return []
-    return [f"vali: {interval(vali_measures['accuracy'], len(vali.judged))}"]
-
-
-def _budget_line(job: TrainingJob, config: Config) -> str:
-    """Write how many steps the training has in all, and in how many iterations."""
-    budget = Budget.of(job.train, config)
-    text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
-    if config.max_iter is not None and budget.iterations < config.max_iter:
-        text += f", not {config.max_iter}: an iteration has at least one epoch"
-    return text
-
-
-def _line_about_answers(job: TrainingJob) -> str:
-    """Write how many of a judge's answers are for validation, and how many for training."""
-    n_answers = job.config.judgements or 0
-    n_vali = len(vali_pairs_of(job))
-    return (
-        f"{n_answers:,} answers: {n_vali:,} about validation pairs, where {job.metrics[0].name} "
-        f"chooses the iteration, {n_answers - n_vali:,} about training pairs"
-    )
 
 
 def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
     """Yield lines with the measure that chooses the best iteration, and the data it uses."""
     measure = job.metrics[0]
     if job.is_asked:
-        yield _line_about_answers(job)
+        n_answers = job.config.judgements or 0
+        n_vali = len(vali_pairs_of(job))
+        yield (
+            f"{n_answers:,} answers: {n_vali:,} about validation pairs, where {measure.name} "
+            f"chooses the iteration, {n_answers - n_vali:,} about training pairs"
+        )
         return
     judged = job.vali.judged
     if judged is None:

@@ -62,25 +62,18 @@ def known_settings(settings: Settings) -> dict[str, Setting]:
 
 
 def _setting_option(name: str, metavar: str) -> Callable[[C], C]:
-    """Make the option of a setting."""
+    """Make the option of a setting, with the first sentence about it and the allowed words."""
     setting = known_settings(Config())[name]
     is_word = setting.choices and not setting.joined
+    default = "" if setting.default is None else f"; default: {setting.default}"
+    values = f": {setting.allowed}" if setting.choices else default
     return click.option(
         f"--{name.replace('_', '-')}",
         name,
         metavar=metavar,
         type=click.Choice(setting.choices) if is_word else str,
-        help=_help_of(setting),
+        help=f"{setting.help.partition('. ')[0].rstrip('.')}{values}.",
     )
-
-
-def _help_of(setting: Setting) -> str:
-    """Write the help of an option: the first sentence about its setting, and the allowed words."""
-    sentence = setting.help.partition(". ")[0].rstrip(".")
-    if setting.choices:
-        return f"{sentence}: {setting.allowed}."
-    default = "" if setting.default is None else f"; default: {setting.default}"
-    return f"{sentence}{default}."
 
 
 setting_options = with_options(
@@ -112,23 +105,16 @@ def typed_settings(
         click.BadParameter: if a text is no `NAME=VALUE`.
     """
     texts = {name: ctx.params[name] for name in OPTIONS if ctx.params[name] is not None}
-    texts |= _assignments(ctx.params["extra"])
+    for assignment in ctx.params["extra"]:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
+        texts[name.replace("-", "_")] = text
     values = parse_settings(settings.kind, known_settings(settings), texts)
     names_of_machine = values.keys() & settings_of(MachineSettings).keys()
     machine = MachineSettings(**{name: values.pop(name) for name in names_of_machine})
     preset = ctx.params["preset"]
     return (PRESETS[preset] | values if preset else values), machine
-
-
-def _assignments(typed: Sequence[str]) -> dict[str, str]:
-    """Split the texts `NAME=VALUE` of `--set`: {name: text of the value}."""
-    texts: dict[str, str] = {}
-    for assignment in typed:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
-        texts[name.replace("-", "_")] = text
-    return texts
 
 
 class TrainCommand(click.Command):

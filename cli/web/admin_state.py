@@ -21,9 +21,8 @@ from sortnet.preference.annotator_agreement import (
     most_disputed,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
-from store.report.annotator_figures import TITLES, figures_of
+from store.report.columns import TITLES, figures_of
 from store.report.growth import growth_picture, growth_points
-from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import recorded
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words, remaining_facts
@@ -151,7 +150,7 @@ class AdminState:
             "path": f"/a/{token}",
             "standing": self.service.session.answered(name),
             "report": report,
-            "figures": [figure and asdict(figure) for figure in figures_of(report)],
+            "figures": figures_of(report),
             **pace_facts,
             "state": study.state(name),
             "quota": study.quotas.get(name),
@@ -189,7 +188,7 @@ class AdminState:
     def _compute_statistics(self) -> dict[str, Any]:
         """Compute the statistics of all judgements.
 
-        Judgements of excluded annotators count for the paces, the question sizes and the comments.
+        Judgements of excluded annotators count for the paces and the comments.
         """
         service = self.service
         counted = service.session.judgements()
@@ -202,7 +201,6 @@ class AdminState:
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
                 "per_hour": _per_hour(counted, time.time()),
-                "sizes": facts_of_sizes(all_judgements, service.study),
                 "disputed": self._disputed(counted),
                 "comments": self._comments(all_judgements),
             },

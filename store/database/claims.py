@@ -18,7 +18,7 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, func, text
+from sqlalchemy import Engine, func, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sortnet.errors import StoreError
@@ -26,10 +26,10 @@ from sortnet.errors import StoreError
 _ATTEMPTS = 4  # a process that asks whether a claim is held locks the file for a moment
 _WAIT = 0.05  # seconds between two attempts
 # The server ends the session of a machine that is gone after 30 + 3 * 10 seconds, not two hours.
-_SESSION = (
-    "SET tcp_keepalives_idle = 30",
-    "SET tcp_keepalives_interval = 10",
-    "SET tcp_keepalives_count = 3",
+_KEEPALIVES = (
+    "SELECT set_config('tcp_keepalives_idle', '30', false), "
+    "set_config('tcp_keepalives_interval', '10', false), "
+    "set_config('tcp_keepalives_count', '3', false)"
 )
 _KEY = func.hashtextextended(text(":name"), 0)
 _IS_HELD = text(
@@ -56,11 +56,9 @@ class Claims:
     ) -> None:
         """Store the arguments, which the class describes; nothing is claimed yet."""
         self._engine = engine
-        self._database_file = None if file is None else file.resolve()
+        self._file = None if file is None else file.resolve()
         self._as_store_errors = as_store_errors
-        # {name: what ends the claim}; a claim in PostgreSQL also has its session
-        self._ends: dict[str, Callable[[], None]] = {}
-        self._sessions: dict[str, Connection] = {}
+        self._ends: dict[str, Callable[[], None]] = {}  # {name: what ends the claim}
         self._process = f"process-{secrets.token_hex(8)}"
         self._lock = threading.Lock()
 
@@ -72,22 +70,23 @@ class Claims:
         """
         if name in self._ends:
             return False
-        if self._database_file is None:
+        if self._file is None:
             return self._take_in_server(name)
-        return self._take_in_file(self._database_file, name)
+        return self._take_in_file(self._file, name)
 
     def keep(self, name: str) -> bool:
         """Claim a name unless this process has the claim; return False if another process has it.
 
         A claim is lost if the server of PostgreSQL is restarted, and taken again here.
         """
-        self._forget_lost(name)
-        return name in self._ends or self.take(name)
+        if name in self._ends and self.is_held(name):
+            return True
+        self.drop(name)
+        return self.take(name)
 
     def drop(self, name: str) -> None:
         """End a claim of this process; without the claim nothing happens."""
         end = self._ends.pop(name, None)
-        self._sessions.pop(name, None)
         if end is not None:
             with suppress(SQLAlchemyError):  # the server is away, and has ended the session
                 end()
@@ -99,8 +98,8 @@ class Claims:
 
     def is_held(self, name: str) -> bool:
         """Whether a process, which may be this process, holds a name; nothing is written."""
-        if self._database_file is not None:
-            return _is_locked(_file_of(self._database_file, name))
+        if self._file is not None:
+            return _is_locked(_file_of(self._file, name))
         with self._as_store_errors(), self._engine.connect() as connection:
             return bool(connection.execute(_IS_HELD, {"name": name}).scalar_one())
 
@@ -138,30 +137,15 @@ class Claims:
             connection = self._engine.connect()
             session = connection.execution_options(isolation_level="AUTOCOMMIT")
             session.detach()  # the pool gets no session back that has a lock
-            try:
-                for setting in _SESSION:
-                    session.exec_driver_sql(setting)
-                is_taken = bool(
-                    session.execute(func.pg_try_advisory_lock(_KEY), {"name": name}).scalar()
-                )
-            except BaseException:
-                session.close()
-                raise
+            session.exec_driver_sql(_KEEPALIVES)
+            is_taken: bool = session.execute(
+                func.pg_try_advisory_lock(_KEY), {"name": name}
+            ).scalar_one()
         if is_taken:
             self._ends[name] = session.close
-            self._sessions[name] = session
         else:
             session.close()
         return is_taken
-
-    def _forget_lost(self, name: str) -> None:
-        """Drop a claim if the server has ended the session that held it."""
-        session = self._sessions.get(name)
-        if session is not None:
-            try:
-                session.exec_driver_sql("SELECT 1")
-            except SQLAlchemyError:
-                self.drop(name)
 
 
 def lock(handle: int) -> bool:

@@ -6,13 +6,13 @@ which may differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from sqlalchemy import URL, Connection, MetaData, RowMapping, func, insert, select
+from sqlalchemy import URL, Connection, MetaData, RowMapping, Table, func, insert, select
 
 from sortnet.errors import StoreError
 from sortnet.files import shown
@@ -26,18 +26,11 @@ _COPIED = (
     *("collections", "items", "allowed_pairs", "annotators", "judgements"),
     *("decisions", "batches", "leases"),
 )
-# Tables whose rows about more than two items have the items in another table, and their keys there.
-_TABLES_OF_ITEMS = {
-    "judgements": ("judgement_items", ("collection", "number")),
-    "leases": ("lease_items", ("lease",)),
-}
 _ANSWER_OF_WORD = {"left": "best", "right": "best", "tie": "same"}
 _GONE_COLUMNS = (  # the columns of pairs, and of the process that asked
     *("left_item", "right_item", "low", "high"),
     *("host", "pid", "process_start"),
 )
-# {the key of a judgement or lease: the rows of its items, in the order of their places}
-_ItemsOfSets: TypeAlias = dict[tuple[int, ...], list[RowMapping]]
 _ROWS = 5_000  # rows that are copied at a time
 
 
@@ -73,26 +66,18 @@ def convert(old: URL | str | Path, new: URL | str | Path) -> Converted:
     Raises:
         StoreError: if one of the stores cannot be used.
     """
-    source = Database(old, write=False)
-    with closing(source):
+    with closing(Database(old, write=False)) as source:
         if not source.exists:
             raise StoreError(f"{source.name}: no such file")
         with source.transaction() as reading:
-            _check_version(reading, source.name)
+            revision = stored_revision(reading, name=source.name)
+            if revision != _REVISION_OF_0_4:
+                raise StoreError(
+                    f"{source.name} is of schema {shown(revision)}: "
+                    f"only stores of version 0.4 ({_REVISION_OF_0_4}) are converted"
+                )
             with _new_database(parse_url(new)) as target, target.transaction(write=True) as writing:
                 return _convert_tables(reading, writing, source.name, target.name)
-
-
-def _check_version(connection: Connection, name: str) -> None:
-    """Raise a StoreError unless the database is a store of version 0.4."""
-    revision = stored_revision(connection, name=name)
-    if revision is None:
-        raise StoreError(f"{name} is empty: there is nothing to convert")
-    if revision != _REVISION_OF_0_4:
-        raise StoreError(
-            f"{name} is of schema {shown(revision)}: "
-            f"only stores of version 0.4 ({_REVISION_OF_0_4}) are converted"
-        )
 
 
 @contextmanager
@@ -134,39 +119,28 @@ def _convert_tables(reading: Connection, writing: Connection, old: str, new: str
     tables.reflect(
         reading, only=[*_COPIED, "judgement_items", "lease_items", "runs"], resolve_fks=False
     )
-    rows = {name: _copy(reading, writing, name, tables) for name in _COPIED}
+    rows = {name: _copy(reading, writing, name, tables.tables) for name in _COPIED}
     criteria = tables.tables["collections"].c.items_of.is_not(None)
-    n_criteria = select(func.count()).where(criteria)
-    n_runs = select(func.count()).select_from(tables.tables["runs"])
-    return Converted(
-        old,
-        new,
-        rows,
-        criteria=reading.execute(n_criteria).scalar_one(),
-        runs=reading.execute(n_runs).scalar_one(),
-    )
+    n_criteria = reading.execute(select(func.count()).where(criteria)).scalar_one()
+    runs = select(func.count()).select_from(tables.tables["runs"])
+    return Converted(old, new, rows, n_criteria, runs=reading.execute(runs).scalar_one())
 
 
-def _copy(reading: Connection, writing: Connection, name: str, tables: MetaData) -> int:
+def _copy(reading: Connection, writing: Connection, name: str, tables: Mapping[str, Table]) -> int:
     """Copy all rows of a table to the table of the same name; return the number of rows.
 
     Args:
         reading: an open transaction of the old store.
         writing: an open transaction of the new store.
         name: the name of the table.
-        tables: the tables of the old store.
+        tables: the tables of the old store by their names.
     """
-    old_table = tables.tables[name]
     new_table = Base.metadata.tables[name]
-    items_of_sets = _read_items_of_sets(reading, name, tables)
-    query = select(old_table).execution_options(yield_per=_ROWS)
+    items_of_sets = _items_of_sets(reading, name, tables)
+    query = select(tables[name]).execution_options(yield_per=_ROWS)
     n_rows = 0
     for part in reading.execute(query).mappings().partitions():
-        rows = [dict(row) for row in part]
-        if name in _TABLES_OF_ITEMS:
-            rows = [_with_items(row, items_of_sets) for row in rows]
-        if name == "collections":
-            rows = [_with_known_strategy(row) for row in rows]
+        rows = [_converted(name, dict(row), items_of_sets) for row in part]
         writing.execute(insert(new_table), rows)
         n_rows += len(rows)
     number = new_table.autoincrement_column
@@ -177,44 +151,56 @@ def _copy(reading: Connection, writing: Connection, name: str, tables: MetaData)
     return n_rows
 
 
-def _with_known_strategy(row: dict[str, Any]) -> dict[str, Any]:
-    """Let a collection that names a strategy of version 0.4 other than `random` ask by the rule."""
-    settings = row["settings"]
-    if settings.get("strategy") in (None, "random"):
-        return row
-    return row | {"settings": settings | {"strategy": "default"}}
+def _items_of_sets(
+    reading: Connection, name: str, tables: Mapping[str, Table]
+) -> dict[tuple[int, ...], list[RowMapping]]:
+    """Read the items of judgements or leases of more than two items, in the order of their places.
 
-
-def _read_items_of_sets(reading: Connection, name: str, tables: MetaData) -> _ItemsOfSets:
-    """Read the items of the rows about more than two items; none if the table has no such rows."""
-    items_of_sets: _ItemsOfSets = {}
-    if name in _TABLES_OF_ITEMS:
-        name_of_items, key = _TABLES_OF_ITEMS[name]
-        table = tables.tables[name_of_items]
+    Version 0.4 has these items in a table of their own. Returns {key of a judgement or lease: rows
+    of its items}; empty for all other tables.
+    """
+    items: dict[tuple[int, ...], list[RowMapping]] = {}
+    if name in ("judgements", "leases"):
+        table = tables[f"{name[:-1]}_items"]
         for row in reading.execute(select(table).order_by(table.c.place)).mappings():
-            items_of_sets.setdefault(tuple(row[column] for column in key), []).append(row)
-    return items_of_sets
+            items.setdefault(_key_of_set(dict(row), name, "lease"), []).append(row)
+    return items
 
 
-def _with_items(row: dict[str, Any], items_of_sets: _ItemsOfSets) -> dict[str, Any]:
-    """Convert a judgement or a lease of version 0.4, which had a left and a right item.
+def _key_of_set(row: Mapping[str, Any], name: str, lease: str) -> tuple[int, ...]:
+    """Return the key by which a judgement or a lease is found; `lease` is the column of a lease."""
+    return (row["collection"], row["number"]) if name == "judgements" else (row[lease],)
+
+
+def _converted(
+    name: str, row: dict[str, Any], items_of_sets: Mapping[tuple[int, ...], list[RowMapping]]
+) -> dict[str, Any]:
+    """Convert a row of a table of version 0.4.
+
+    A judgement or a lease of version 0.4 has a left and a right item. A collection that names a
+    strategy of version 0.4 other than `random` asks by the rule.
 
     Args:
+        name: the name of the table.
         row: the row {column: value}.
         items_of_sets: the items of rows about more than two items.
     """
-    columns = {name: value for name, value in row.items() if name not in _GONE_COLUMNS}
+    if name == "collections":
+        settings = row["settings"]
+        if settings.get("strategy") not in (None, "random"):
+            row["settings"] = settings | {"strategy": "default"}
+    if name not in ("judgements", "leases"):
+        return row
+    columns = {column: value for column, value in row.items() if column not in _GONE_COLUMNS}
     left, right = row["left_item"], row["right_item"]
     columns["items"] = left, right
-    best = {"left": left, "right": right}.get(row.get("answer", ""))
-    worst = None
+    choices = {"best": {"left": left, "right": right}.get(row.get("answer", ""))}
     if left is None:
-        is_judgement = "answer" in row
-        key = (row["collection"], row["number"]) if is_judgement else (row["number"],)
-        columns["items"] = tuple(item["item"] for item in items_of_sets[key])
-        item_of_choice = {item.get("choice"): item["item"] for item in items_of_sets[key]}
-        best, worst = item_of_choice.get("best"), item_of_choice.get("worst")
-    if "answer" in row:
+        items = items_of_sets[_key_of_set(row, name, "number")]
+        columns["items"] = tuple(item["item"] for item in items)
+        choices = {str(item.get("choice")): item["item"] for item in items}
+    if name == "judgements":
         answer = _ANSWER_OF_WORD.get(row["answer"], row["answer"])
-        columns |= {"answer": answer, "best": best, "worst": worst}
+        best_and_worst = {choice: choices.get(choice) for choice in ("best", "worst")}
+        columns |= {"answer": answer, **best_and_worst}
     return columns

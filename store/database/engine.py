@@ -11,32 +11,27 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from sortnet.errors import SortNetError, StoreError
 from sortnet.files import plain, user_folder
 from store.database.claims import Claims
-from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
 _WAIT_FOR_WAL = 0.05  # seconds between two attempts to switch to WAL
-RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
 SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
 LONGEST_WAIT = 5.0  # most seconds between two attempts
-T = TypeVar("T")
-# Keys of facts about a connection that writes to SQLite: its file, and the logs of the file.
-_FILE = "sortnet_file"
-_LOGS = "sortnet_logs"
-POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+# {end of the name of a SQLite file or its log: the device and number that identify the file}
+_Files: TypeAlias = dict[str, tuple[int, int]]
+_FILES = "sortnet_files"  # key of the files that a connection to SQLite writes
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
 # Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
 _KEYWORDS = re.compile(
@@ -61,12 +56,15 @@ class Database:
         """Make the engine of the database at a path or URL; None: at the default store."""
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
-        self._retry_seconds = RETRY_SECONDS
         self._snapshot = _Snapshot()
+        self._file: Path | None = None  # the file of SQLite
         with self._as_store_errors():
-            self.engine = _engine(self.url, write=write)
-        file = Path(self.url.database or "") if self.dialect == "sqlite" else None
-        self.claims = Claims(self.engine, file, self._as_store_errors)
+            if self.url.drivername == "sqlite":
+                self._file = Path(self.url.database or "").absolute()
+                self.engine = self._sqlite_engine(self._file, write=write)
+            else:
+                self.engine = create_engine(self.url, pool_pre_ping=True, **_ENGINE_OPTIONS)
+        self.claims = Claims(self.engine, self._file, self._as_store_errors)
 
     @property
     def dialect(self) -> str:
@@ -76,14 +74,7 @@ class Database:
     @property
     def exists(self) -> bool:
         """Whether the SQLite file exists; always true for a server."""
-        return self.dialect != "sqlite" or Path(self.url.database or "").exists()
-
-    def to_write(self) -> Database:
-        """Return the same database, opened to write."""
-        if self.dialect != "sqlite":
-            return self
-        self.close()
-        return Database(self.url)
+        return self._file is None or self._file.exists()
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -110,9 +101,9 @@ class Database:
                 if not durable and self.dialect == "postgresql":
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
-                _check_file(connection)
+                self._refuse_changed(connection.info)
             # The file may have been removed during the commit. Nobody may rely on what is lost.
-            _check_file(connection)
+            self._refuse_changed(connection.info)
 
     @contextmanager
     def one_state(self) -> Iterator[Connection]:
@@ -127,34 +118,6 @@ class Database:
                 yield connection
             finally:
                 self._snapshot.connection = outer
-
-    def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
-        """Run `work` in a transaction, and run it again while a server is unavailable.
-
-        `work` must be idempotent, because a commit may have succeeded though its reply was lost.
-        If it only reads, all its reads see the same state. Within `one_state` it is run once.
-        A server may be unavailable for a minute. After this minute every call fails at once, until
-        a call reaches the server. Each wait is twice as long as the wait before, up to 5 seconds.
-        """
-        if self._snapshot.connection is not None:
-            with self.transaction(write=write) as connection:
-                return work(connection)
-        last_attempt = time.monotonic() + self._retry_seconds
-        wait = SHORTEST_WAIT
-        while True:
-            try:
-                with self.transaction(write=True) if write else self.one_state() as connection:
-                    result = work(connection)
-                self._retry_seconds = RETRY_SECONDS
-                return result
-            except StoreError as error:
-                if not self.is_away(error):
-                    raise
-                if time.monotonic() > last_attempt:
-                    self._retry_seconds = 0.0
-                    raise
-            time.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
 
     def is_away(self, error: StoreError) -> bool:
         """Whether an error of this database means that its server is unavailable for now."""
@@ -173,6 +136,77 @@ class Database:
         """End the claims of this process, and close all connections."""
         self.claims.close()
         self.engine.dispose()
+
+    def _refuse_changed(self, facts: Mapping[str, Any]) -> None:
+        """Raise a StoreError if a SQLite file that a connection writes was removed or replaced.
+
+        SQLite goes on to read and to write the file that it has opened. If the path no longer leads
+        to this file, the changes are lost when the process ends, or damage the file that is there
+        now.
+
+        Args:
+            facts: facts about the connection.
+        """
+        if self._file is None or _FILES not in facts:
+            return
+        files_now = _identified(self._file)
+        for suffix, identity in facts[_FILES].items():
+            if files_now.get(suffix) != identity:
+                change = "replaced" if suffix in files_now else "removed"
+                raise StoreError(
+                    f"{self.name}: {self._file.name}{suffix} was {change} while it was in use, so "
+                    "nothing more is stored; put the file back, or start the command again"
+                )
+
+    def _sqlite_engine(self, path: Path, *, write: bool) -> Engine:
+        """Make the engine of a SQLite file; an engine that writes creates the file if necessary.
+
+        An engine that reads opens a connection for each transaction, because the mode of reading
+        depends on whether another process writes at this time.
+        """
+        if path.is_dir():
+            raise StoreError(f"{self.name} is a folder: give a file in it, such as sortnet.db")
+        if write:
+            self._make_file(path)
+        file_facts = {_FILES: {"": _identified(path).get("")}}
+
+        def connect() -> sqlite3.Connection:
+            # Without an isolation level, Python's driver begins no transactions: `_begin` does.
+            options: dict[str, Any] = {"timeout": BUSY_SECONDS, "isolation_level": None}
+            if not write:
+                connection: sqlite3.Connection = sqlite3.connect(
+                    reading_uri(path), uri=True, **options
+                )
+                connection.execute("PRAGMA query_only = ON")
+                return connection
+            # SQLite opens the file that is there, and makes none if it was removed.
+            self._refuse_changed(file_facts)
+            uri = f"{path.as_uri()}?mode=rw"
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False, **options)
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("SELECT count(*) FROM sqlite_master")  # opens the logs
+            return connection
+
+        def remember_files(connection: object, record: Any) -> None:
+            record.info[_FILES] = _identified(path) | file_facts[_FILES]
+
+        pool = QueuePool if write else NullPool
+        engine = create_engine("sqlite://", creator=connect, poolclass=pool, **_ENGINE_OPTIONS)
+        event.listen(engine, "begin", _begin)
+        if write:
+            event.listen(engine, "connect", remember_files)
+        return engine
+
+    def _make_file(self, path: Path) -> None:
+        """Create an empty file that only its owner may read, because it will have secret tokens."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError as error:
+            failed_path = error.filename or path
+            raise StoreError(f"{self.name}: cannot make {failed_path}: {error.strerror}") from error
 
     @contextmanager
     def _as_store_errors(self) -> Iterator[None]:
@@ -203,8 +237,11 @@ class Database:
         """Return the driver's message on one line, without any password of the URL."""
         driver_error = getattr(error, "orig", None)
         message = _one_line(driver_error or error)
-        for secret in _secrets(self.url):
-            message = message.replace(secret, "***")
+        passwords = [self.url.password]
+        for name in SECRETS:
+            passwords += self.url.normalized_query.get(name, ())
+        for password in filter(None, passwords):
+            message = message.replace(password, "***")
         if not message:
             return type(error).__name__
         if "readonly database" in message:
@@ -212,6 +249,12 @@ class Database:
         if "no password supplied" in message:
             return f"{message}; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
         return message
+
+
+_ENGINE_OPTIONS: dict[str, Any] = {
+    "hide_parameters": True,
+    "json_serializer": lambda value: json.dumps(plain(value), allow_nan=False),
+}
 
 
 class _Snapshot(threading.local):
@@ -282,7 +325,7 @@ def _parse_text(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError):
         raise StoreError(f"store URL {scheme}://...: cannot be read as a URL") from None
-    if url.drivername in POSTGRESQL:
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         _refuse_unescaped(text, url)
         return url.set(drivername="postgresql+psycopg")
     if url.drivername != "sqlite":
@@ -405,109 +448,6 @@ def _refuse_unescaped(text: str, url: URL) -> None:
         )
 
 
-def _secrets(url: URL) -> list[str]:
-    """List the passwords in a URL."""
-    passwords = [url.password]
-    for name in SECRETS:
-        passwords += url.normalized_query.get(name, ())
-    return [password for password in passwords if password]
-
-
-def _engine(url: URL, *, write: bool) -> Engine:
-    """Make the engine of a database; an engine that writes creates a SQLite file if necessary."""
-    options: dict[str, Any] = {
-        "hide_parameters": True,
-        "json_serializer": lambda value: json.dumps(plain(value), allow_nan=False),
-    }
-    if url.drivername != "sqlite":
-        return create_engine(url, pool_pre_ping=True, **options)
-    path = Path(url.database or "")
-    if path.is_dir():
-        raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
-    if not write:
-        return _reading_engine(path, options)
-    name = _name_in_messages(url)
-    _make_file(path, name)
-    file = OpenFile(path, name)
-    engine = create_engine(url, **options)
-    event.listen(engine, "do_connect", partial(_open_file, file))
-    event.listen(engine, "connect", partial(_set_up_sqlite, file))
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
-    """Make an engine that only reads a SQLite file.
-
-    The engine opens a connection for each transaction, because the mode of reading depends on
-    whether another process writes at this time.
-    """
-
-    def connect() -> sqlite3.Connection:
-        uri = reading_uri(path)
-        return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
-    event.listen(engine, "begin", _begin_reading)
-    return engine
-
-
-def _make_file(path: Path, name: str) -> None:
-    """Create an empty file that only its owner may read, because it will have secret tokens.
-
-    Args:
-        path: the file; its folder is created too.
-        name: the name of the store in messages.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-            os.close(descriptor)
-    except OSError as error:
-        failed_path = error.filename or path
-        raise StoreError(f"{name}: cannot make {failed_path}: {error.strerror}") from error
-
-
-def _begin_reading(connection: Connection) -> None:
-    """Begin a transaction in which SQLite refuses to write."""
-    connection.exec_driver_sql("PRAGMA query_only = ON")
-    connection.exec_driver_sql("BEGIN")
-
-
-def _open_file(
-    file: OpenFile, _dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]
-) -> None:
-    """Let SQLite open the file that is there, and make no new file if it was removed.
-
-    Args:
-        file: the file.
-        _dialect, _record: facts of SQLAlchemy that are not used.
-        arguments, options: the arguments of `sqlite3.connect`, which are changed in place.
-    """
-    file.check()
-    arguments[:] = [f"{file.path.as_uri()}?mode=rw"]
-    options["uri"] = True
-
-
-def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:
-    """Set the options of a new connection that writes to SQLite, and identify its files."""
-    # Without an isolation level, Python's driver begins no transactions: `_begin_sqlite` does.
-    connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    _switch_to_wal(connection)
-    for pragma in (
-        # With NORMAL, the last commits survive a killed process but not a power cut. FULL waits
-        # for the disk at each commit. `_begin_sqlite` chooses one of the two per transaction.
-        "synchronous = FULL",
-        "foreign_keys = ON",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-    connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log of changes
-    record.info[_FILE] = file
-    record.info[_LOGS] = file.logs()
-
-
 def _switch_to_wal(connection: Any) -> None:
     """Let the database have a log of changes (WAL), beside which others can read.
 
@@ -525,15 +465,18 @@ def _switch_to_wal(connection: Any) -> None:
         time.sleep(_WAIT_FOR_WAL)
 
 
-def _check_file(connection: Connection) -> None:
-    """Raise a StoreError if the SQLite file that a connection writes was removed or replaced."""
-    file = connection.info.get(_FILE)
-    if file is not None:
-        file.check_logs(connection.info[_LOGS])
+def _identified(path: Path) -> _Files:
+    """Identify a SQLite file and its logs, which are beside the file that a link leads to."""
+    files: _Files = {}
+    for suffix in ("", "-wal", "-shm"):  # SQLite keeps the latest changes in the logs
+        with suppress(OSError):
+            status = Path(f"{path.resolve()}{suffix}").stat()
+            files[suffix] = status.st_dev, status.st_ino
+    return files
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; a transaction that will write takes the lock at its start.
+def _begin(connection: Connection) -> None:
+    """Begin a transaction of SQLite; a transaction that will write takes the lock at its start.
 
     A transaction that starts by reading could not wait for the lock of another writer later: SQLite
     would refuse it at once.
@@ -542,6 +485,8 @@ def _begin_sqlite(connection: Connection) -> None:
     if not options.get("sortnet_write"):
         connection.exec_driver_sql("BEGIN")
         return
+    # With NORMAL, the last commits survive a killed process but not a power cut. FULL waits for the
+    # disk at each commit.
     level = "FULL" if options.get("sortnet_durable", True) else "NORMAL"
     connection.exec_driver_sql(f"PRAGMA synchronous = {level}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -59,11 +59,15 @@ def stored_revision(connection: Connection, *, name: str) -> str | None:
         if owner not in (0, APPLICATION_ID):
             raise StoreError(f"{name} is another program's (application_id {owner}); give another")
     revision: str | None = None
-    if inspect(connection).has_table(VERSION_TABLE):
+    inspector = inspect(connection)
+    if inspector.has_table(VERSION_TABLE):
         revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    if revision is None:
-        _refuse_foreign_tables(connection, name)
-    return revision
+    if revision is not None:
+        return revision
+    names = sorted(inspector.get_table_names()) or sorted(inspector.get_view_names())
+    if names:
+        raise StoreError(f"{name} has a table {names[0]!r} that is not SortNet's; give another")
+    return None
 
 
 def make_newest(connection: Connection, *, name: str) -> None:
@@ -81,23 +85,18 @@ def make_newest(connection: Connection, *, name: str) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     revision = checked_revision(connection, name=name)
     if revision is None:
-        _create_tables(connection)
+        # The database is empty, so it need not be searched for tables that exist already.
+        Base.metadata.create_all(connection, checkfirst=False)
+        # Alembic would create the table of versions in the same way.
+        columns = f"version_num VARCHAR(32) NOT NULL CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY"
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} ({columns})"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{REVISION}')"))
         if is_sqlite:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     elif revision != REVISION:
         from alembic.command import upgrade
 
         upgrade(_alembic_config(connection), "head")
-
-
-def _create_tables(connection: Connection) -> None:
-    """Create all tables in an empty database, and store the newest revision."""
-    # The database is empty, so it need not be searched for tables that exist already.
-    Base.metadata.create_all(connection, checkfirst=False)
-    # Alembic would create the table of versions in the same way.
-    columns = f"version_num VARCHAR(32) NOT NULL CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY"
-    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} ({columns})"))
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{REVISION}')"))
 
 
 def _is_older(revision: object) -> bool:
@@ -115,11 +114,3 @@ def _alembic_config(connection: Connection | None = None) -> Config:
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", MIGRATIONS)
     return config
-
-
-def _refuse_foreign_tables(connection: Connection, name: str) -> None:
-    """Raise a StoreError if the database, which has no table of SortNet, has any table or view."""
-    inspector = inspect(connection)
-    names = sorted(inspector.get_table_names()) or sorted(inspector.get_view_names())
-    if names:
-        raise StoreError(f"{name} has a table {names[0]!r} that is not SortNet's; give another")

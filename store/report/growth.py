@@ -13,16 +13,9 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.stopping import Remaining
 from store.plots.figures import certainty_growth
 from store.report.html_page import Picture, picture
-from store.service.convergence import FEW, recorded
-from store.service.labelling import LabellingService, new_session
+from store.service.convergence import FEW
+from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words
-
-# If too few fits were recorded, the model is fitted again to these shares of the judgements, the
-# first judgements in each case. Large collections are not fitted again, which would take too long.
-_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
-_MOST_ITEMS = 500
-_MOST_ANSWERS = 20_000
-_ENOUGH_FITS = 3  # with fewer recorded fits, the model is fitted again
 
 
 def growth_points(
@@ -43,44 +36,6 @@ def growth_points(
     # if some of them were undone later, or their annotator was excluded.
     fits_of_fewer_answers = [fit for fit in recorded_fits if (fit["answers"] or 0) < n_answers]
     return [*fits_of_fewer_answers, _point(n_answers, service.remaining)]
-
-
-def growth_of(service: LabellingService) -> list[dict[str, Any]]:
-    """Return the points of `growth_points`; fit again if fewer than three fits were recorded.
-
-    Few fits were recorded of imported answers, for example.
-
-    Cost: six fits, of at most 500 items and 20,000 answers, if they are fitted again.
-    """
-    points = growth_points(service, recorded(service.collection, service.session.goal))
-    *earlier, latest = [point for point in points if point["expected"] is not None]
-    n_answers = service.session.n_votes
-    is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
-    if len(earlier) < _ENOUGH_FITS and is_small:
-        earlier = _replayed_points(service)
-    return [*earlier, latest]
-
-
-def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
-    """Fit a new session to growing numbers of the first judgements; return a point for each fit.
-
-    The point of all answers, and points without any answer, are left out.
-    """
-    session = service.session
-    judgements = session.judgements()
-    replay = new_session(service.collection, service.items, service.study, goal=session.goal)
-    points = []
-    n_replayed = 0
-    for share in _REPLAYED_SHARES:
-        n_judgements = int(share * len(judgements))
-        if n_judgements <= n_replayed:  # no further judgement: there are only a few
-            continue
-        replay.replay(judgements[n_replayed:n_judgements])
-        n_replayed = n_judgements
-        replay.refit()
-        if 0 < replay.n_votes < session.n_votes:
-            points.append(_point(replay.n_votes, replay.remaining(fresh=False)))
-    return points
 
 
 def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
 _KEY_FUNCTION = "key_is_from_function"
-# {argument of a judge: its name in a record}, where the two differ.
-_NAMES = {"command": "judge", "patience": "store_patience"}
 # A resumed run cannot change these arguments, because it would mix the answers of two judges.
-_FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
+_FIXED = ("model", "function", "question", "both_orders", "structured", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
@@ -30,9 +28,7 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     """
     if isinstance(judge, Function):
         return {"function": judge.annotator, "workers": judge.workers, "question": question}
-    record = {
-        _NAMES.get(field.name, field.name): getattr(judge, field.name) for field in fields(judge)
-    }
+    record = {field.name: getattr(judge, field.name) for field in fields(judge)}
     record["question"] = question
     if isinstance(judge, LanguageModel):
         record["key"] = judge.key if isinstance(judge.key, str) else None
@@ -41,31 +37,17 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     return record
 
 
-def records_by_name(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return {name under which answers are stored: record} of the stored judges of a run.
-
-    Earlier versions stored the record of the only judge, without its name.
-
-    >>> records_by_name({"judge": "python judge.py", "workers": 2})
-    {'python judge.py': {'judge': 'python judge.py', 'workers': 2}}
-    """
-    if all(isinstance(record, Mapping) for record in stored.values()):
-        return dict(stored)
-    name = stored.get("function") or stored.get("judge") or stored["model"]
-    return {name: dict(stored)}
-
-
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
     """Make the judge that a record describes.
 
     A judge that was a function is not recorded, so the judge made here raises an error when asked.
-    Names that a record lacks have their defaults, and names of earlier versions are ignored.
+    Names that a record lacks have their defaults.
     """
-    if record.get("function") is not None:
+    if "function" in record:
         return Function(_missing_function, record["function"], record["workers"])
-    kind = LanguageModel if record.get("judge") is None else Program
-    names = {field.name: _NAMES.get(field.name, field.name) for field in fields(kind)}
-    return kind(**{field: record[name] for field, name in names.items() if name in record})
+    kind = Program if "command" in record else LanguageModel
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in record.items() if name in names})
 
 
 def _missing_function(left: object, right: object) -> str:
@@ -83,7 +65,7 @@ def is_stored_whole(record: Mapping[str, Any]) -> bool:
     >>> is_stored_whole(record_of(Function(max), "?"))
     False
     """
-    return record.get("function") is None and not record.get(_KEY_FUNCTION)
+    return "function" not in record and not record.get(_KEY_FUNCTION)
 
 
 def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str | None:
@@ -104,20 +86,15 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     if kind_of(record) != kind_of(stored):
         return "judge"
     for name in _FIXED:
-        # Records of older versions do not have all names.
-        if name in record and name in stored and record[name] != stored[name]:
+        if record.get(name) != stored.get(name):
             return name.removesuffix("_hash")  # prompts are compared by their hashes
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):
         return "request"
-    if record.get("structured", False) != stored.get("structured", False):
-        return "structured"
     return None
 
 
 def kind_of(record: Mapping[str, Any]) -> str:
     """Return the kind of a recorded judge: `function`, `program` or `language model`."""
-    if record.get("function") is not None:
+    if "function" in record:
         return "function"
-    if record.get("judge") is not None:
-        return "program"
-    return "language model"
+    return "program" if "command" in record else "language model"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, false, select, update
+from sqlalchemy import Connection, select, update
 
 from sortnet.core import NEVER_ADDED, SPLITS, ComparedPairs, Split
 from sortnet.errors import StoreError
@@ -29,18 +28,11 @@ from store.runs.pair_rows import (
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
-_NOT_MEASURED = ("run", "created")  # columns of an iteration that `record` sets itself
-MEASURED = [
-    column.name for column in IterationRow.__table__.columns if column.name not in _NOT_MEASURED
-]
-
 
 class Run:
     """A training run in the store, with its pairs, iterations and status.
 
-    It stores the pairs of a training, as a `PairSink`. Its operations wait for a server that is
-    restarted.
+    It stores the pairs of a training, as a `PairSink`.
 
     Attributes:
         database: the database.
@@ -54,9 +46,7 @@ class Run:
         """Read the run whose key in the tables is `number`."""
         self.database = database
         self.number = number
-        with database.transaction() as connection:
-            row = connection.execute(_run_row(number)).one()
-            self._queries = {split: _QueryTable(connection, number, split) for split in SPLITS}
+        row = self._row()
         self.id: str = row.id
         self.command: str = row.command
         self.config: dict[str, Any] = row.config
@@ -70,13 +60,8 @@ class Run:
         return f"Run({self.id}, {self.database.name})"
 
     @property
-    def _strategy(self) -> str:
-        """The strategy that chose the pairs to learn from, a name of `sortnet.config.PAIRS`."""
-        return str(self.config.get("pairs", "wrong"))
-
-    @property
     def status(self) -> str:
-        """The stored status; `killed` in place of `running` if the process of the run has ended."""
+        """`running`, `done`, `interrupted` or `failed`; `killed` if its process has been killed."""
         return status_of(self.database, self.number)
 
     def add(
@@ -101,7 +86,8 @@ class Run:
         Cost: one transaction.
         """
         added = AddedPairs.of(split, iteration, pairs, wrong)
-        self.database.retrying(lambda db: add_pairs(db, self.number, added), write=True)
+        with self.database.transaction(write=True) as connection:
+            add_pairs(connection, self.number, added)
 
     def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Read the pairs that were added before an iteration, in the order of (winner, loser).
@@ -111,8 +97,9 @@ class Run:
             before: the iteration. If None, the pairs of all iterations are read.
         """
         end = NEVER_ADDED if before is None else before
-        is_added = PairRow.first_iteration < end
-        return self.database.retrying(lambda db: read_pairs(db, self.number, split, is_added))
+        with self.database.transaction() as connection:
+            is_added = PairRow.first_iteration < end
+            return read_pairs(connection, self.number, split, is_added)
 
     def record(self, iteration: Mapping[str, object], added: Sequence[AddedPairs] = ()) -> None:
         """Store an iteration's row and its pairs, both or neither.
@@ -124,23 +111,16 @@ class Run:
                 `IterationRow`, such as the fields of `sortnet.learning.iterations.Iteration`. NaN
                 is stored as missing.
             added: the pairs of the iteration.
-
-        Raises:
-            StoreError: on a name that is no column, or without `iteration`.
         """
-        _check_columns(iteration)
         row = {"run": self.number, "created": utc_now(), **plain(iteration)}
         # `created` is not among the changed columns: it stays if the iteration is recorded again.
         insert_or_replace = upsert(
             self.database.dialect, IterationRow, ["run", "iteration"], changed=iteration.keys()
         )
-
-        def write(connection: Connection) -> None:
+        with self.database.transaction(write=True) as connection:
             for pairs in added:
                 add_pairs(connection, self.number, pairs)
             connection.execute(insert_or_replace, row)
-
-        self.database.retrying(write, write=True)
 
     @property
     def kept(self) -> dict[str, Any] | None:
@@ -150,10 +130,7 @@ class Run:
 
     @property
     def judge(self) -> dict[str, Any] | None:
-        """{name: options} of the judges that the run asks; None if it asks no judge.
-
-        Earlier versions stored the options of the only judge, without its name.
-        """
+        """{name: options} of the judges that the run asks; None if it asks no judge."""
         judge: dict[str, Any] | None = self._row().judge
         return judge
 
@@ -167,8 +144,7 @@ class Run:
 
     def set_judge(self, options: Mapping[str, Any]) -> None:
         """Store {name: options} of the judges that the run asks."""
-        change = update(RunRow).where(RunRow.number == self.number).values(judge=plain(options))
-        self.database.retrying(lambda db: db.execute(change), write=True)
+        self._change(judge=plain(options))
 
     def finish(self, status: str, kept: Mapping[str, Any] | None = None) -> None:
         """Store the run's status (running, done, interrupted or failed) with its time.
@@ -181,30 +157,18 @@ class Run:
                 None, the stored facts stay.
 
         Raises:
-            StoreError: on another status, or if another process continues the run.
+            StoreError: if another process continues the run.
         """
-        if status not in STATUSES:
-            raise StoreError(f"status {str(status)!r} is none of {', '.join(STATUSES)}")
-        values: dict[str, Any] = {"status": status, "finished": utc_now()}
+        claims = self.database.claims
+        claim = claim_of(self.number)
         if status == "running":
-            self.claim()
-            values["finished"] = None
-        if kept is not None:
-            values["kept"] = plain(kept)
-        change = update(RunRow).where(RunRow.number == self.number).values(values)
-        self.database.retrying(lambda db: db.execute(change), write=True)
-        if status != "running":
-            self.database.claims.drop(claim_of(self.number))
-
-    def claim(self) -> None:
-        """Claim to be the process of the run, or renew the claim after a restart of the server.
-
-        Raises:
-            StoreError: if another process has the claim.
-        """
-        name = claim_of(self.number)
-        if not self.database.retrying(lambda _: self.database.claims.keep(name)):
-            raise StoreError(f"run {self.id} is running in another process")
+            if not claims.keep(claim):
+                raise StoreError(f"run {self.id} is running in another process")
+            self._change(status=status, finished=None)
+            return
+        facts_to_keep = {} if kept is None else {"kept": plain(kept)}
+        self._change(status=status, finished=utc_now(), **facts_to_keep)
+        claims.drop(claim)
 
     def iterations_frame(self) -> pd.DataFrame:
         """Make a frame with one row per iteration, and a column `<split>_<metric>` per measure.
@@ -215,53 +179,19 @@ class Run:
         `conventions` of the measures, and as `pairs` the strategy that chose the pairs, a name of
         `sortnet.config.PAIRS`.
         """
-        frame = self.database.retrying(
-            lambda _: self._with_attributes(
-                frames.iterations_frame(self._iterations(*_columns_of_iterations()))
-            )
-        )
+        with self.database.one_state():
+            rows = self._iterations(*_columns_of_iterations())
+            frame = self._with_attributes(frames.iterations_frame(rows))
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
-        frame.attrs["pairs"] = self._strategy
+        frame.attrs["pairs"] = str(self.config.get("pairs", "wrong"))
         return frame
 
     def iteration_rows(self) -> list[dict[str, Any]]:
         """List the rows of `iterations_frame` as dicts of JSON values."""
         return frames.iteration_rows(self._iterations(*_columns_of_iterations()))
 
-    def margins_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration, split, outcome and bin of |margin|.
-
-        The outcome of a compared pair is `right` or `wrong`. `pairs` is the number of pairs whose
-        margin is at least `low` and below `high`. The first bin begins at 0, the last ends at
-        infinity.
-        """
-        return self._observed(frames.margins_frame)
-
-    def mistakes_frame(self) -> pd.DataFrame:
-        """Make a frame of mistakes by rank: a row per iteration, split and pair of bins of ranks.
-
-        `upper` is the bin of a pair's better rank, `lower` the bin of its worse rank. A row counts
-        the pairs of different grades that were `compared`, and the `wrong` pairs among them.
-        """
-        return self._observed(frames.mistakes_frame)
-
-    def cycles_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration and split: the share of cyclic triples, 0 to 1.
-
-        A triple of documents is cyclic if a is before b, b before c and c before a. The share is
-        of `sampled` triples.
-        """
-        return self._observed(frames.cycles_frame)
-
-    def pairs_frame(
-        self,
-        split: Split | None = None,
-        *,
-        qid: str | None = None,
-        iteration: int | None = None,
-        min_times: int = 1,
-    ) -> pd.DataFrame:
+    def pairs_frame(self, split: Split | None = None, *, min_times: int = 1) -> pd.DataFrame:
         """Make a frame with one row per pair that the comparator put in the wrong order.
 
         `winner` and `loser` are document numbers of a split; `winner_place` and `loser_place` are
@@ -273,104 +203,74 @@ class Run:
 
         Args:
             split: split of the pairs. If None, pairs of both splits.
-            qid: query of the pairs. If None, pairs of all queries.
-            iteration: iteration that added the pairs. If None, pairs of all iterations.
             min_times: least number of iterations in which a pair was wrong; with 0 also pairs of TP
                 and VP that were never wrong.
 
-        Raises:
-            StoreError: if no split has the query.
-
         Cost: in SQLite about 1 us and 80 bytes per pair; `iter_pairs` reads the pairs in parts.
         """
-        names, codes = self._query_names()
-        conditions = self._conditions(split, qid, iteration, min_times)
-        # An empty part comes first, so that a frame without pairs has all columns.
-        empty_table = np.empty((0, len(COLUMNS)), np.int64)
-        empty_part = frames.pair_columns(
-            empty_table, "train", self._queries["train"].first, codes["train"]
-        )
-        parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
-        with self.database.one_state():
-            return self._with_attributes(frames.pairs_frame(parts, names))
+        with self.database.one_state() as connection:
+            queries = self._queries(connection)
+            parts = self._pair_columns(connection, queries, READ_AT_ONCE, split, min_times)
+            return self._with_attributes(frames.pairs_frame(parts, _names_of(queries)))
 
     def iter_pairs(
-        self,
-        chunk: int = 100_000,
-        *,
-        split: Split | None = None,
-        qid: str | None = None,
-        iteration: int | None = None,
-        min_times: int = 1,
+        self, chunk: int = 100_000, *, split: Split | None = None, min_times: int = 1
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of `pairs_frame` in frames of at most `chunk` rows, read as needed."""
-        names, codes = self._query_names()
-        conditions = self._conditions(split, qid, iteration, min_times)
-        for columns in self._pair_columns(codes, chunk, conditions):
-            yield frames.pairs_frame([columns], names)
+        with self.database.transaction() as connection:
+            queries = self._queries(connection)
+            parts = self._pair_columns(connection, queries, chunk, split, min_times)
+            next(parts)  # has no pairs
+            for columns in parts:
+                yield frames.pairs_frame([columns], _names_of(queries))
 
-    def _conditions(
-        self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
-    ) -> dict[Split, list[ColumnElement[bool]]]:
-        """Return {split: SQL conditions} that select pairs by the arguments of `pairs_frame`.
-
-        Raises:
-            StoreError: if no split has the query.
-        """
-        if qid is not None and all(qid not in table.qids for table in self._queries.values()):
-            raise StoreError(f"run {self.id} has no query {str(qid)!r}")
-        common: list[ColumnElement[bool]] = []
-        if iteration is not None:
-            common.append(PairRow.first_iteration == iteration)
-        if min_times > 0:
-            common.append(PairRow.times >= min_times)
-        splits = SPLITS if split is None else (split,)
-        conditions: dict[Split, list[ColumnElement[bool]]] = {}
-        for part in splits:
-            conditions[part] = [*common]
-            if qid is not None:
-                conditions[part] += self._queries[part].conditions_on_query(qid)
-        return conditions
+    def _queries(self, connection: Connection) -> Sequence[Any]:
+        """Read the rows of the queries of both splits."""
+        query = select(QueryRow.__table__).where(QueryRow.run == self.number)
+        return connection.execute(query.order_by(QueryRow.split, QueryRow.query)).all()
 
     def _pair_columns(
         self,
-        codes: Mapping[Split, NDArray[Any]],
+        connection: Connection,
+        queries: Sequence[Any],
         chunk: int,
-        conditions: Mapping[Split, list[ColumnElement[bool]]],
+        split: Split | None,
+        min_times: int,
     ) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield columns of `pairs_frame` for at most `chunk` pairs at a time.
+        """Yield columns of `pairs_frame` for `chunk` pairs at a time.
 
-        Args:
-            codes: the code of each query's name in each split, see `_query_names`.
-            chunk: the maximum number of pairs of a part.
-            conditions: {split: conditions} that all pairs meet.
+        The first columns have no pairs, so that a frame without pairs has all columns.
         """
-        with self.database.transaction() as connection:
-            for split, conditions_on_split in conditions.items():
-                first_documents = self._queries[split].first
-                tables = read_tables(
-                    connection, self.number, split, *conditions_on_split, chunk=chunk
-                )
-                for table in tables:
-                    yield frames.pair_columns(table, split, first_documents, codes[split])
+        no_query = np.empty(0, np.int64)
+        no_pair = np.empty((0, len(COLUMNS)), np.int64)
+        yield frames.pair_columns(no_pair, "train", no_query, no_query)
+        # A frame stores the number of a query's name in place of the name.
+        code_of_name = {name: code for code, name in enumerate(_names_of(queries))}
+        is_selected = [PairRow.times >= min_times] if min_times > 0 else []
+        for part in SPLITS if split is None else (split,):
+            rows = [row for row in queries if row.split == part]
+            first_documents = np.array([row.first for row in rows], np.int64)
+            codes = np.array([code_of_name[row.qid] for row in rows], np.int32)
+            for table in read_tables(connection, self.number, part, *is_selected, chunk=chunk):
+                yield frames.pair_columns(table, part, first_documents, codes)
 
     def _row(self) -> Any:
         """Read the run's row."""
-        return self.database.retrying(lambda db: db.execute(_run_row(self.number)).one())
+        query = select(RunRow.__table__).where(RunRow.number == self.number)
+        with self.database.transaction() as connection:
+            return connection.execute(query).one()
+
+    def _change(self, **values: object) -> None:
+        """Change columns of the run's row."""
+        with self.database.transaction(write=True) as connection:
+            connection.execute(update(RunRow).where(RunRow.number == self.number).values(values))
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         """Read some columns of the run's iterations, in the order of the iterations."""
-        query = (
-            select(*columns).where(IterationRow.run == self.number).order_by(IterationRow.iteration)
-        )
-        return self.database.retrying(lambda db: db.execute(query).all())
-
-    def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
-        """Make a frame of the diagnostics of all iterations."""
-        columns = IterationRow.iteration, IterationRow.observed
-        return self.database.retrying(
-            lambda _: self._with_attributes(make_frame(self._iterations(*columns)))
-        )
+        is_of_run = IterationRow.run == self.number
+        query = select(*columns).where(is_of_run).order_by(IterationRow.iteration)
+        with self.database.transaction() as connection:
+            return connection.execute(query).all()
 
     def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""
@@ -385,33 +285,6 @@ class Run:
         frame.attrs["iterations"] = len(rows)
         return frame
 
-    def _query_names(self) -> tuple[list[str], dict[Split, NDArray[Any]]]:
-        """Number the names of the queries, because a frame stores names as categories.
-
-        Returns the different names of all queries, and for each split an array with the code of
-        each query's name, which is the number of the name in the list.
-        """
-        names = list(dict.fromkeys(qid for table in self._queries.values() for qid in table.qids))
-        code_of_name = {name: code for code, name in enumerate(names)}
-        dtype = frames.code_type(len(names))
-        codes = {
-            split: np.array([code_of_name[qid] for qid in table.qids], dtype)
-            for split, table in self._queries.items()
-        }
-        return names, codes
-
-
-def _check_columns(iteration: Mapping[str, object]) -> None:
-    """Raise StoreError on a name that is no column of an iteration, or without `iteration`."""
-    unknown = sorted(set(iteration) - set(MEASURED))
-    if unknown:
-        fault = f"no column {str(unknown[0])!r}"
-    elif "iteration" not in iteration:
-        fault = "'iteration' is missing"
-    else:
-        return
-    raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
-
 
 def _columns_of_iterations() -> list[Any]:
     """List the columns of an iteration's row that a frame shows."""
@@ -419,45 +292,9 @@ def _columns_of_iterations() -> list[Any]:
     return [column for column in columns if column.name not in ("run", "observed")]
 
 
-class _QueryTable:
-    """The queries of a split of a run, with the document numbers of each query.
-
-    Attributes:
-        split: the split.
-        qids: the name of each query.
-        first: the number of the first document of each query, ascending.
-        sizes: the number of documents of each query.
-    """
-
-    def __init__(self, connection: Connection, run: int, split: Split) -> None:
-        """Read the queries of a split of the run with the number `run`."""
-        query = (
-            select(QueryRow.qid, QueryRow.first, QueryRow.size)
-            .where(QueryRow.run == run, QueryRow.split == split)
-            .order_by(QueryRow.query)
-        )
-        rows = connection.execute(query).all()
-        self.split = split
-        self.qids = [row.qid for row in rows]
-        self.first = np.array([row.first for row in rows], np.int64)
-        self.sizes = np.array([row.size for row in rows], np.int64)
-
-    def conditions_on_query(self, qid: str) -> list[ColumnElement[bool]]:
-        """Return conditions that select the pairs of a query by the number of the winner.
-
-        The documents of a query have consecutive numbers. If the split does not have the query, no
-        pair meets the conditions.
-        """
-        if qid not in self.qids:
-            return [false()]
-        query = self.qids.index(qid)
-        first = int(self.first[query])
-        return [PairRow.winner >= first, PairRow.winner < first + int(self.sizes[query])]
-
-
-def _run_row(number: int) -> Any:
-    """Make the query of a run's row."""
-    return select(RunRow.__table__).where(RunRow.number == number)
+def _names_of(queries: Sequence[Any]) -> list[str]:
+    """List the names of queries, which two splits may share, each once."""
+    return list(dict.fromkeys(row.qid for row in queries))
 
 
 def claim_of(number: int) -> str:
@@ -470,7 +307,8 @@ def status_of(database: Database, number: int) -> str:
     query = select(RunRow.status).where(RunRow.number == number)
 
     def read() -> str:
-        return str(database.retrying(lambda connection: connection.execute(query).scalar_one()))
+        with database.transaction() as connection:
+            return connection.execute(query).scalar_one()
 
     status = read()
     if status == "running" and not database.claims.is_held(claim_of(number)):

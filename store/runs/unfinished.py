@@ -8,8 +8,6 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from sortnet.config import Config
-
 if TYPE_CHECKING:
     from store.runs.run import Run
 
@@ -30,19 +28,8 @@ def again(run: Run) -> str | None:
         return None
     judge = run.judge
     if judge is not None:
-        from store.runs.judge_record import is_stored_whole, records_by_name
+        from store.runs.judge_record import is_stored_whole
 
-        if not all(map(is_stored_whole, records_by_name(judge).values())):
+        if not all(map(is_stored_whole, judge.values())):
             return resume_call(run.out)
     return resume_command(run.out)
-
-
-def is_before_the_end_of_training(run: Run) -> bool:
-    """Whether an unfinished run ended before it lowered its learning rate.
-
-    A run that divides one training among its iterations lowers the rate only towards its end.
-    """
-    if "training" not in run.config or run.status == "done":
-        return False
-    settings = {name: value for name, value in run.config.items() if name != "from"}
-    return Config.from_json(settings).divides_one_training

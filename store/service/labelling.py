@@ -279,23 +279,6 @@ class LabellingService:
             study = self.study
         return session.reports(names, judgements, study)
 
-    def models_of_before(self) -> list[str]:
-        """List models with stored probabilities whose meaning nobody has decided.
-
-        Such judgements come from SortNet before 0.5.
-        """
-        with self._lock:
-            judgements = self.session.judgements()
-            study = self.study
-        names = []
-        for name in study.models:
-            if name in study.probabilities:  # somebody has decided what its probabilities mean
-                continue
-            probabilities = judgements.p[judgements.by(name)]  # NaN: stored without a probability
-            if not np.isnan(probabilities).all():
-                names.append(name)
-        return names
-
     def sync(self) -> int:
         """Read the changes of other processes, and return the number of new judgements."""
         with self._lock:

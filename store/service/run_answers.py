@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,8 +80,10 @@ class RunAnswers:
             StoreError: if there is no collection.
         """
         if create:
-            run.database.retrying(partial(_make_collection, run), write=True)
-        self.collection, self.judgements, ids = run.database.retrying(lambda _: _read(run))
+            with run.database.transaction(write=True) as connection:
+                _make_collection(run, connection)
+        with run.database.one_state():
+            self.collection, self.judgements, ids = _read(run)
         self.number_of_id = {id: number for number, id in enumerate(ids)}
 
     def begin(self, annotator: str, question: str) -> None:

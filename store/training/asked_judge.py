@@ -23,7 +23,6 @@ from store.runs.judge_record import (
     other_argument,
     record_of,
     recorded_judge,
-    records_by_name,
 )
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import resume_call, resume_command
@@ -225,7 +224,7 @@ class AskedJudge:
                     f"the store does not say who judges the run: pass {self._name('judge')}"
                 )
             return self.judges, self.question or QUESTION
-        stored = records_by_name(training.run.judge)
+        stored = training.run.judge
         question = self.question or next(iter(stored.values()))["question"]
         judges = self._judges_of(stored)
         is_changed = bool(self._passed_names())

@@ -15,14 +15,13 @@ from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
-from sortnet.learning.iterations import Callback
-from sortnet.messages import count
+from sortnet.learning.iterations import Iteration, State
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, train
-from store.training.training_run import TrainedRun, TrainingRun, Watcher
+from store.training.training_run import TrainedRun, Watcher
 
 PICTURE = "sorted.png"
 TEST = "test.txt"
@@ -45,45 +44,26 @@ class DigitsDemo:
     test: Queries
     means: Sequence[float]
 
-    @property
-    def best(self) -> int:
-        """The number of the best iteration, whose comparator the model has."""
-        iteration: int = self.trained.best["iteration"]
-        return iteration
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the model."""
-        return self.trained.training.folder.path
-
-    @property
-    def picture_file(self) -> Path:
-        """The path of the picture of sorted images."""
-        return self.folder / PICTURE
-
-    @property
-    def test_file(self) -> Path:
-        """The path of the test queries as LETOR text."""
-        return self.folder / TEST
-
     def facts(self) -> dict[str, Any]:
         """Return the results and the paths of the written files, as JSON values."""
+        training = self.trained.training
         last = self.trained.rows[-1]
+        best = self.trained.best["iteration"]
         return {
-            "run": self.trained.training.run.id,
+            "run": training.run.id,
             "store": self.trained.store,
-            "model": str(self.folder),
-            "picture": str(self.picture_file),
-            "test": str(self.test_file),
-            "seed": self.trained.training.config.seed,
+            "model": str(training.folder),
+            "picture": str(training.folder.path / PICTURE),
+            "test": str(training.folder.path / TEST),
+            "seed": training.config.seed,
             "iterations": len(self.trained.rows),
-            "best_iteration": self.best,
+            "best_iteration": best,
             "pairs_train": last["tp"],
             "pairs_vali": last["vp"],
             "test_queries": len(self.test),
             "spearman": {
                 "before": self.means[0],
-                "after": self.means[self.best],
+                "after": self.means[best],
                 "iterations": [*self.means],
             },
         }
@@ -102,9 +82,9 @@ class DemoWatcher(Watcher):
     def __init__(self) -> None:
         self.comparators: list[TrainableComparator] = []
 
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return a function that keeps the comparator with which the next iteration sorts."""
-        return [lambda record, state: self.comparators.append(state.comparator)]
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Keep the comparator with which the next iteration sorts."""
+        self.comparators.append(state.comparator)
 
 
 def run_demo(
@@ -133,12 +113,11 @@ def run_demo(
     """
     watcher = watcher or DemoWatcher()
     refuse_folder(out)
-    folder = Folder(out)
-    _refuse_other_model(folder)
+    _refuse_other_model(Folder(out))
     watcher.progress("starting")
     watcher.fold = digits_fold(seed, times=TIMES)
-    data = folder.path / DATA
-    make_folder(folder.path)
+    data = Path(out, DATA)
+    make_folder(Path(out))
     make_folder(data)
     write_letor(watcher.fold.train, data / "train.txt")
     write_letor(watcher.fold.vali, data / "vali.txt")
@@ -155,9 +134,16 @@ def run_demo(
         max_iter=max_iter,
     )
     assert trained is not None  # one process trains
+    test = watcher.fold.test
+    assert test is not None  # `digits_fold` always makes three parts
     watcher.progress("drawing")
+    write_letor(test, Path(out, TEST))
     # The last iteration only sorts and trains no further comparator.
-    return _test_demo(trained, watcher.comparators[:-1], watcher.fold)
+    orders = _orders(cast("Model", trained.ranker), watcher.comparators[:-1], test)
+    spearman = parse_metric("spearman")
+    correlations = [per_query(spearman, test.grades[order], test.offsets) for order in orders]
+    _draw(trained, test, orders, correlations)
+    return DigitsDemo(trained, test, [float(of_order.mean()) for of_order in correlations])
 
 
 def _refuse_other_model(folder: Folder) -> None:
@@ -170,104 +156,55 @@ def _refuse_other_model(folder: Folder) -> None:
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
-def _test_demo(
-    trained: TrainedRun, comparators: Sequence[TrainableComparator], fold: Fold
-) -> DigitsDemo:
-    """Evaluate the model, draw images that it sorted, and write the test queries.
+def _orders(model: Model, comparators: Sequence[TrainableComparator], test: Queries) -> list[I64]:
+    """Sort the test documents before training (iteration 0), and by each iteration's comparator.
 
-    Args:
-        trained: the finished run.
-        comparators: the comparators of iterations 1, 2 and so on.
-        fold: the images of all parts.
+    An order has the indices of the documents, query after query, the best document first.
     """
-    test = fold.test or fold.vali  # only other folds may lack a test part
-    sortings = _sort_by_each(trained, comparators, test)
-    means = [float(sorting.correlations.mean()) for sorting in sortings]
-    demo = DigitsDemo(trained, test, means)
-    _draw(demo, sortings)
-    write_letor(test, demo.test_file)
-    return demo
-
-
-@dataclass(frozen=True, eq=False)
-class _Sorting:
-    """The test documents, sorted by the comparator of one iteration.
-
-    Attributes:
-        order: the indices of the documents, query after query, the best document first.
-        correlations: the Spearman correlation of each query with the true order.
-        n_pairs_learned: the number of pairs that the comparator learned from.
-    """
-
-    order: I64
-    correlations: F64
-    n_pairs_learned: int
-
-
-def _sort_by_each(
-    trained: TrainedRun, comparators: Sequence[TrainableComparator], test: Queries
-) -> list[_Sorting]:
-    """Sort the test documents before training (iteration 0), and by each iteration's comparator."""
-    model = cast("Model", trained.ranker)
-    orders = [model.order_before(test)]
-    orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
-    metric = parse_metric("spearman")
-    # Each comparator learned from the pairs that all iterations before it had collected. No
-    # comparator learned from the pairs that the last iteration added.
-    n_pairs_learned = [0, *(row["tp"] for row in trained.rows)]
-    return [
-        _Sorting(order, per_query(metric, test.grades[order], test.offsets), n_pairs)
-        for order, n_pairs in zip(orders, n_pairs_learned, strict=False)
+    of_comparators = [
+        replace(model, comparator=comparator).order(test) for comparator in comparators
     ]
+    return [model.order_before(test), *of_comparators]
 
 
-def _draw(demo: DigitsDemo, sortings: Sequence[_Sorting]) -> None:
+def _draw(
+    trained: TrainedRun, test: Queries, orders: Sequence[I64], correlations: Sequence[F64]
+) -> None:
     """Draw the images of a typical test query, in the order of each iteration's comparator.
 
     Args:
-        demo: the finished demo.
-        sortings: the test documents as sorted before training and after each iteration.
+        trained: the finished run.
+        test: the test queries.
+        orders: the order of the test documents before training and after each iteration.
+        correlations: the Spearman correlation of each query with the true order, in each order.
     """
     # Matplotlib takes a second to import.
     from store.plots.sorted_images import Panel, draw
 
-    test = demo.test
-    best = sortings[demo.best]
-    query = _median_query(best.correlations)
+    best = trained.best["iteration"]
+    # Each comparator learned from the pairs that all iterations before it had collected. No
+    # comparator learned from the pairs that the last iteration added.
+    n_pairs_learned = [0, *(row["tp"] for row in trained.rows)]
+    by_correlation = np.argsort(correlations[best], kind="stable")
+    query = by_correlation[len(by_correlation) // 2]  # its correlation is the median
     documents = slice(test.offsets[query], test.offsets[query + 1])
 
-    def panel(caption: str, sorting: _Sorting) -> Panel:
-        """Make the panel of an iteration, with the order of the query's images.
+    def panel(caption: str, iteration: int) -> Panel:
+        """Make the panel of an iteration, which numbers the images of the query from 0."""
+        order = orders[iteration][documents] - documents.start
+        return Panel(caption, f"Spearman {correlations[iteration][query]:.2f}", order)
 
-        A sorting numbers the images of all queries, a panel the images of its query from 0.
-        """
-        order = sorting.order[documents] - documents.start
-        remark = f"Spearman {sorting.correlations[query]:.2f}"
-        return Panel(caption, remark, order)
-
-    n_iterations = count(len(sortings) - 1, "iteration")
-    after = (
-        f"After learning from {best.n_pairs_learned:,} pairs: iteration {demo.best}, the best of "
-        f"{n_iterations}"
-    )
     panels = [
-        panel("Before training: iteration 0, random weights", sortings[0]),
-        panel(after, best),
-    ]
-    strips = [
-        panel(f"iteration {iteration}: {sorting.n_pairs_learned:,} pairs", sorting)
-        for iteration, sorting in enumerate(sortings[1:], 1)
+        panel("before training", 0),
+        *(
+            panel(f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs", iteration)
+            for iteration in range(1, len(orders))
+        ),
     ]
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
     write_atomically(
-        demo.picture_file,
-        lambda path: draw(path, images, numbers, panels, title=title, strips=strips),
+        trained.training.folder.path / PICTURE,
+        lambda path: draw(path, images, numbers, panels, title=title),
     )
-
-
-def _median_query(correlations: F64) -> int:
-    """Return the number of the query whose correlation with the true order is the median."""
-    queries_by_correlation = np.argsort(correlations, kind="stable")
-    return int(queries_by_correlation[len(correlations) // 2])

@@ -141,9 +141,7 @@ def _ids_of_documents(part: Queries) -> list[str]:
     return [docid or row_number for docid, row_number in ids_and_rows]
 
 
-def refuse_without_content(
-    documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
-) -> None:
+def refuse_without_content(documents: Items, judge: MachineJudge, names: Mapping[str, str]) -> None:
     """Refuse documents that a language model cannot compare, by their content or their ids.
 
     Args:
@@ -157,26 +155,19 @@ def refuse_without_content(
     """
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
-    has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
-    if has_content or _are_ids_names(documents):
+    if any(documents.texts) or any(documents.images) or documents.shown is not None:
         return
-    names = names or {}
+    # Ids may be names, such as cities, which a model can compare. Ids in LETOR text are only codes,
+    # and ids of digits and dots are only numbers. Only a table has a folder of images. LETOR text
+    # has none, and its first feature is named 1.
+    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
+    if not is_letor and not all(id.replace(".", "").isdigit() for id in documents.ids):
+        return
     raise DataError(
         f"{documents.source}: has numbers only, of which a language model is shown nothing: "
         "give a table with texts, or a template that shows item.features "
         f"({names.get('prompt', 'prompt')}), or a program ({names.get('judge', 'judge')})"
     )
-
-
-def _are_ids_names(documents: Items) -> bool:
-    """Tell whether the ids may be names, such as cities, which a language model can compare.
-
-    Ids in LETOR text are only codes, and ids of digits and dots are only numbers.
-    """
-    # Only a table has a folder of images. LETOR text has none, and its first feature is named 1.
-    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
-    are_numbers = all(id.replace(".", "").isdigit() for id in documents.ids)
-    return not is_letor and not are_numbers
 
 
 def _read_again(path: str, train: Queries) -> Rows:
@@ -190,30 +181,21 @@ def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
     """Return the columns of a part to show to a judge, and the role of each column.
 
     Texts, images and sounds have the roles of the training part, if the rows have these columns.
-    """
-    content_columns = {}
-    for role in ("text", "image", "audio"):
-        name = getattr(train.roles, role)
-        if name in rows.columns:
-            content_columns[role] = name
-    return Columns(
-        id=part.roles.id,
-        group=part.roles.group,
-        shown=_further_columns(rows, part, train),
-        **content_columns,
-    )
-
-
-def _further_columns(rows: Rows, part: Queries, train: Queries) -> tuple[str, ...]:
-    """Name the columns that are shown below the text of a document.
-
-    Columns with a role of their own, columns of grades, ignored columns and numbers are left out.
+    All other columns are shown below the text, without columns that have a role of their own,
+    columns of grades, ignored columns and numbers.
     """
     not_shown = {*train.columns.ignore}
     for roles in (train.roles, part.roles):
         not_shown |= {getattr(roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    return tuple(
+    further_columns = tuple(
         name
         for name, cells in rows.columns.items()
         if name not in not_shown and name.lower() not in GRADES and not is_numeric(cells)
+    )
+    content_columns = {role: getattr(train.roles, role) for role in ("text", "image", "audio")}
+    return Columns(
+        id=part.roles.id,
+        group=part.roles.group,
+        shown=further_columns,
+        **{role: name for role, name in content_columns.items() if name in rows.columns},
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.config import Config, Settings, settings_of
+from sortnet.files import refuse_folder
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -27,14 +28,14 @@ class FittedKind:
         ranker: the ranker, which is also in the folder.
         folder: the folder of the model.
         measures: {part: {measure: value}} of the ranker on the training and the validation part.
-        conventions: {part: lines about the conventions of the measures}.
+        conventions: lines about the conventions of the measures.
     """
 
     job: TrainingJob
     ranker: Ranker
     folder: Folder
     measures: Mapping[str, Mapping[str, float]]
-    conventions: Mapping[str, Sequence[str]]
+    conventions: Sequence[str]
 
 
 def fit_kind(
@@ -63,6 +64,7 @@ def fit_kind(
     folder = Folder(out)
     watcher = options.watcher
     set_threads(options.threads)
+    refuse_folder(out)
     if not overwrite:
         folder.refuse_if_taken()
     values: Mapping[str, Any] = settings.flat()
@@ -78,16 +80,17 @@ def fit_kind(
         store=url,
     )
     settings = settings.changed(quality=job.config.quality)
-    watcher.starting(job, None, is_new=True)
+    watcher.starting(job, None)
     with folder.held():
         ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
         folder.clear()
         replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
     metrics = metrics_of(ranker.config)
     empty = ranker.config.empty
-    measures: dict[str, dict[str, float]] = {}
-    conventions: dict[str, list[str]] = {}
-    for name, part in (("train", job.train), ("vali", job.vali)):
-        measures[name] = evaluate(part, ranker.order(part), metrics, empty=empty)
-        conventions[name] = conventions_of(part, metrics, empty)
+    parts = {"train": job.train, "vali": job.vali}
+    measures = {
+        name: evaluate(part, ranker.order(part), metrics, empty=empty)
+        for name, part in parts.items()
+    }
+    conventions = conventions_of(parts, metrics, empty)
     return FittedKind(job, ranker, folder, measures, conventions)

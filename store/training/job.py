@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config
-from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
+from sortnet.core import F32, I32, I64, SPLITS, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data import fingerprint, read_fold
 from sortnet.data.divide import held_out
@@ -110,7 +110,12 @@ def read_job(
     """
     source = judged_source(paths, store)
     if source is not None:
-        _refuse_options_of_files(source, columns, is_asked)
+        if is_asked or columns != UNNAMED:
+            raise SortNetError(
+                f"{source}: a collection has its judgements and columns already: leave out "
+                "--judge, --query and the like; sortnet label "
+                f"{shlex.quote(source.name)} asks a judge"
+            )
         return _job_of_collection(source, config, store, progress, like)
     reading: dict[str, Any] = {
         "n_features": None if like is None else like.n_features,
@@ -141,31 +146,11 @@ def read_job(
         hint = collection_behind(paths[0], store) if len(paths) == 1 else ""
         raise DataError(f"{error}{hint}") from None
     progress("checking the data")
-    return checked_job(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
 
+    def facts(part: Queries) -> dict[str, Any]:
+        return {**_facts_of_file(part.source), **_column_names(part)}
 
-def _nested_value(record: object, *names: str) -> Any:
-    """Look up a value in nested dicts by a name for each level; None if a name is missing."""
-    value = record
-    for name in names:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
-
-
-def _refuse_options_of_files(source: Source, columns: NamedColumns, is_asked: bool) -> None:
-    """Raise SortNetError if a judge or columns are given with the judgements of a collection."""
-    if is_asked:
-        raise SortNetError(
-            f"{source}: the judgements of a collection are learned from: let a program or a "
-            f"model answer with sortnet label {shlex.quote(source.name)}"
-        )
-    if columns != UNNAMED:
-        raise SortNetError(
-            f"{source}: sortnet items add names the columns of a collection: leave out "
-            "--query and the like"
-        )
+    return checked_job(fold.train, fold.vali, config, facts, test=test, is_asked=is_asked)
 
 
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
@@ -177,29 +162,24 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
     Raises:
         ModelError: if the model's record of its data is damaged.
     """
-    names = _nested_value(model.info, "data", "vali", HELD_OUT)
-    if names is None:
-        return None
+    names: Any = model.info
+    for name in ("data", "vali", HELD_OUT):
+        if not isinstance(names, Mapping) or name not in names:
+            return None
+        names = names[name]
     check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")
     check_fields(names, dict.fromkeys(names, list[str]), f"model.json, {HELD_OUT}")
     return cast("Mapping[str, Sequence[str]]", names)
 
 
-def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the paths of the recorded data of a run, as `read_job` takes them."""
-    train = data["train"]
-    if is_part(train):
-        return [find_data(train)]
-    return [find_data(train), find_data(data["vali"])]
-
-
 def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[str]:
-    """Return the paths of the recorded data of the run in `folder`, if all files still exist.
+    """Return the paths of the recorded data of the run in `folder`, as `read_job` takes them.
 
     Raises:
         SortNetError: if a file is missing. The message has the command that tells its new path.
     """
-    paths = paths_of(data)
+    splits = SPLITS[:1] if is_part(data["train"]) else SPLITS
+    paths = [find_data(data[split]) for split in splits]
     for path in paths:
         if Source.parse(path) is None and not exists(path):
             places = "NEW_PATH" if len(paths) == 1 else "NEW_TRAIN NEW_VALI"
@@ -208,16 +188,6 @@ def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[
                 f"sortnet train {places} --resume --out {shlex.quote(folder)}"
             )
     return paths
-
-
-def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
-    """Read the names of columns from the recorded data of a run.
-
-    Args:
-        data: the recorded data.
-        path: the path of the record, for messages.
-    """
-    return NamedColumns.from_json(data["train"].get("columns", {}), path)
 
 
 def _job_of_collection(
@@ -263,7 +233,7 @@ def _divided_job(
     fold = read_divided(path, ByHash(config.seed), progress=progress, **reading)
     progress("checking the data")
     assert fold.test is not None  # `read_divided` always makes three parts
-    file_facts = {**remembered(path), "fingerprint": fingerprint(path)}
+    file_facts = _facts_of_file(path)
 
     def facts(part: Queries) -> dict[str, Any]:
         return {**file_facts, **_column_names(part), **facts_of(part)}
@@ -288,10 +258,9 @@ def _divided_job(
     return job
 
 
-def _facts_of_file(part: Queries) -> dict[str, Any]:
-    """Return the facts to record about a part that has a file of its own."""
-    facts = {**remembered(part.source), "fingerprint": fingerprint(part.source)}
-    return {**facts, **_column_names(part)}
+def _facts_of_file(path: str) -> dict[str, Any]:
+    """Return the facts by which a resumed run finds a file, and recognises its content."""
+    return {**remembered(path), "fingerprint": fingerprint(path)}
 
 
 def _column_names(part: Queries) -> dict[str, Any]:

@@ -62,7 +62,19 @@ def find_origin(
     """
     named_model = None if path is None else as_model(load_model(path, progress), path)
     if record is not None:
-        return _recorded_origin(named_model, path, folder, record.get("from"))
+        facts = record.get("from")
+        recorded_hash = None if facts is None else facts["weights_sha256"]
+        if named_model is not None and named_model.weights_sha256() != recorded_hash:
+            began = f"other weights, of {from_which(facts)}" if facts else "random weights"
+            raise SortNetError(
+                f"cannot resume the run in {folder} from {path}: it began with {began}"
+            )
+        if facts is None:
+            return None
+        model = as_model(load_ranker(folder.origin), folder.origin)
+        if model.weights_sha256() != recorded_hash:
+            raise ModelError(f"{folder.origin}: not the model that the run began with")
+        return Origin(model, facts)
     if named_model is None:
         return None
     facts = {
@@ -71,30 +83,3 @@ def find_origin(
         "weights_sha256": named_model.weights_sha256(),
     }
     return Origin(named_model, facts)
-
-
-def _recorded_origin(
-    named_model: Model | None, path: str | None, folder: Folder, facts: dict[str, Any] | None
-) -> Origin | None:
-    """Read the model that a resumed run began with, from the copy in the run's folder.
-
-    Args:
-        named_model: the model that the user named; None if no model was named.
-        path: the path by which the user named the model.
-        folder: the folder of the run.
-        facts: the recorded facts about the model. If None, the run began with random weights.
-
-    Raises:
-        ModelError: if the copy is damaged.
-        SortNetError: if the user named a model other than the recorded one.
-    """
-    recorded_hash = None if facts is None else facts["weights_sha256"]
-    if named_model is not None and named_model.weights_sha256() != recorded_hash:
-        began = "random weights" if facts is None else f"other weights, of {from_which(facts)}"
-        raise SortNetError(f"cannot resume the run in {folder} from {path}: it began with {began}")
-    if facts is None:
-        return None
-    model = as_model(load_ranker(folder.origin), folder.origin)
-    if model.weights_sha256() != recorded_hash:
-        raise ModelError(f"{folder.origin}: not the model that the run began with")
-    return Origin(model, facts)

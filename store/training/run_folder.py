@@ -23,6 +23,7 @@ from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.model_folder import read_bytes
+from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import saved_values
 from store.database.claims import lock
 
@@ -77,6 +78,13 @@ class Folder:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.origin, ignore_errors=True)
 
+    def begin(self, record: Mapping[str, Any], origin: Model | None) -> None:
+        """Remove the last run, and write the model to begin with and the record of a new run."""
+        self.clear()
+        if origin is not None:
+            origin.save(self.origin)
+        self.write_run(record)
+
     def run(self) -> dict[str, Any] | None:
         """Read and check the record of the run; None if there is no record.
 
@@ -129,6 +137,9 @@ def _check_record(record: Mapping[str, Any], path: Path) -> None:
         record: the record, which has the fields of `_RUN_FIELDS`.
         path: the path of the record, for messages.
     """
+    # Damaged settings are refused here, before a comparator made by them takes much memory.
+    if record["settings_sha256"] != _settings_sha256(record):
+        raise ModelError(f"{path}: its settings were changed after it was written")
     check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
     for facts in record["data"].values():
         check_fields(facts, {"path": str, "fingerprint": str}, path)
@@ -137,16 +148,10 @@ def _check_record(record: Mapping[str, Any], path: Path) -> None:
     if record.get("judged_by") not in (None, *JUDGED_BY.values()):
         raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
     if "from" in record:
-        check_fields(record, {"from": dict}, path)
         check_fields(record["from"], _ORIGIN_FIELDS, path)
-    # Damaged settings are refused here, before a comparator made by them takes much memory.
-    if record["settings_sha256"] != _settings_sha256(record):
-        raise ModelError(f"{path}: its settings were changed after it was written")
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:
     """Hash a record's settings, as requested and to train with, and the model to begin with."""
-    settings = [record[name] for name in ("asked", "config")]
-    if "from" in record:
-        settings.append(record["from"])
+    settings = [record[name] for name in ("asked", "config", "from") if name in record]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

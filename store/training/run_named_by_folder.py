@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from sortnet.errors import StoreError
-from store.service.existing_store import open_run
 
 
 def is_model_folder(name: str) -> bool:
@@ -22,7 +21,7 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
             without a record the default store of the user.
 
     Raises:
-        StoreError: if no run made the model, or the store does not have the run.
+        StoreError: if no run made the model.
         ModelError: on a damaged folder.
     """
     from sortnet.rankers.load_ranker import load_ranker
@@ -37,5 +36,4 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
         url = store or record["store"]
     if run_id is None:
         raise StoreError(f"{folder}: no run of a store made this model")
-    with open_run(url, str(run_id)) as run:
-        return run.id, url
+    return str(run_id), url

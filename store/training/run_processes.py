@@ -95,33 +95,21 @@ def check_processes(job: TrainingJob, group: Group) -> None:
     """
     if group.size == 1:
         return
-    if job.is_asked:
-        raise SortNetError("one process asks a program or a model: leave torchrun out")
-    if job.train.judged is not None:
-        raise SortNetError("judgements are learned from by one process: leave torchrun out")
+    if job.is_asked or job.train.judged is not None:
+        raise SortNetError(
+            "one process asks a judge, or learns from judgements: leave torchrun out"
+        )
     facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
     facts["device"] = resolve_device(job.config.device).type
-    _refuse_different_facts(group, facts)
+    for rank, facts_of_process in enumerate(every(group, facts)):
+        for name, value in facts_of_process.items():
+            if value != facts[name]:
+                raise SortNetError(
+                    f"process {rank} has {name} other than process {group.rank}: {value}, not "
+                    f"{facts[name]}"
+                )
     n_queries = min(len(job.train), len(job.vali))
     if group.size > n_queries:
         raise SortNetError(
             f"{group.size} processes for {n_queries} queries: start no more than that"
         )
-
-
-def _refuse_different_facts(group: Group, facts: dict[str, str]) -> None:
-    """Raise a SortNetError if another process has other data or another kind of device.
-
-    Args:
-        group: the processes, which all call this function.
-        facts: the fingerprint of each part, and the type of the `device`, of this process.
-    """
-    facts_of_processes = every(group, facts)
-    for name, value in facts.items():
-        noun = "a device" if name == "device" else f"{name} data"
-        for rank, facts_of_process in enumerate(facts_of_processes):
-            if facts_of_process[name] != value:
-                raise SortNetError(
-                    f"process {rank} has {noun} other than process {group.rank}: "
-                    f"{facts_of_process[name]}, not {value}"
-                )

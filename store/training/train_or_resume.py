@@ -18,15 +18,26 @@ from sortnet.judges.any_judge import OneJudge, described, named_judges
 from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
+from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store import open_store
+from store.runs.unfinished import resume_command
 from store.training.asked_judge import NOBODY, AskedJudge
-from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
-from store.training.origin import Origin, find_origin, refuse_own_folder
+from store.training.job import TrainingJob, paths_to_resume, read_job
+from store.training.origin import find_origin, refuse_own_folder
 from store.training.run_folder import Folder
 from store.training.run_processes import check_processes, join_run, share_run
-from store.training.training_run import PreparedRun, TrainedRun, Watcher, begin, store_url
+from store.training.training_run import (
+    PreparedRun,
+    TrainedRun,
+    TrainingRun,
+    Watcher,
+    new_record,
+    parse_state,
+    store_url,
+    stored_run,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,18 +126,16 @@ def train(
     Cost: a training; the data are held in memory.
     """
     options = with_judge(options or RunOptions(), judge, question)
-    paths = [data] if isinstance(data, str) else list(data)
     folder = Folder(out)
-
     refuse_folder(out)
     refuse_own_folder(options.from_model, folder)
     if options.group.rank == 0 and not overwrite:
         folder.refuse_if_taken()
     # All other processes wait here until the first process has checked the folder.
     broadcast(options.group, None)
-    prepared = prepare(folder, paths, None, options, settings)
+    paths = [data] if isinstance(data, str) else data
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    return _run(prepared, options, options.command or call)
+    return _run(prepare(folder, paths, None, options, settings), options, call)
 
 
 def resume(
@@ -166,11 +175,19 @@ def resume(
     refuse_own_folder(options.from_model, folder)
     record = None
     if options.group.rank == 0:
-        record = recorded_run(folder, has_data=bool(data))
+        record = folder.run()
+        if record is None and folder.has_model:
+            raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+        if record is None and not data:
+            raise SortNetError(
+                f"no run in {folder} to resume: begin one with sortnet train DATA --out "
+                f"{shlex.quote(str(folder))}"
+            )
+        if record is None:
+            note(f"no run in {folder} to resume: starting a new one")
     record = broadcast(options.group, record)
-    prepared = prepare(folder, data, record, options, settings)
     call = f"store.training.resume({out!r})"
-    return _run(prepared, options, options.command or call)
+    return _run(prepare(folder, data, record, options, settings), options, call)
 
 
 def with_judge(
@@ -189,31 +206,6 @@ def with_judge(
         judges = {machine_judge.annotator: machine_judge}
     asked_judge = replace(options.judge, judges=judges, question=question, changes={})
     return replace(options, judge=asked_judge)
-
-
-def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
-    """Read the record of the run to resume; return None if a new run is to begin.
-
-    Args:
-        folder: the folder of the run.
-        has_data: whether the caller has data, with which a new run can begin.
-
-    Raises:
-        SortNetError: if the folder has no run and there are no data, or if the folder has a model
-            without a record.
-    """
-    record = folder.run()
-    if record is not None:
-        return record
-    if folder.has_model:
-        raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
-    if not has_data:
-        raise SortNetError(
-            f"no run in {folder} to resume: begin one with sortnet train DATA --out "
-            f"{shlex.quote(str(folder))}"
-        )
-    note(f"no run in {folder} to resume: starting a new one")
-    return None
 
 
 def prepare(
@@ -243,8 +235,18 @@ def prepare(
 
     # The origin is the model that the run begins with; None if it begins with random weights.
     origin = find_origin(options.from_model, folder, record, progress)
-    config = _requested_config(settings, record, origin)
-    paths, columns = _paths_and_columns(data, options.columns, record, folder)
+    columns = options.columns
+    if record is not None:
+        # A resumed run takes from its record what the user does not name again.
+        config = Config.from_json(record["asked"]).changed(**settings)
+        data = data or paths_to_resume(record["data"], str(folder))
+        if columns == UNNAMED:
+            recorded_columns = record["data"]["train"].get("columns", {})
+            columns = NamedColumns.from_json(recorded_columns, "run.json")
+    elif origin is not None:
+        config = settings_from_model(origin.model.config, **settings)
+    else:
+        config = Config().changed(**settings)
     url, recorded_url = store_url(options.store, record)
 
     # These faults are found before the data are read, which may take long.
@@ -254,7 +256,7 @@ def prepare(
         judge.check_budget(config)
 
     job = read_job(
-        paths,
+        data,
         config,
         columns=columns,
         cache=options.cache,
@@ -270,54 +272,13 @@ def prepare(
     return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
 
 
-def _paths_and_columns(
-    data: Sequence[str], columns: NamedColumns, record: Mapping[str, Any] | None, folder: Folder
-) -> tuple[Sequence[str], NamedColumns]:
-    """Return the paths and the named columns of the data of a run.
-
-    A resumed run takes them from its record, unless the user names them again.
-    """
-    if record is None:
-        return data, columns
-    recorded = record["data"]
-    if not data:
-        data = paths_to_resume(recorded, str(folder))
-    if columns == UNNAMED:
-        columns = columns_of(recorded, "run.json")
-    return data, columns
-
-
-def _requested_config(
-    settings: Mapping[str, Any],
-    record: Mapping[str, Any] | None,
-    origin: Origin | None,
-) -> Config:
-    """Make all settings of a run from the settings that the user has given.
-
-    A resumed run has all other settings as before. A new run takes them from the model that it
-    begins with, or from the defaults if it begins without a model.
-
-    Args:
-        settings: {name: value} given by the user.
-        record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with; None if it begins with random weights.
-    """
-    if record is not None:
-        config = Config.from_json(record["asked"]).changed(**settings)
-    elif origin is not None:
-        config = settings_from_model(origin.model.config, **settings)
-    else:
-        config = Config().changed(**settings)
-    return config
-
-
-def _run(prepared: PreparedRun, options: RunOptions, command: str) -> TrainedRun | None:
+def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | None:
     """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
         prepared: the run.
         options: the options of the run.
-        command: the command to record.
+        call: the call of the Python function, which is recorded unless the options have a command.
     """
     job = prepared.job
     folder = prepared.folder
@@ -334,54 +295,39 @@ def _run(prepared: PreparedRun, options: RunOptions, command: str) -> TrainedRun
         join_run(job, folder, group, origin, watcher.progress)
         return None
 
-    is_new = record is None
     if record is not None:
         refuse_changes(job, record, folder)
     watcher.progress(f"opening the store {prepared.store}")
+    judges = options.judge.records()
     with open_store(prepared.url) as store, folder.held():
-        watcher.starting(job, origin, is_new=is_new)
-        begun = begin(
-            prepared,
-            store,
-            command,
-            again=options.judge.again(folder.path),
-            judge=options.judge.records(),
-        )
-        watcher.begun(begun, is_new=is_new)
+        if record is None:
+            watcher.starting(job, origin)
+            # Settings that cannot be trained raise an error here, before an earlier run is removed.
+            record = new_record(prepared, options.command or call, judges)
+            # The record is written once, and then the row in the store: a run that is killed in
+            # between is resumed by its folder alone.
+            folder.begin(record, None if origin is None else origin.model)
+        run = stored_run(prepared, record, store, judges)
+        config = Config.from_json(record["config"])
+        state = None
+        if folder.state.exists():
+            state = parse_state(folder, job, config, read_bytes(folder.state), origin)
+        again = options.judge.again(folder.path) or resume_command(str(folder))
+        begun = TrainingRun(job, config, folder, run, state, again, origin=origin)
+        watcher.begun(begun)
         asking = options.judge.asking(
             share_run(begun, group),
             prepared.documents,
             watcher.progress,
-            is_own_store=_is_own_store(prepared, options),
+            # A store that only the record of the run names may be another user's.
+            is_own_store=options.store is not None or prepared.url == store_url(None, None)[0],
             notify=watcher.note,
         )
         with asking as training:
-            callbacks = watcher.callbacks(training)
-            ranker = training.learn(watcher.iteration_ended, watcher.progress, callbacks)
+            ranker = training.learn(watcher)
             trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
             watcher.ended(trained)
             return trained
-
-
-def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
-    """Whether the store was named by the user, or is the user's default store.
-
-    A store that only the record of the run names may be another user's.
-    """
-    if options.store is not None:
-        return True
-    default_url, _ = store_url(None, None)
-    return default_url == prepared.url
-
-
-def differences(config: Config, before: Config) -> list[str]:
-    """List the settings whose values have changed, such as `lr 0.01, not 0.005`."""
-    values_before = before.flat()
-    return [
-        f"{name} {value}, not {values_before[name]}"
-        for name, value in config.flat().items()
-        if value != values_before[name]
-    ]
 
 
 def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -392,7 +338,12 @@ def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
     """Refuse settings or data that differ from the settings or data at the start of the run."""
-    changed = differences(job.config, Config.from_json(record["asked"]))
+    values_before = Config.from_json(record["asked"]).flat()
+    changed = [
+        f"{name} {value}, not {values_before[name]}"
+        for name, value in job.config.flat().items()
+        if value != values_before[name]
+    ]
     for split, facts in job.data.items():
         recorded = record["data"].get(split, facts)  # a part without a record has not changed
         if facts["fingerprint"] == recorded["fingerprint"]:
@@ -405,16 +356,6 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
         changed.append("other columns are named")
     if changed:
         raise SortNetError(
-            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
-            f"{_how_to_train_on(folder)}"
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}; "
+            f"train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
         )
-
-
-def _how_to_train_on(folder: Folder) -> str:
-    """Return a hint at the command that trains the run's model further.
-
-    The hint is empty if the run has written no model yet.
-    """
-    if not (folder.path / "model.json").exists():
-        return ""
-    return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

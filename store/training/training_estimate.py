@@ -15,7 +15,6 @@ from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import QUESTION
-from store.training.job import TrainingJob
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, prepare, with_judge
 
@@ -66,14 +65,10 @@ def estimate_judges(
         question=options.judge.question or QUESTION,
         instructions=None,
     )
-    examples = [question_about(left, right) for left, right in _example_pairs(job)]
+    # The first pair of training documents that are in one query, and random pairs.
+    i, j = all_pairs(job.train.offsets)
+    chosen = [0, *np.random.default_rng(0).permutation(len(i))[: N_EXAMPLES - 1]]
+    examples = list(map(question_about, i[chosen].tolist(), j[chosen].tolist()))
     n_documents = int(job.train.offsets[-1] + job.vali.offsets[-1])
     n_once = math.ceil(n_documents / 2)
     return [dry_run(judge, examples, n_once, job.config.judgements) for judge in judges]
-
-
-def _example_pairs(job: TrainingJob) -> list[tuple[int, int]]:
-    """Return the first pair of training documents that are in one query, and random pairs."""
-    i, j = all_pairs(job.train.offsets)
-    chosen = [0, *np.random.default_rng(0).permutation(len(i))[: N_EXAMPLES - 1]]
-    return list(zip(i[chosen].tolist(), j[chosen].tolist(), strict=True))

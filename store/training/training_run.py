@@ -11,7 +11,7 @@ finds the same pairs, and storing them again changes nothing.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
-from sortnet.core import I64, SPLITS, Progress, Queries, Split
+from sortnet.core import I64, SPLITS, Queries
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
@@ -34,14 +34,13 @@ from sortnet.learning.distributed import (
     AnotherProcessEnded,
     is_from_torchrun,
 )
-from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.complete_settings import complete_settings
 from sortnet.rankers.from_model import with_epochs
-from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.threads import n_threads
@@ -49,7 +48,6 @@ from store import Run, Store
 from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
-from store.runs.unfinished import resume_command
 from store.service.run_answers import AskedDocuments
 from store.store import new_run_id
 from store.training.iteration_pairs import IterationPairs
@@ -92,8 +90,7 @@ class TrainingRun:
         run: the run in the store.
         state: the state to resume from; None for a new run.
         group: the processes of the run, of which this process is the first.
-        again: the command or call that repeats the run, for messages. If None, messages name the
-            command that resumes the run.
+        again: the command or call that resumes the run, for messages.
         judge: the programs, models or functions that are asked. If None, the data have the answers.
         origin: the model that the run begins with. If None, the run begins with random weights.
     """
@@ -103,8 +100,8 @@ class TrainingRun:
     folder: Folder
     run: Run
     state: State | None
+    again: str
     group: Group = field(default_factory=Alone)
-    again: str | None = None
     judge: RunJudge | None = None
     origin: Origin | None = None
 
@@ -113,26 +110,11 @@ class TrainingRun:
         """Whether the run has done its last iteration already, so that nothing is left to train."""
         return self.state is not None and self.state.finished
 
-    def judged(self, split: Split) -> Queries:
-        """Return one part of the data, with the judge's answers about it if the run has a judge."""
-        part = self.job.train if split == "train" else self.job.vali
-        return part if self.judge is None else self.judge.judged(split, part)
-
-    def learn(
-        self,
-        show: Callable[[Iteration], None],
-        progress: Progress,
-        callbacks: Sequence[Callback] = (),
-    ) -> Ranker:
+    def learn(self, watcher: Watcher) -> Ranker:
         """Train the run to its end, and return the model, which is also written to the folder.
 
         A run that learns from judged pairs keeps the comparator or a posterior ranker, whichever
         is better.
-
-        Args:
-            show: called with each iteration after the iteration is stored.
-            progress: called with a line about each step.
-            callbacks: called after each iteration, see `learn_to_sort`.
         """
         pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
@@ -140,21 +122,25 @@ class TrainingRun:
             facts_of_model["from"] = self.origin.facts
 
         def store_checkpoint(record: Iteration, state: State) -> None:
-            self.run.claim()  # the server of the store may have been restarted
             self.run.record(asdict(record), pairs.take())
             save_state(self.folder.state, state)
-            show(record)
+            watcher.iteration_ended(record, state)
 
         is_stored_as_done = self.finished and self.run.status == "done"
         with nullcontext() if is_stored_as_done else self._status_stored():
-            train, vali = self._parts_to_learn_from()
+            train = self.job.train
+            vali = self.job.vali
+            if self.judge is not None:
+                # The judge answers about the validation pairs now, and about training pairs when
+                # the training asks for them.
+                train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
             model = fit(
                 train,
                 vali,
                 self.config,
                 sink=pairs,
-                callbacks=[store_checkpoint, *callbacks],
-                progress=progress,
+                callbacks=[store_checkpoint],
+                progress=watcher.progress,
                 info=facts_of_model,
                 save=lambda model: model.save(self.folder.path),
                 state=self.state,
@@ -176,28 +162,13 @@ class TrainingRun:
             yield
         except KeyboardInterrupt as interrupt:
             self.run.finish("interrupted")
-            again = self.again or resume_command(str(self.folder))
             if self.group.size > 1 and is_from_torchrun(interrupt):
-                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
-            when = ""
-            if self.config.divides_one_training:
-                when = " before the learning rate came down"
-            raise SortNetError(f"interrupted{when}; resume with: {again}") from None
+                raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {self.again}") from None
+            raise SortNetError(f"interrupted; resume with: {self.again}") from None
         except BaseException:
             with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
                 self.run.finish("failed")
             raise
-
-    def _parts_to_learn_from(self) -> tuple[Queries, Queries]:
-        """Return the training and the validation part; a judge answers about the validation pairs.
-
-        The judge answers about training pairs later, when the training asks for them.
-        """
-        train = self.job.train
-        vali = self.job.vali
-        if self.judge is None:
-            return train, vali
-        return self.judge.parts(train, vali, vali_pairs_of(self.job))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +202,12 @@ class TrainedRun:
     @property
     def parts(self) -> dict[str, Queries]:
         """The training and the validation part, with the answers of a judge that was asked."""
-        return {split: self.training.judged(split) for split in SPLITS}
+        job = self.training.job
+        judge = self.training.judge
+        parts: dict[str, Queries] = {"train": job.train, "vali": job.vali}
+        if judge is None:
+            return parts
+        return {split: judge.judged(split, parts[split]) for split in SPLITS}
 
     @property
     def measures(self) -> dict[str, dict[str, float]]:
@@ -250,91 +226,52 @@ class Watcher:
         """Receive a message, such as a failure of the judge; by default the message is logged."""
         note(text)
 
-    def starting(self, job: TrainingJob, origin: Origin | None, *, is_new: bool) -> None:
-        """Receive the checked settings and data, before the run is stored.
+    def starting(self, job: TrainingJob, origin: Origin | None) -> None:
+        """Receive the checked settings and data of a new run, before the run is stored.
 
         Args:
             job: settings and data.
             origin: the model that the run begins with. If None, it begins with random weights.
-            is_new: whether the run is new, not resumed.
         """
 
-    def begun(self, training: TrainingRun, *, is_new: bool) -> None:
-        """Receive the run with its settings, before it trains.
+    def begun(self, training: TrainingRun) -> None:
+        """Receive the run with its settings, before it trains."""
 
-        Args:
-            training: the run.
-            is_new: whether the run is new, not resumed.
-        """
-
-    def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return functions that the training calls after each iteration."""
-        return ()
-
-    def iteration_ended(self, record: Iteration) -> None:
-        """Receive the measures of an iteration, after they are stored."""
+    def iteration_ended(self, record: Iteration, state: State) -> None:
+        """Receive the measures of an iteration and the state after it, when both are stored."""
 
     def ended(self, trained: TrainedRun) -> None:
         """Receive the result, before the store and the judge are closed."""
 
 
-def begin(
-    prepared: PreparedRun,
-    store: Store,
-    command: str,
-    *,
-    again: str | None = None,
-    judge: Mapping[str, Any] | None = None,
-) -> TrainingRun:
-    """Start a new run, or resume a recorded run from its last iteration.
-
-    The record of a new run, `run.json`, is written first and once, then the row in the store: a run
-    that is killed in between is resumed by its folder alone.
-
-    Args:
-        prepared: settings, data and folder of the run.
-        store: the opened store of the run.
-        command: the command line.
-        again: the command or call that repeats the run, for messages. If None, messages name the
-            command that resumes the run.
-        judge: {name: record} of the judges that a new run asks; None without a judge.
-    """
-    job = prepared.job
-    folder = prepared.folder
-    origin = prepared.origin
-    record = prepared.record
-    if record is None:
-        # Settings that cannot be trained raise an error here, before an earlier run is removed.
-        record = _new_record(prepared, command, judge)
-        folder.clear()
-        if origin is not None:
-            origin.model.save(folder.origin)
-        folder.write_run(record)
-    run = _stored_run(prepared, record, store, judge)
-    config = Config.from_json(record["config"])
-    state = None
-    if folder.state.exists():
-        state = parse_state(folder, job, config, read_bytes(folder.state), origin)
-    return TrainingRun(job, config, folder, run, state, again=again, origin=origin)
-
-
-def _new_record(
+def new_record(
     prepared: PreparedRun, command: str, judge: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Make the record of a new run, for `run.json`.
 
     The record has the settings twice: `asked` are the settings that the user asked for, `config`
     are the settings to train with, in which none is left open.
+
+    Args:
+        prepared: settings, data and folder of the run.
+        command: the command line.
+        judge: {name: record} of the judges that the run asks; None without a judge.
     """
     job = prepared.job
-    config = _settings_to_train_with(prepared)
-    budget = Budget.of(job.train, config)
+    config = complete_settings(job.config, job.train)
+    if job.is_asked:
+        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
+        assert job.config.judgements is not None
+        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
+        config = config.changed(judgements=n_train_judgements)
+    if prepared.origin is not None:
+        config = with_epochs(job.train, config)
+    Budget.of(job.train, config)  # refuses settings that do not go together
     record: dict[str, Any] = {
         "run": new_run_id(),
         "store": prepared.store,
         "command": command,
         "config": config.to_json(),
-        "budget": {"steps": budget.steps, "iterations": budget.iterations},
         "threads": n_threads(),
         "asked": job.config.to_json(),
         "data": job.data,
@@ -348,21 +285,7 @@ def _new_record(
     return record
 
 
-def _settings_to_train_with(prepared: PreparedRun) -> Config:
-    """Give a value to every setting, by the data, the judge and the model to begin with."""
-    job = prepared.job
-    config = complete_settings(job.config, job.train)
-    if job.is_asked:
-        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
-        assert job.config.judgements is not None
-        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
-        config = config.changed(judgements=n_train_judgements)
-    if prepared.origin is not None:
-        config = with_epochs(job.train, config)
-    return config
-
-
-def _stored_run(
+def stored_run(
     prepared: PreparedRun,
     record: Mapping[str, Any],
     store: Store,
@@ -375,13 +298,11 @@ def _stored_run(
     # A run with a state was stored before. If the store does not have it, `Store.run` raises.
     if prepared.folder.state.exists() or store.has_run(record["run"]):
         return store.run(record["run"])
-    config = dict(record["config"])
-    if "from" in record:
-        config["from"] = record["from"]
+    origin = {"from": record["from"]} if "from" in record else {}
     job = prepared.job
     return store.start_run(
         command=record["command"],
-        config=config,
+        config={**record["config"], **origin},
         seed=job.config.seed,
         versions={
             "sortnet": __version__,
@@ -442,16 +363,11 @@ def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tupl
     Raises:
         StoreError: if the named store is not the store of the run.
     """
-    store = named_store
-    if store is None and record is not None:
-        store = record["store"]
-    url = parse_url(store)
+    recorded_store = None if record is None else record["store"]
+    url = parse_url(recorded_store if named_store is None else named_store)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
     url_to_record = stored_url(url)
-    if record is not None:
-        # Older versions recorded the URL with its password.
-        url_of_run = stored_url(parse_url(record["store"]))
-        if url_to_record != url_of_run:
-            raise StoreError(f"the run's pairs are in {url_of_run}, not in {url_to_record}")
+    if recorded_store not in (None, url_to_record):
+        raise StoreError(f"the run's pairs are in {recorded_store}, not in {url_to_record}")
     return url, url_to_record
