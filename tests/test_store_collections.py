@@ -37,16 +37,6 @@ def test_operations_within_a_lock_are_steps_of_one_transaction(collection: Colle
 
 
 @ON_SQLITE
-def test_nothing_is_written_in_a_transaction_that_was_opened_to_read(
-    collection: Collection,
-) -> None:
-    with collection.transaction(), pytest.raises(RuntimeError, match="opened to read"):
-        collection.append([said("ana", 0, 1)])
-    collection.append([said("ana", 0, 1)])
-    assert collection.n_judgements == 1
-
-
-@ON_SQLITE
 def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:
     beside = ({"by": "Ana"}, None, {"by": "Ben"})
     collection = store.add_items("shown", made_items(3, shown=beside))

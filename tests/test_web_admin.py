@@ -62,10 +62,7 @@ def append(collection, *said: tuple) -> None:
     )
 
 
-@pytest.mark.parametrize("recorded", [False, True])
-def test_a_curve_of_nothing_is_empty(site, collection, recorded):
-    if recorded:
-        collection.setting("labelling_run", "0123456789ab")
+def test_a_curve_of_nothing_is_empty(site):
     assert state(site)["curve"] == []
 
 

@@ -179,7 +179,7 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
     driver, store, tmp_path, monkeypatch, screen
 ):
     points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
-    monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
+    monkeypatch.setattr("cli.web.admin_state.growth_of", lambda *_: points)
     collection = store.add_items("all", pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3))
     said = [
         Judgement.of("ana", (0, 1), "left", comment="short", at=1e9),

@@ -22,9 +22,8 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.annotator_figures import TITLES, figures_of
-from store.report.growth import growth_picture, growth_points
+from store.report.growth import growth_of, growth_picture
 from store.report.question_sizes import facts_of_sizes
-from store.service.convergence import recorded
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words, remaining_facts
 
@@ -101,7 +100,7 @@ class AdminState:
             "answers": service.session.n_votes,
             "enough": ENOUGH_SHARED,  # agreement on fewer pairs says nothing
             "remaining": distance if is_fitted else None,
-            "curve": growth_points(service, statistics["recorded"]) if is_fitted else [],
+            "curve": growth_of(service) if is_fitted else [],
             "groups": groups if is_fitted else [],
             "goal": goal.wrong,  # share of pairs
             "top": goal.top,  # number of items
@@ -198,7 +197,6 @@ class AdminState:
         return {
             "reports": {report.name: plain(asdict(report)) for report in reports},
             "paces": _paces(all_judgements),
-            "recorded": recorded(service.collection, service.session.goal),
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
                 "per_hour": _per_hour(counted, time.time()),

@@ -226,7 +226,7 @@ def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> t
     Args:
         stack: closes the pages when the stack is closed.
     """
-    pages = Pages(collection, lease_seconds=options.lease, record=True)
+    pages = Pages(collection, lease_seconds=options.lease)
     stack.enter_context(closing(pages))
     people = People(collection)
     for annotator in options.annotators:
