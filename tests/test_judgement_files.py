@@ -203,7 +203,7 @@ FAULTS = [
     ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is not a whole number"),
     ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is not a text"),
     ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is not a text"),
-    ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' must have letters and digits"),
+    ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' is not a text of at most 64 letters"),
     ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' is already in "),
     ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 is already in "),
     ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "`undoes` must be set if and only if"),

@@ -16,8 +16,8 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
-from store.collections.formats.chosen import preference_records
 from store.collections.judgement_lines import PLACE_COLUMNS, Form, Line, read_lines
+from store.collections.preference_records import preference_records
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]

@@ -15,7 +15,7 @@ from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
 from store.collections import collection_rows
 from store.collections.collection import Collection
-from store.collections.gold_file import read_gold
+from store.collections.judgement_lines import read_gold
 from store.store import Store
 
 ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
