@@ -27,7 +27,7 @@ def replies(store: Store) -> Collection:
 
 def answer(pages: Pages, asked: dict[str, Any]) -> None:
     service = pages.service_of(asked["criterion"])
-    judgement = service.question("ana", asked["lease"]).answered("ana", "left")
+    judgement = service.collection.question(asked["lease"]).answered("ana", "left")
     pages.answer(asked["criterion"], asked["lease"], judgement)
 
 

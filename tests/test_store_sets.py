@@ -110,7 +110,7 @@ def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     assert collection.lease("bo", [question(6, 2)], 60) == []
     clock.now = 1009.5
     answer = lease.question.answered_by_place("ana", 2, 0, milliseconds=850)
-    first = collection.answer(lease.id, answer, after=0)
+    first = collection.answer(lease.id, answer)
     again = collection.answer(lease.id, lease.question.answered_by_place("ana", 1, 3))
     assert (first.new, again.new) == (True, False)
     assert first.judgement == again.judgement == collection.judgements()[0]

@@ -40,7 +40,7 @@ def store_answer(request: LinkRequest) -> Response:
     markdown = flag_in(body, "markdown")
     make_judgement = judgement_in(body)
     try:
-        question = pages.service_of(criterion).question(request.name, lease)
+        question = pages.service_of(criterion).collection.question(lease)
         judgement = make_judgement(question, request.name)
         return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
     except LeaseError as error:

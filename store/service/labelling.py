@@ -126,7 +126,8 @@ class LabellingService:
         The annotator's unanswered questions come first, so that a reloaded page shows the same
         questions. Among them are questions that an ended process has leased. Several processes
         never ask the same question at the same time, and no service asks a question that was
-        answered since the service last read the database.
+        answered since the service last read the database. With k = 0, leases that expire soon are
+        renewed, and nothing is returned.
 
         Cost: one transaction to read, and one more to lease or renew questions.
         """
@@ -137,19 +138,6 @@ class LabellingService:
             n_questions = self._n_within_quota(annotator, k, live_leases)
             leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
-
-    def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
-        """Lease questions to an annotator; a question with a leased pair is left out."""
-        with self._lock:
-            return self._lease(annotator, questions)
-
-    def held(self, annotator: str) -> list[Lease]:
-        """Return an annotator's unanswered questions; renew their leases if they expire soon."""
-        with self._lock:
-            live_leases = self._read_changes()
-            if self.why_closed(annotator):
-                return []
-            return self._renew_and_lease(annotator, 0, live_leases)
 
     def release(self, annotator: str) -> None:
         """Release an annotator's questions, but those that another process asks."""
@@ -168,14 +156,6 @@ class LabellingService:
             return True
         live_leases = self.collection.leases(annotator)
         return any(item in lease.question.items for lease in live_leases)
-
-    def question(self, annotator: str, lease: str) -> Question:
-        """Return the question of the lease with the id `lease`.
-
-        Raises:
-            LeaseError: if there is no such lease.
-        """
-        return self.collection.question(lease)
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
         """Store the answer to a leased question, in one transaction.
@@ -411,12 +391,6 @@ class LabellingService:
         n_elsewhere = n_leased - len(self._own_leases(annotator, live_leases))
         return max(min(k, n_left - n_elsewhere), 0)
 
-    def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
-        """Tell whether a lease expires soon, or was made by another process."""
-        soon = self.collection.clock() + self.lease_seconds / 2
-        process = self.collection.database.claims.process
-        return any(lease.expires < soon or lease.process != process for lease in leases)
-
     def _replay(self, judgements: Judgements) -> None:
         """Add newly read judgements, and advance `last_number` to the last of them.
 
@@ -428,23 +402,13 @@ class LabellingService:
             self._judgements.extend(judgements)
             self.last_number = int(judgements.number[-1])
 
-    def _choose_questions(
-        self, annotator: str, k: int, live_leases: Sequence[Lease]
-    ) -> list[Question]:
-        """Choose up to k new questions about pairs that nobody has leased."""
-        if k <= 0:
-            return []
-        busy = {pair for lease in live_leases for pair in lease.question.pairs}
-        wait = self.session.quick and not self.fits_beside
-        return self.session.ask(annotator, k, busy=busy, wait=wait)
-
     def _renew_and_lease(
         self, annotator: str, n_questions: int, live_leases: Sequence[Lease]
     ) -> list[Lease]:
         """Renew an annotator's leases if they expire soon, and lease more questions if needed.
 
-        Leases about pairs that the session does not allow are ignored. If
-        other processes lease the chosen pairs first, others are chosen, at most five times.
+        Leases about pairs that the session does not allow are ignored. If other processes lease the
+        chosen pairs first, others are chosen, at most five times.
 
         Args:
             n_questions: number of leases that the annotator needs; there may be more already.
@@ -455,17 +419,23 @@ class LabellingService:
         """
         own = self._own_leases(annotator, live_leases)
         leases = [lease for lease in own if all(map(self.session.allows, lease.question.pairs))]
+        soon = self.collection.clock() + self.lease_seconds / 2
+        process = self.collection.database.claims.process
         to_renew: list[str] = []
-        if self._is_renewal_due(leases):
+        if any(lease.expires < soon or lease.process != process for lease in leases):
             to_renew = [lease.id for lease in leases]
             leases = []
         for _ in range(ATTEMPTS):
             n_missing = n_questions - len(leases) - len(to_renew)
-            questions = self._choose_questions(annotator, n_missing, live_leases)
+            questions: list[Question] = []
+            if n_missing > 0:
+                busy = {pair for lease in live_leases for pair in lease.question.pairs}
+                wait = self.session.quick and not self.fits_beside
+                questions = self.session.ask(annotator, n_missing, busy=busy, wait=wait)
             n_wanted = len(to_renew) + len(questions)
             if n_wanted == 0:
                 break
-            renewed_and_new = self._lease(annotator, questions, renew=to_renew)
+            renewed_and_new = self.lease(annotator, questions, renew=to_renew)
             leases = leases + renewed_and_new
             if len(renewed_and_new) == n_wanted:
                 break
@@ -474,10 +444,13 @@ class LabellingService:
             to_renew = []
         return leases
 
-    def _lease(
+    def lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
-        """Lease questions, renew the leases with the ids `renew`, and return all these leases."""
+        """Lease questions, renew the leases with the ids `renew`, and return all these leases.
+
+        A question with a leased pair is left out.
+        """
         return self.collection.lease(
             annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
