@@ -6,7 +6,6 @@ import contextlib
 import csv
 import io
 import json
-import math
 import os
 import re
 import signal
@@ -15,7 +14,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO
@@ -33,7 +31,7 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
+from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES
 from cli.web.pages import MOST_CHARACTERS, Pages, People
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
@@ -370,16 +368,6 @@ def test_of_any_text_only_harmless_elements_and_attributes_come(text):
         handle_decl = unknown_decl = handle_pi = handle_comment
 
     Elements(convert_charrefs=True).feed(rendered(text))
-
-
-def test_who_asks_too_often_is_told_to_wait(collection, monkeypatch):
-    # No further requests are allowed with time, however slow the machine is.
-    monkeypatch.setattr("cli.web.app.Rate", partial(Rate, seconds=math.inf))
-    with served(collection) as site:
-        ana, ben = site.link("ana"), site.link("ben")
-        statuses = [site.client.get(f"{ana}/instructions").status for _ in range(105)]
-        assert statuses == [200] * 100 + [429] * 5
-        assert site.client.get(f"{ben}/instructions").status == 200
 
 
 def test_a_full_disk_is_told_once_on_the_terminal_and_that_it_is_over(site, collection, capsys):

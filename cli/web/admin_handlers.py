@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from cli.web.admin_state import PEOPLE_HEADS
 from cli.web.downloads import EXPORTS, content_kind, file_response
-from cli.web.replies import render_page, render_tables
+from cli.web.replies import render, render_page
 from cli.web.request_values import criterion_in, decision_in, text_in, view_in
 from cli.web.site import LinkRequest
 from sortnet.preference.study import ABOUT_ONE
@@ -31,11 +31,11 @@ def show_state(request: LinkRequest) -> Response:
 
 
 def show_tables(request: LinkRequest) -> Response:
-    """Reply with the tables of the page, unless the page shows these tables already."""
+    """Reply with the tables of the page as HTML, and with the `study` that its forms show."""
     base = request.http.url.path.removesuffix("/tables")
     variables = request.admin_state.template_variables(view_in(request.http))
-    key_of_shown_tables = request.http.query_params.get("known")
-    return JSONResponse(render_tables(base, key_of_shown_tables, variables))
+    html = render("tables.html", base=base, **variables)
+    return JSONResponse({"html": html, "study": variables["study"]})
 
 
 def add_annotator(request: LinkRequest) -> Response:

@@ -14,6 +14,7 @@ import numpy as np
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
+from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
@@ -115,8 +116,8 @@ class AdminState:
                 {
                     "item": pair.item,
                     "other": pair.other,
-                    "better": self._item_label(pair.item),
-                    "worse": self._item_label(pair.other),
+                    "better": _label(service.items, pair.item),
+                    "worse": _label(service.items, pair.other),
                 }
                 for pair in list(study.gold.values())[:SHOWN]
             ],
@@ -158,18 +159,6 @@ class AdminState:
             "paused": name in study.paused,
             "revoked": name in study.revoked,
         }
-
-    def _item_label(self, item: int | None) -> str:
-        """Return the start of an item's text, or the item's id if the item has no text.
-
-        The label is empty if there is no item, or if the service does not know the item yet: a gold
-        pair may be about an item that was added after the service read the items.
-        """
-        items = self.service.items
-        if item is None or item >= len(items):
-            return ""
-        cell = item_cell(items, item)
-        return str(cell["text"] or cell["id"])
 
     def _current_statistics(self) -> dict[str, Any]:
         """Return the statistics that need a pass over all judgements.
@@ -250,6 +239,12 @@ class AdminState:
                 for item in judgement.items
             ],
         }
+
+
+def _label(items: Items, item: int | None) -> str:
+    """Return the start of an item's text, or the item's id if the item has no text."""
+    cell = item_cell(items, item or 0)
+    return str(cell["text"] or cell["id"])
 
 
 def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:

@@ -38,10 +38,9 @@ def store_answer(request: LinkRequest) -> Response:
     lease = text_in(body, "lease", longest=100)
     criterion = criterion_in(body)
     markdown = flag_in(body, "markdown")
-    make_judgement = judgement_in(body)
     try:
         question = pages.service_of(criterion).collection.question(lease)
-        judgement = make_judgement(question, request.name)
+        judgement = judgement_in(body, question, request.name)
         return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
     except LeaseError as error:
         reply = {"error": sentence(error), **pages.next(request.name, markdown)}
@@ -50,11 +49,9 @@ def store_answer(request: LinkRequest) -> Response:
 
 def undo_answer(request: LinkRequest) -> Response:
     """Undo the annotator's last answer, if it is the answer that the page names."""
-    number = whole_number_in(request.body, "last", "not the number of a judgement")
+    number = whole_number_in(request.body, "last") or 0  # no judgement has the number 0
     markdown = flag_in(request.body, "markdown")
     criterion = criterion_in(request.body)
-    if number is None:
-        number = 0  # no judgement has this number, so nothing is undone
     return JSONResponse(request.site.pages.undo(request.name, criterion, number, markdown))
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cli.web import admin_handlers, annotator_handlers
-from cli.web.guard import Guard, Names, Rate
+from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People
 from cli.web.replies import refusal, sentence
 from cli.web.request_values import read_body
@@ -42,10 +42,10 @@ def make_app(
         origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: path of the pages' public address.
     """
-    links = _Links([Site(*site) for site in sites])
+    linked = [Site(*site) for site in sites]
     routes = [
-        *(links.route("/a", *handler) for handler in annotator_handlers.HANDLERS),
-        *(links.route("/admin", *handler) for handler in admin_handlers.HANDLERS),
+        *(_route(linked, "/a", *handler) for handler in annotator_handlers.HANDLERS),
+        *(_route(linked, "/admin", *handler) for handler in admin_handlers.HANDLERS),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = {
@@ -56,49 +56,43 @@ def make_app(
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
 
 
-class _Links:
-    """The secret links of all sites, which lead a request to its handler."""
+def _route(sites: Sequence[Site], base: str, method: str, path: str, handler: Handler) -> Route:
+    """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
 
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self._sites = sites
-        self._rate = Rate()
+    Args:
+        sites: the sites to which links lead.
+        base: `/a` for annotators, `/admin` for the admin.
+        method: GET or POST.
+        path: the path after the token.
+        handler: answers the request, in a thread.
+    """
 
-    def route(self, base: str, method: str, path: str, handler: Handler) -> Route:
-        """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
+    async def answer(request: Request) -> Response:
+        token = request.path_params["token"]
+        site, name = _site_of(sites, token, is_admin=base == "/admin")
+        body = await read_body(request) if method == "POST" else {}
+        return await run_in_threadpool(_run, handler, LinkRequest(site, name, request, body))
 
-        Args:
-            base: `/a` for annotators, `/admin` for the admin.
-            method: GET or POST.
-            path: the path after the token.
-            handler: answers the request, in a thread.
-        """
+    return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
 
-        async def answer(request: Request) -> Response:
-            token = request.path_params["token"]
-            site, name = self._find(token, is_admin=base == "/admin")
-            if not self._rate.allows(token):
-                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
-            body = await read_body(request) if method == "POST" else {}
-            return await run_in_threadpool(_run, handler, LinkRequest(site, name, request, body))
 
-        return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
+def _site_of(sites: Sequence[Site], token: str, *, is_admin: bool) -> tuple[Site, str]:
+    """Return the site of a token, and the name of the annotator; empty for the admin.
 
-    def _find(self, token: str, *, is_admin: bool) -> tuple[Site, str]:
-        """Return the site of a token, and the name of the annotator; empty for the admin.
-
-        Args:
-            token: secret part of a link.
-            is_admin: whether the token must be the admin's, or else an annotator's.
-        """
-        for site in self._sites:
-            if is_admin and site.people.is_admin(token):
-                return site, ""
-            name = site.people.name_of(token)
-            if not is_admin and name is not None:
-                if name in site.people.revoked:
-                    raise HTTPException(403, REVOKED)
-                return site, name
-        raise HTTPException(404, NO_SUCH_LINK)
+    Args:
+        sites: the sites to which links lead.
+        token: secret part of a link.
+        is_admin: whether the token must be the admin's, or else an annotator's.
+    """
+    for site in sites:
+        if is_admin and site.people.is_admin(token):
+            return site, ""
+        name = site.people.name_of(token)
+        if not is_admin and name is not None:
+            if name in site.people.revoked:
+                raise HTTPException(403, REVOKED)
+            return site, name
+    raise HTTPException(404, NO_SUCH_LINK)
 
 
 def _run(handler: Handler, request: LinkRequest) -> Response:
@@ -113,15 +107,14 @@ def _run(handler: Handler, request: LinkRequest) -> Response:
     try:
         reply = handler(request)
     except StoreError as error:
-        fault = f"no answer can be stored, pages keep theirs and wait: {error}"
-        pages.faults.begin("storing", fault)
+        pages.faults.note("storing", f"no answer can be stored, pages keep theirs: {error}")
         raise
     if request.name in pages.services[0].study.revoked:
         raise HTTPException(403, REVOKED)
     # `/next` may return questions that are leased already, without writing to the store. So its
     # success does not show that the store can be written.
     if reply.status_code < 400 and not request.http.url.path.endswith("/next"):
-        pages.faults.end("storing", "answers are stored again")
+        pages.faults.note("storing", "", ended="answers are stored again")
     return reply
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -74,30 +72,6 @@ class Names:
             f"this server answers for {hosts}, not for {host[:60]!r}; "
             "behind a proxy, start it with --url and the proxy's address"
         )
-
-
-class Rate:
-    """Limits the requests of each name: at most `most` in `seconds`.
-
-    >>> rate = Rate(most=2, seconds=60)
-    >>> [rate.allows("ana"), rate.allows("ana"), rate.allows("ana"), rate.allows("ben")]
-    [True, True, False, True]
-    """
-
-    def __init__(self, most: int = 100, seconds: float = 5.0) -> None:
-        self._most = most
-        self._seconds = seconds
-        self._counts: Counter[str] = Counter()
-        self._since = time.monotonic()
-
-    def allows(self, name: str) -> bool:
-        """Count a request of the given name; return whether the request is within the limit."""
-        now = time.monotonic()
-        if now - self._since > self._seconds:
-            self._counts.clear()
-            self._since = now
-        self._counts[name] += 1
-        return self._counts[name] <= self._most
 
 
 class Guard:

@@ -16,7 +16,6 @@ from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Judgement
-from sortnet.preference.stopping import Remaining
 from store import Collection
 from store.collections.leases import Lease
 from store.report.markdown import rendered
@@ -117,10 +116,22 @@ class Pages:
             reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
             reason = f"{why(remaining[-1])}."
-        n_left = _questions_left(remaining) if is_fitted else None
+        n_left: int | None = None
+        range_left = ""
+        if is_fitted:
+            unfinished = [criterion for criterion in remaining if not criterion.stop]
+            n_left = _total([criterion.questions for criterion in unfinished])
+            if len(unfinished) == 1:
+                range_left = answers_left(unfinished[0])
+                # If the goal seems reached, and more answers must confirm it, no number is known.
+                n_left = n_left or None
+            elif unfinished:
+                fewest = _total([criterion.fewest for criterion in unfinished])
+                most = _total([criterion.most for criterion in unfinished])
+                range_left = f"{range_in_words(fewest, most)} left" if fewest and most else ""
         return {
             "left": n_left,
-            "range": "" if n_left is None else _range_left(remaining),
+            "range": range_left,
             "stop": is_goal_reached and not why_closed,
             "why": reason,
         }
@@ -276,29 +287,6 @@ def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str
     return {"text": text, "more": full_text_address, "html": html}
 
 
-def _questions_left(remaining: Sequence[Remaining]) -> int | None:
-    """Count the questions until all criteria reach their goals; None if the number is not known.
-
-    The number is also unknown if all goals seem reached, but more answers must confirm them.
-    """
-    unfinished = [criterion.questions for criterion in remaining if not criterion.stop]
-    n_left = _total(unfinished)
-    return None if unfinished and not n_left else n_left
-
-
-def _range_left(remaining: Sequence[Remaining]) -> str:
-    """Write in words how many questions all criteria together have left, from fewest to most.
-
-    The text is empty if the number is not known, or no criterion has questions left.
-    """
-    unfinished = [criterion for criterion in remaining if not criterion.stop]
-    if len(unfinished) == 1:
-        return answers_left(unfinished[0])
-    fewest = _total([criterion.fewest for criterion in unfinished])
-    most = _total([criterion.most for criterion in unfinished])
-    return f"{range_in_words(fewest, most)} left" if fewest and most else ""
-
-
 def _total(numbers: Sequence[int | None]) -> int | None:
     """Sum up numbers; None if one of them is not known."""
     if None in numbers:
@@ -356,9 +344,8 @@ class FaultNotes:
     """Prints the faults of a collection's server when they begin and when they end; thread-safe.
 
     >>> notes = FaultNotes("essays")
-    >>> notes.begin("storing", "the disk is full")
-    >>> notes.end("storing", "answers are stored again")
-    >>> notes.end("storing", "answers are stored again")
+    >>> notes.note("storing", "the disk is full")
+    >>> notes.note("storing", "", ended="answers are stored again")
     """
 
     def __init__(self, collection: str) -> None:
@@ -366,23 +353,20 @@ class FaultNotes:
         self._present_faults: dict[str, str] = {}  # {task: its fault}
         self._lock = threading.Lock()
 
-    def begin(self, task: str, fault: str) -> None:
-        """Print a fault of a task of the server, unless the same fault was printed last."""
+    def note(self, task: str, fault: str, ended: str = "") -> None:
+        """Print a fault of a task of the server, unless the same fault was printed last.
+
+        Args:
+            task: the task.
+            fault: its fault; empty: the task succeeds.
+            ended: the text that is printed if the task had a fault, and succeeds now.
+        """
         fault = " ".join(fault.split())
         with self._lock:
-            is_new = self._present_faults.get(task) != fault
+            is_same = self._present_faults.get(task, "") == fault
             self._present_faults[task] = fault
-        if is_new:
-            self._print(fault)
-
-    def end(self, task: str, note: str) -> None:
-        """Print a note that a task succeeds again, if the task had a fault."""
-        with self._lock:
-            had_fault = self._present_faults.pop(task, None) is not None
-        if had_fault:
-            self._print(note)
-
-    def _print(self, text: str) -> None:
-        # The output may go to a file on a full disk: requests must be answered all the same.
-        with suppress(OSError):
-            say(printable(f"sortnet: collection {self._collection!r}: {text}"))
+        if not is_same:
+            text = f"sortnet: collection {self._collection!r}: {fault or ended}"
+            # The output may go to a file on a full disk: requests must be answered all the same.
+            with suppress(OSError):
+                say(printable(text))

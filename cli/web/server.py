@@ -117,10 +117,8 @@ def _read_and_fit(
             except Exception as error:  # no error may end the thread: answers must be fitted later
                 faults = [f"{type(error).__name__}: {error}"]
                 seconds = 5 * READ_EVERY
-            if faults:
-                pages.faults.begin("keeping up", faults[0])
-            else:
-                pages.faults.end("keeping up", "answers are read and fitted again")
+            fault = next(iter(faults), "")
+            pages.faults.note("keeping up", fault, ended="answers are read and fitted again")
 
 
 @dataclass(frozen=True)
