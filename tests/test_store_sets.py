@@ -133,12 +133,12 @@ def test_an_answer_names_the_worst_item_where_it_is_asked_for(collection: Collec
 
 def test_a_size_that_no_group_has_is_refused(store: Store) -> None:
     collection = store.add_items("args", made_items(5, groups=("x",) * 3 + ("y",) * 2))
-    change_questions(collection, None, None, [Decision("set-size", amount=3)])
+    change_questions(collection, None, [Decision("set-size", amount=3)])
     with pytest.raises(DataError, match="about 4 items, but there are only 3 in the largest group"):
-        change_questions(collection, None, None, [Decision("set-size", amount=4)])
+        change_questions(collection, None, [Decision("set-size", amount=4)])
     collection.decide(Decision("retire", item=1))
     with pytest.raises(DataError, match="about 3 items, but there are only 2 in the largest group"):
-        change_questions(collection, None, None, [Decision("set-size", amount=3)])
+        change_questions(collection, None, [Decision("set-size", amount=3)])
 
 
 @pytest.mark.parametrize("seed", range(2))

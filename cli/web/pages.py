@@ -123,12 +123,13 @@ class Pages:
             n_left = _total([criterion.questions for criterion in unfinished])
             if len(unfinished) == 1:
                 range_left = answers_left(unfinished[0])
-                # If the goal seems reached, and more answers must confirm it, no number is known.
-                n_left = n_left or None
             elif unfinished:
                 fewest = _total([criterion.fewest for criterion in unfinished])
                 most = _total([criterion.most for criterion in unfinished])
                 range_left = f"{range_in_words(fewest, most)} left" if fewest and most else ""
+            if unfinished:
+                # If the goal seems reached, and more answers must confirm it, no number is known.
+                n_left = n_left or None
         return {
             "left": n_left,
             "range": range_left,
