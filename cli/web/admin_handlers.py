@@ -63,9 +63,7 @@ def store_decision(request: LinkRequest) -> Response:
     if criterion is not None or decision.kind in ABOUT_ONE:
         collection = site.state_of(criterion).service.collection
     stored_decisions = collection.decide(decision)
-    # The stored decisions and the links are read again, so that all pages follow them at once.
-    site.pages.sync()
-    site.people.read()
+    site.pages.sync()  # so that all pages follow the decision at once
     number = stored_decisions[0].number if stored_decisions else None
     return JSONResponse({"number": number}, 201)
 

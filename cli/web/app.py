@@ -68,10 +68,14 @@ def _route(sites: Sequence[Site], base: str, method: str, path: str, handler: Ha
     """
 
     async def answer(request: Request) -> Response:
-        token = request.path_params["token"]
-        site, name = _site_of(sites, token, is_admin=base == "/admin")
         body = await read_body(request) if method == "POST" else {}
-        return await run_in_threadpool(_run, handler, LinkRequest(site, name, request, body))
+
+        def answer_in_thread() -> Response:
+            token = request.path_params["token"]
+            site, name = _site_of(sites, token, is_admin=base == "/admin")
+            return _run(handler, LinkRequest(site, name, request, body))
+
+        return await run_in_threadpool(answer_in_thread)
 
     return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
 
@@ -96,11 +100,7 @@ def _site_of(sites: Sequence[Site], token: str, *, is_admin: bool) -> tuple[Site
 
 
 def _run(handler: Handler, request: LinkRequest) -> Response:
-    """Run a handler; print on the terminal when the store cannot be written, and when it can again.
-
-    Another process may have revoked the link. Only the handlers that change something read the
-    decisions of other processes, so the link is checked again after the handler.
-    """
+    """Run a handler; print on the terminal when the store cannot be written, and when it can again."""
     pages = request.site.pages
     if request.http.method != "POST":
         return handler(request)
@@ -109,8 +109,6 @@ def _run(handler: Handler, request: LinkRequest) -> Response:
     except StoreError as error:
         pages.faults.note("storing", f"no answer can be stored, pages keep theirs: {error}")
         raise
-    if request.name in pages.services[0].study.revoked:
-        raise HTTPException(403, REVOKED)
     # `/next` may return questions that are leased already, without writing to the store. So its
     # success does not show that the store can be written.
     if reply.status_code < 400 and not request.http.url.path.endswith("/next"):

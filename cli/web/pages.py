@@ -299,46 +299,38 @@ def _total(numbers: Sequence[int | None]) -> int | None:
 class People:
     """Annotators and admin of a collection, who open its pages by secret links.
 
-    The secret part of a link is a token, which the store keeps. It tells who opens the page.
+    The secret part of a link is a token, which the store keeps. It tells who opens the page. The
+    links are read at each request, because another process may change them.
 
     Attributes:
         admin: the token of the admin.
-        revoked: the names of annotators whose link was revoked.
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Read the links of a collection; the admin's token is created if there is none."""
+        """Read the admin's token, which is created if there is none."""
         self._collection = collection
-        self._lock = threading.Lock()
-        self._names: dict[str, str] = {}
         self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
-        self.read()
-
-    def read(self) -> None:
-        """Read the annotators and their links again: another process may have changed them."""
-        with self._collection.transaction():
-            annotators = self._collection.annotators()
-            self.revoked = set(self._collection.study().revoked)
-        self._names = {annotator.token: annotator.name for annotator in annotators}
 
     @property
     def tokens(self) -> dict[str, str]:
         """The tokens of all annotators, {name: token}."""
-        return {name: token for token, name in self._names.items()}
+        return {annotator.name: annotator.token for annotator in self._collection.annotators()}
+
+    @property
+    def revoked(self) -> set[str]:
+        """The names of annotators whose link was revoked."""
+        return set(self._collection.study().revoked)
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the annotator with the given token; None if there is none."""
-        return self._names.get(token)
+        return next((name for name, own in self.tokens.items() if own == token), None)
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
     def add(self, name: str) -> str:
         """Create an annotator if the name is new, and return the annotator's token."""
-        with self._lock:
-            token = self._collection.annotator(name).token
-            self.read()
-        return token
+        return self._collection.annotator(name).token
 
 
 class FaultNotes:

@@ -107,9 +107,8 @@ def _read_and_fit(
     while not stopped.wait(seconds):
         seconds = READ_EVERY
         before_read()
-        for pages, people in sites:
+        for pages, _ in sites:
             try:
-                people.read()
                 for service in pages.services:
                     service.sync()
                     service.keep_fitted()
