@@ -100,7 +100,7 @@ def _site_of(sites: Sequence[Site], token: str, *, is_admin: bool) -> tuple[Site
 
 
 def _run(handler: Handler, request: LinkRequest) -> Response:
-    """Run a handler; print on the terminal when the store cannot be written, and when it can again."""
+    """Run a handler; tell on the terminal when the store cannot be written, and when it can."""
     pages = request.site.pages
     if request.http.method != "POST":
         return handler(request)
