@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.pages import People
+from cli.web.people import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
 from sortnet.items import Items

@@ -15,10 +15,9 @@ from starlette.staticfiles import StaticFiles
 
 from cli.web import admin_handlers, annotator_handlers
 from cli.web.guard import Guard, Names
-from cli.web.pages import Pages, People
+from cli.web.pages import Handler, LinkRequest, Pages
 from cli.web.replies import refusal, sentence
 from cli.web.request_values import read_body
-from cli.web.site import Handler, LinkRequest, Site
 from sortnet.errors import LeaseError, SortNetError, StoreError
 
 NO_SUCH_LINK = (
@@ -29,7 +28,7 @@ REVOKED = "This link was revoked: ask the person who sent it for a new one."
 
 
 def make_app(
-    sites: Sequence[tuple[Pages, People]],
+    sites: Sequence[Pages],
     names: Names,
     origin: str | None = None,
     root: str = "",
@@ -37,15 +36,14 @@ def make_app(
     """Make the web application for the pages of collections, behind a guard.
 
     Args:
-        sites: the pages and the links of each collection.
+        sites: the pages of each collection.
         names: the host names by which browsers may address the server.
         origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: path of the pages' public address.
     """
-    linked = [Site(*site) for site in sites]
     routes = [
-        *(_route(linked, "/a", *handler) for handler in annotator_handlers.HANDLERS),
-        *(_route(linked, "/admin", *handler) for handler in admin_handlers.HANDLERS),
+        *(_route(sites, "/a", *handler) for handler in annotator_handlers.HANDLERS),
+        *(_route(sites, "/admin", *handler) for handler in admin_handlers.HANDLERS),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = {
@@ -56,11 +54,11 @@ def make_app(
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
 
 
-def _route(sites: Sequence[Site], base: str, method: str, path: str, handler: Handler) -> Route:
+def _route(sites: Sequence[Pages], base: str, method: str, path: str, handler: Handler) -> Route:
     """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
 
     Args:
-        sites: the sites to which links lead.
+        sites: the pages of each collection.
         base: `/a` for annotators, `/admin` for the admin.
         method: GET or POST.
         path: the path after the token.
@@ -80,11 +78,11 @@ def _route(sites: Sequence[Site], base: str, method: str, path: str, handler: Ha
     return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
 
 
-def _site_of(sites: Sequence[Site], token: str, *, is_admin: bool) -> tuple[Site, str]:
-    """Return the site of a token, and the name of the annotator; empty for the admin.
+def _site_of(sites: Sequence[Pages], token: str, *, is_admin: bool) -> tuple[Pages, str]:
+    """Return the pages of a token, and the name of the annotator; empty for the admin.
 
     Args:
-        sites: the sites to which links lead.
+        sites: the pages of each collection.
         token: secret part of a link.
         is_admin: whether the token must be the admin's, or else an annotator's.
     """
@@ -101,7 +99,7 @@ def _site_of(sites: Sequence[Site], token: str, *, is_admin: bool) -> tuple[Site
 
 def _run(handler: Handler, request: LinkRequest) -> Response:
     """Run a handler; tell on the terminal when the store cannot be written, and when it can."""
-    pages = request.site.pages
+    pages = request.pages
     if request.http.method != "POST":
         return handler(request)
     try:

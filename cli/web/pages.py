@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cli.console import say
+from cli.web.admin_state import AdminState
+from cli.web.people import People
 from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
@@ -28,7 +33,6 @@ NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
     "This page checks again by itself."
 )
-ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 
 
 class Pages:
@@ -43,6 +47,8 @@ class Pages:
     Attributes:
         collection: the collection.
         services: one service for each criterion, or a single service.
+        people: the links of the annotators and of the admin.
+        states: {criterion: state of its admin page}; without criteria the key is None.
         faults: prints faults on the server's terminal.
     """
 
@@ -50,6 +56,11 @@ class Pages:
         """Read the judgements about each criterion."""
         self.collection = collection
         self.services = [LabellingService(asked, **options) for asked in collection.asked()]
+        self.people = People(collection)
+        self.states = {
+            service.collection.criterion: AdminState(service, self.people)
+            for service in self.services
+        }
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
@@ -157,6 +168,14 @@ class Pages:
             if service.collection.criterion == criterion:
                 return service
         raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
+
+    def state_of(self, criterion: str | None) -> AdminState:
+        """Return the state of a criterion's admin page; None stands for the first criterion."""
+        if criterion is None:
+            return next(iter(self.states.values()))
+        if criterion not in self.states:
+            raise HTTPException(422, f"there is no criterion {criterion[:60]!r}")
+        return self.states[criterion]
 
     @property
     def question(self) -> str:
@@ -296,43 +315,6 @@ def _total(numbers: Sequence[int | None]) -> int | None:
     return total
 
 
-class People:
-    """Annotators and admin of a collection, who open its pages by secret links.
-
-    The secret part of a link is a token, which the store keeps. It tells who opens the page. The
-    links are read at each request, because another process may change them.
-
-    Attributes:
-        admin: the token of the admin.
-    """
-
-    def __init__(self, collection: Collection) -> None:
-        """Read the admin's token, which is created if there is none."""
-        self._collection = collection
-        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
-
-    @property
-    def tokens(self) -> dict[str, str]:
-        """The tokens of all annotators, {name: token}."""
-        return {annotator.name: annotator.token for annotator in self._collection.annotators()}
-
-    @property
-    def revoked(self) -> set[str]:
-        """The names of annotators whose link was revoked."""
-        return set(self._collection.study().revoked)
-
-    def name_of(self, token: str) -> str | None:
-        """Return the name of the annotator with the given token; None if there is none."""
-        return next((name for name, own in self.tokens.items() if own == token), None)
-
-    def is_admin(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self.admin.encode())
-
-    def add(self, name: str) -> str:
-        """Create an annotator if the name is new, and return the annotator's token."""
-        return self._collection.annotator(name).token
-
-
 class FaultNotes:
     """Prints the faults of a collection's server when they begin and when they end; thread-safe.
 
@@ -363,3 +345,28 @@ class FaultNotes:
             # The output may go to a file on a full disk: requests must be answered all the same.
             with suppress(OSError):
                 say(printable(text))
+
+
+@dataclass(frozen=True)
+class LinkRequest:
+    """A request that came by a secret link.
+
+    Attributes:
+        pages: the pages that the link belongs to.
+        name: the name of the annotator whom the link belongs to; empty for the admin's link.
+        http: the request, with its path and its query parameters.
+        body: the JSON of the request's body; empty for a GET request.
+    """
+
+    pages: Pages
+    name: str
+    http: Request
+    body: dict[str, Any]
+
+    @property
+    def admin_state(self) -> AdminState:
+        """The state of the criterion that the query parameters name."""
+        return self.pages.state_of(self.http.query_params.get("criterion"))
+
+
+Handler: TypeAlias = Callable[[LinkRequest], Response]

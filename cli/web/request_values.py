@@ -64,19 +64,18 @@ def optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | Non
 
 def whole_number_in(body: dict[str, Any], name: str) -> int | None:
     """Return a whole number of at least 0; None if the body does not have it."""
-    number = _number_in(body, name)
-    if isinstance(number, float):
-        raise HTTPException(422, f"{name!r} is not a whole number from 0 on")
-    return number
+    return cast(int | None, _number_in(body, name, is_whole=True))
 
 
-def _number_in(body: dict[str, Any], name: str) -> float | None:
+def _number_in(body: dict[str, Any], name: str, *, is_whole: bool) -> float | None:
     """Return a number of at least 0; None if the body does not have it."""
     number: Any = body.get(name)
     if number is None:
         return None
-    if type(number) not in (int, float) or not 0 <= number < _WHOLE_NUMBERS_END:
-        raise HTTPException(422, f"{name!r} is not a number from 0 on")
+    types = (int,) if is_whole else (int, float)
+    if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
+        noun = "whole number" if is_whole else "number"
+        raise HTTPException(422, f"{name!r} is not a {noun} from 0 on")
     return cast(float, number)
 
 
@@ -145,7 +144,7 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
     if annotator is not None and annotator not in annotators:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
     is_whole = kind in KINDS and KINDS[kind].type is int
-    amount = whole_number_in(body, "amount") if is_whole else _number_in(body, "amount")
+    amount = _number_in(body, "amount", is_whole=is_whole)
     item = whole_number_in(body, "item")
     other = whole_number_in(body, "other")
     return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)

@@ -21,7 +21,7 @@ from cli.printing.labelling import Links, print_links
 from cli.signals import signals_handled
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names
-from cli.web.pages import Pages, People
+from cli.web.pages import Pages
 from sortnet.errors import SortNetError
 from store import Collection, Store
 
@@ -69,14 +69,14 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 @contextmanager
 def keep_up_to_date(
-    sites: Sequence[tuple[Pages, People]], *, before_read: Callable[[], None] = lambda: None
+    sites: Sequence[Pages], *, before_read: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Read judgements of other processes and keep the models fitted, until the `with` block ends.
 
     A background thread does this.
 
     Args:
-        sites: the pages and the links of each collection.
+        sites: the pages of each collection.
         before_read: called before each read of the store.
     """
     stopped = threading.Event()
@@ -97,7 +97,7 @@ def keep_up_to_date(
 
 
 def _read_and_fit(
-    sites: Sequence[tuple[Pages, People]], before_read: Callable[[], None], stopped: threading.Event
+    sites: Sequence[Pages], before_read: Callable[[], None], stopped: threading.Event
 ) -> None:
     """Read judgements and fit the models until `stopped` is set.
 
@@ -107,7 +107,7 @@ def _read_and_fit(
     while not stopped.wait(seconds):
         seconds = READ_EVERY
         before_read()
-        for pages, _ in sites:
+        for pages in sites:
             try:
                 for service in pages.services:
                     service.sync()
@@ -217,25 +217,24 @@ def serve_collections(
     say(f"no longer serving {served}; the links will work again at the next start")
 
 
-def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """Make the pages of a collection, and links for the annotators in the options.
+def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> Pages:
+    """Make the pages of a collection, with links for the annotators in the options.
 
     Args:
         stack: closes the pages when the stack is closed.
     """
     pages = Pages(collection, lease_seconds=options.lease)
     stack.enter_context(closing(pages))
-    people = People(collection)
     for annotator in options.annotators:
-        people.add(annotator)
-    return pages, people
+        pages.people.add(annotator)
+    return pages
 
 
-def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, address: str) -> None:
+def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
     """Print the links, and open the first link in a browser if `options.browser` is set."""
     links = [
-        Links(pages.collection.name, people.tokens, people.revoked, people.admin)
-        for pages, people in sites
+        Links(pages.collection.name, pages.people.tokens, pages.people.revoked, pages.people.admin)
+        for pages in sites
     ]
     print_links(address, links, is_public=options.is_public)
     if options.browser:
