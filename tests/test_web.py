@@ -540,7 +540,7 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     ):
         assert "is not an address such as" in fault("serve", "essays", "--url", url, *where)
     store.add_items("one", made_items(1))
-    assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
+    assert "there must be two to compare" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)
 

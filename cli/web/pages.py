@@ -42,7 +42,7 @@ class Pages:
 
     Args:
         collection: the collection.
-        options: arguments of the `LabellingService` of each criterion; `close` closes the services.
+        options: arguments of the `LabellingService` of each criterion.
 
     Attributes:
         collection: the collection.
@@ -63,11 +63,6 @@ class Pages:
         }
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
-
-    def close(self) -> None:
-        """Record the last fits, if fits are recorded."""
-        for service in self.services:
-            service.close()
 
     def sync(self) -> None:
         """Read the judgements and decisions that other processes have stored."""

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -187,14 +187,13 @@ def serve_collections(
     """
     with _listening(options.host, options.port) as listening:
         collections = [store.collection(name) for name in dict.fromkeys(names)]
-        for collection in collections:
-            if len(collection.items()) < 2:
-                fault = "has fewer than two items: nothing to compare"
-                raise SortNetError(f"collection {collection.name!r} {fault}")
         with signals as received, ExitStack() as stack:
             for collection in collections:
                 stack.enter_context(collection.serving())
-            sites = [_site(stack, collection, options) for collection in collections]
+            sites = [Pages(each, lease_seconds=options.lease) for each in collections]
+            for pages in sites:
+                for annotator in options.annotators:
+                    pages.people.add(annotator)
             port = listening.getsockname()[1]
             _announce(sites, options, options.address(port))
             url = urlsplit(options.url or "")
@@ -215,19 +214,6 @@ def serve_collections(
                 raise SortNetError(f"collection {lost[0].name!r} {fault}")
     served = ", ".join(repr(collection.name) for collection in collections)
     say(f"no longer serving {served}; the links will work again at the next start")
-
-
-def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> Pages:
-    """Make the pages of a collection, with links for the annotators in the options.
-
-    Args:
-        stack: closes the pages when the stack is closed.
-    """
-    pages = Pages(collection, lease_seconds=options.lease)
-    stack.enter_context(closing(pages))
-    for annotator in options.annotators:
-        pages.people.add(annotator)
-    return pages
 
 
 def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
