@@ -368,15 +368,6 @@ def test_a_file_lacks_no_worst_item_that_the_collection_asks_for(
 
 
 @ON_SQLITE
-def test_chosen_texts_of_a_set_are_the_pairs_that_follow(store: Store) -> None:
-    collection = collection_of(store, "args", ("i0", "i1", "i2", "i3"))
-    collection.append([Judgement.of("ana", (3, 1, 0, 2), "best", best=0, worst=3)])
-    records = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
-    pairs = [(record["chosen_id"], record["rejected_id"]) for record in records]
-    assert sorted(pairs) == [("i0", "i1"), ("i0", "i2"), ("i0", "i3"), ("i1", "i3"), ("i2", "i3")]
-
-
-@ON_SQLITE
 def test_items_without_text_cannot_be_chosen(store: Store) -> None:
     bare = store.add_items("bare", made_items(2, texts=(None, "x")))
     bare.append([Judgement.of("ana", (0, 1), "left")])

@@ -88,21 +88,6 @@ def test_answers_about_any_number_of_items_are_read_as_they_were_stored(
     assert live == [one not in undone for one in stored] + [True] * len(undos)
 
 
-def test_blocks_of_sets_and_pairs_are_read_in_order(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored = collection.append(
-        [
-            Judgement.of("ana", (k % 8, 8), "left")
-            if k % 3
-            else Judgement.of("ana", (0, 1, 2, 3), "best", best=k % 4)
-            for k in range(20)
-        ]
-    )
-    monkeypatch.setattr("store.collections.judgement_rows.BLOCK", 3)
-    assert [*collection.judgements()] == stored
-
-
 def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     collection: Collection, clock: Clock
 ) -> None:
