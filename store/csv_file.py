@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any
 
 from sortnet.tables.rows import Rows
@@ -20,7 +22,6 @@ ESCAPED_COLUMN = "escaped"
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Matches a text such as -0.078, which a spreadsheet reads as a number and does not run.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_QUOTED = re.compile('[,"\r\n]')  # a cell with one of these characters is quoted
 
 
 def write_csv(
@@ -47,15 +48,19 @@ def write_csv(
     '=A1,-0.5
     "a, b",
     """
-    text_of: Callable[[Any], str] = _escaped_unless_number
+    escape: Callable[[Any], Any] = _escaped_unless_number
     if raw:
-        text_of = str
+        escape = _as_it_is
     elif names is not None and ESCAPED_COLUMN in names:
-        text_of = _escaped
+        escape = _escaped
+    # Without a carriage return in the line end, the csv module would not quote the character.
+    lines = SimpleNamespace(write=lambda line: file.write(f"{line[:-2]}\n"))
+    writer = csv.writer(lines, lineterminator="\r\n")
     if names is not None:
-        file.write(_line(names, text_of))
+        writer.writerow(map(escape, names))
     for row in rows:
-        file.write(_line(row, text_of))
+        # Only NaN differs from itself.
+        writer.writerow([escape(cell) if cell == cell else None for cell in row])
 
 
 def rows_of_frame(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -86,30 +91,18 @@ def _without_escape(value: Any) -> Any:
     return value
 
 
-def _escaped(value: Any) -> str:
-    """Convert a value to text, with an apostrophe if the value is a formula."""
-    return f"'{value}" if is_formula(value) else str(value)
+def _as_it_is(value: Any) -> Any:
+    """Return a value."""
+    return value
 
 
-def _escaped_unless_number(value: Any) -> str:
-    """Convert a value to text, with an apostrophe if the value is a formula and no number."""
+def _escaped(value: Any) -> Any:
+    """Put an apostrophe before a formula; return all other values as they are."""
+    return f"'{value}" if is_formula(value) else value
+
+
+def _escaped_unless_number(value: Any) -> Any:
+    """Put an apostrophe before a formula that is no number; return all other values."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return value
     return _escaped(value)
-
-
-def _line(cells: Sequence[Any], text_of: Callable[[Any], str]) -> str:
-    """Write a line of CSV with its line end."""
-    line = ",".join([_cell(cell, text_of) for cell in cells])
-    return f"{line}\n" if line else '""\n'  # an empty line would be no row
-
-
-def _cell(value: Any, text_of: Callable[[Any], str]) -> str:
-    """Write a cell, which is quoted if necessary; `text_of` converts the value to its text."""
-    if value is None or value != value:  # only NaN differs from itself
-        return ""
-    text = text_of(value)
-    if _QUOTED.search(text):
-        doubled_quotes = text.replace('"', '""')
-        return f'"{doubled_quotes}"'
-    return text

@@ -5,10 +5,9 @@ Pandas is imported when a function is called.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from itertools import combinations_with_replacement, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -75,9 +74,6 @@ JUDGEMENT_COLUMNS = {
     "excluded": "bool",
     "group": "str",
 }
-OBSERVE_FIRST = (
-    "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
-)
 # The columns of whole numbers of a pair. The value is the stored number that means "missing", or
 # None if no number is missing.
 PAIR_NUMBERS = {
@@ -86,7 +82,6 @@ PAIR_NUMBERS = {
     "last_wrong": NEVER_WRONG,
     "times": None,
 }
-OUTCOMES = ("right", "wrong")
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
@@ -139,31 +134,32 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """Make a frame with one row per iteration and a column `<split>_<metric>` for each measure."""
     import pandas as pd
 
-    frame = typed(rows, ITERATION_COLUMNS)
-    measures = [_measures(row) for row in rows]
-    return frame.join(pd.DataFrame(measures, index=frame.index, dtype="float64"))
+    records = iteration_rows(rows)
+    names = list(records[0] if records else ITERATION_COLUMNS)
+    frame = pd.DataFrame(records, columns=names)
+    return frame.astype({name: ITERATION_COLUMNS.get(name, "float64") for name in names})
 
 
 def iteration_rows(rows: Sequence[Any]) -> list[dict[str, Any]]:
     """List the rows of `iterations_frame` as JSON values by column, without pandas."""
-    measures = [_measures(row) for row in rows]
-    names = dict.fromkeys(name for of_row in measures for name in of_row)
+    measures = [
+        {
+            f"{split}_{metric}": value
+            for split, values in (row.measures or {}).items()
+            for metric, value in values.items()
+        }
+        for row in rows
+    ]
+    names = dict.fromkeys(name for measures_of_row in measures for name in measures_of_row)
+    no_measures = dict.fromkeys(names)
     return [
         {
             **{name: plain(getattr(row, name)) for name in ITERATION_COLUMNS},
-            **{name: plain(of_row.get(name)) for name in names},
+            **no_measures,
+            **{name: plain(value) for name, value in measures_of_row.items()},
         }
-        for row, of_row in zip(rows, measures, strict=True)
+        for row, measures_of_row in zip(rows, measures, strict=True)
     ]
-
-
-def _measures(row: Any) -> dict[str, float]:
-    """Return {"<split>_<metric>": value} for all measures of an iteration's row."""
-    return {
-        f"{split}_{metric}": value
-        for split, values in (row.measures or {}).items()
-        for metric, value in values.items()
-    }
 
 
 def measure_names(iterations: pd.DataFrame) -> list[str]:
@@ -303,102 +299,3 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
     if n_counted == 1:
         return "in iteration 1, the only one counted"
     return f"in the {n_counted} iterations from 1 on"
-
-
-def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
-    """Return the integer type that pandas uses for the codes of a number of categories."""
-    # Pandas uses the same comparison, although one more category would fit into the type.
-    if n_categories < np.iinfo(np.int8).max:
-        return np.int8
-    if n_categories < np.iinfo(np.int16).max:
-        return np.int16
-    return np.int32
-
-
-def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """Make a frame with one row per iteration, split, outcome and bin of |margin|.
-
-    The columns `low` and `high` are the bounds of the bin, and `pairs` is the number of pairs.
-
-    Args:
-        rows: rows of iterations, with their diagnostics in the column `observed`.
-    """
-    from sortnet.sorting.diagnostics import MARGIN_EDGES
-
-    bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
-    long_rows = []
-    for iteration, split, diagnostics in _diagnostics_by_split(rows):
-        for outcome in OUTCOMES:
-            counts = diagnostics["margins"][outcome]
-            for (low, high), n_pairs in zip(bins, counts, strict=True):
-                long_rows.append((iteration, split, outcome, low, high, n_pairs))
-    return _frame_by_split(
-        long_rows, outcome=OUTCOMES, low="float64", high="float64", pairs="int64"
-    )
-
-
-def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """Make a frame with one row per iteration, split and two bins of ranks, `upper` and `lower`.
-
-    `compared` counts the compared pairs with these ranks, `wrong` the wrong pairs among them.
-
-    Args:
-        rows: rows of iterations, with their diagnostics in the column `observed`.
-    """
-    from sortnet.sorting.diagnostics import RANK_BINS
-
-    # Each pair of bins is counted once, with the bin of the better rank first.
-    bin_pairs = list(combinations_with_replacement(range(len(RANK_BINS)), 2))
-    long_rows = []
-    for iteration, split, diagnostics in _diagnostics_by_split(rows):
-        compared = diagnostics["ranks"]["compared"]
-        wrong = diagnostics["ranks"]["wrong"]
-        for upper, lower in bin_pairs:
-            bins = (RANK_BINS[upper], RANK_BINS[lower])
-            counts = (compared[upper][lower], wrong[upper][lower])
-            long_rows.append((iteration, split, *bins, *counts))
-    return _frame_by_split(
-        long_rows, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64"
-    )
-
-
-def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """Make a frame with one row per iteration and split: the share of triples that are cyclic.
-
-    Args:
-        rows: rows of iterations, with their diagnostics in the column `observed`.
-    """
-    long_rows = [
-        (iteration, split, diagnostics["cycles"]["share"], diagnostics["cycles"]["sampled"])
-        for iteration, split, diagnostics in _diagnostics_by_split(rows)
-        if "cycles" in diagnostics
-    ]
-    return _frame_by_split(long_rows, share="float64", sampled="int64")
-
-
-def _diagnostics_by_split(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
-    """Yield (iteration, split, diagnostics) for all rows and splits that have diagnostics."""
-    for row in rows:
-        for split in SPLITS:
-            diagnostics = (row.observed or {}).get(split)
-            if diagnostics:
-                yield row.iteration, split, diagnostics
-
-
-def _frame_by_split(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
-    """Make a frame whose first columns are `iteration` and `split`, before further columns.
-
-    Args:
-        rows: a tuple of values for each row, in the order of the columns.
-        columns: the further columns {name: dtype}. In place of a dtype, a sequence of texts gives
-            the ordered categories of a column.
-    """
-    import pandas as pd
-
-    dtypes: dict[str, Any] = {}
-    for name, dtype in {"iteration": "int64", "split": SPLITS, **columns}.items():
-        if isinstance(dtype, str):
-            dtypes[name] = dtype
-        else:
-            dtypes[name] = pd.CategoricalDtype(list(dtype), ordered=True)
-    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)

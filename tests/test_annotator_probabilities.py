@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cli_helpers import done, fault, invoke, judge_file
+from cli_helpers import done, fault, judge_file
 from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,15 +74,12 @@ def test_a_program_begins_with_measurements_unless_it_has_answered_or_somebody_d
     assert measured.tolist() == [before == "nothing"] * len(measured)
 
 
-def test_a_ranking_says_that_p_of_a_model_counts_as_a_share_until_somebody_decides(collection):
+def test_what_p_of_a_model_counts_as_is_decided_once(collection):
     collection.annotator("model")
     collection.append([Judgement.of("model", (0, 1), "left", p=0.9)])
     collection.decide(Decision("model", "model"))
-    note = "p of model still counts as a share of votes"
-    assert note in invoke("ranking", "c").stderr
     decide = "annotators", "probabilities", "c", "model", "share"
     assert "model: p is a share of votes in c" in done(*decide)
-    assert note not in invoke("ranking", "c").stderr
     assert "the p of annotator 'model' is a share of votes already" in fault(*decide)
 
 

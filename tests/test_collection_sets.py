@@ -18,9 +18,8 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import unordered_pair
 from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.study import Decision, study_of
+from sortnet.preference.study import Decision
 from store import open_store
-from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
 N = 40
@@ -157,22 +156,3 @@ def test_a_prompt_about_pairs_is_refused_by_a_study_about_four():
     with open_store("s.db", write=False) as store:
         assert "tool" not in {one.name for one in store.collection("c").annotators()}
     assert json.loads(done("ask", "c", "--json"))
-
-
-def test_facts_of_sizes_count_answers_comparisons_costs_and_what_is_known_to_be_right():
-    study = study_of([Decision("gold", item=3, other=7)])
-    told = [
-        Judgement.of("ana", (3, 7), "left", number=1, milliseconds=2000, cost=0.5),
-        Judgement.of("bo", (7, 3), "left", number=2, milliseconds=4000, cost=0.25),
-        Judgement.of("bo", (1, 2), "skip", number=3),
-        Judgement.of("ana", (3, 7, 1), "best", number=4, best=3, worst=1, milliseconds=9000),
-        Judgement.of("ana", (5, 7, 1), "best", number=5, best=5, worst=1, milliseconds=1),
-        Judgement.of("ana", (5, 7, 1), "undo", number=6, undoes=5),
-        Judgement.of("cy", (1, 7), "left", number=7, strategy="random"),  # a hold-out answer
-    ]
-    pairs, threes = facts_of_sizes(Judgements.of(told), study)
-    assert (pairs["items"], pairs["answers"], pairs["comparisons"]) == (2, 3, 3)
-    assert (pairs["seconds"], pairs["checked"], pairs["accuracy"]) == (3, 2, 0.5)
-    assert (threes["items"], threes["answers"], threes["comparisons"]) == (3, 1, 3)
-    # Item 3 is better than 7 by the gold pair; 7 is worse than 1 by the hold-out.
-    assert (threes["checked"], threes["accuracy"]) == (2, 0.5)

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from sortnet.tables.read_rows import read_rows
 from store.csv_file import (
     ESCAPED_COLUMN,
-    _escaped_unless_number,
-    _line,
     without_escapes,
     write_csv,
 )
@@ -44,15 +42,6 @@ def test_no_text_is_a_formula_and_each_is_read_back_as_it_was(rows):
             assert not cell.startswith(FORMULA) or is_number(cell)
             assert cell in (text, f"'{text}")
     assert cells_of(written(*rows, names=("a", "b"), raw=True))[1:] == rows
-
-
-NUMBERS = st.sampled_from([-0.5, 1e-9, 7, -7, True, float("nan"), float("-inf"), None])
-
-
-@given(st.lists(st.lists(CELLS | NUMBERS, min_size=1, max_size=3), min_size=1))
-def test_a_line_that_needs_no_care_is_written_as_cell_by_cell(rows):
-    careful = "".join(_line(row, _escaped_unless_number) for row in rows)
-    assert written(*rows, names=("a",)) == f"a\n{careful}"
 
 
 @given(st.lists(CELLS.filter(str.strip), min_size=1))

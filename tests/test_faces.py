@@ -13,7 +13,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, agreement_by_group
 from sortnet.preference.judgement_table import Judgements
 from store import open_store
-from store.report.annotator_figures import TITLES
+from store.report.columns import TITLES
 
 
 def test_the_titles_of_the_figures_are_the_same_everywhere(tmp_path, monkeypatch):

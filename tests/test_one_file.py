@@ -394,7 +394,7 @@ def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, 
     lacking = invoke("report", "m", "--output", "r.html")
     assert lacking.exit_code == 0
     assert "Not in the report is what needs all.csv: no such file" in lacking.stderr
-    assert "--data names the file of the training, validation, test data" in lacking.stderr
+    assert "--data names the file" in lacking.stderr
     done("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db")
     line = fault("train", "moved.csv", "--resume", "--out", "m", "--store", "s.db", "--query",
                  "none", "--grade", "stars")  # fmt: skip

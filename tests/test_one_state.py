@@ -14,13 +14,13 @@ from collection_helpers import made_items
 from pair_tables import table
 from sqlalchemy import event
 
+from cli.printing.runs import run_result
 from sortnet.core import Queries
 from sortnet.preference import Judgement, Question
 from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
 from store.asking.batches import open_batches
 from store.collections.judgement_files import export_judgements
-from store.report.run_facts import run_facts
 from store.service.annotators import report_annotators
 from store.service.exported_judgements import write_judgements
 from store.service.item_ranking import rank_collection
@@ -159,7 +159,7 @@ READS_OF_RUN: dict[str, Callable[[Any], Any]] = {
     "parts of pairs": lambda run: [*run.iter_pairs(5)],
     "pairs to learn from": lambda run: len(run.pairs("train")),
     "iterations": lambda run: run.iterations_frame(),
-    "facts": lambda run: [*run_facts(run).items()],
+    "facts": lambda run: [*run_result(run).value.items()],
 }
 
 

@@ -92,7 +92,7 @@ def text(trained, tmp_path_factory) -> str:
 @pytest.fixture
 def unmeasured(monkeypatch):
     """Nothing is found out about the model: what is tested is elsewhere on the page."""
-    monkeypatch.setattr("store.report.run_page.find_out", lambda *_: model_findings.Findings({}))
+    monkeypatch.setattr("store.report.run_page.find_out", lambda *_: model_findings.Findings())
 
 
 @pytest.fixture

@@ -64,18 +64,15 @@ def evaluate(
       sortnet evaluate shop-model shop.csv --part test
       sortnet evaluate letor-model letor/Fold1/test.txt -m ndcg@5 --json
     """
-    from store.report.evaluation import evaluate_model
-
     format_of(None, per_query or "-", ["csv"], "--per-query")
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     # A rule that is not given is taken from the training of the model.
     rules = {name: value for name, value in options.items() if value is not None}
     with progress() as status:
-        evaluation = evaluate_model(
+        result = evaluation_result(
             model, data, names, rules=rules, threads=threads, progress=status
         )
-    result = evaluation_result(evaluation)
     if per_query is not None:
         write_csv_file(result.csv, per_query)
     if as_json or per_query != "-":

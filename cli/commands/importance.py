@@ -63,16 +63,13 @@ def importance(
       sortnet importance bikes-model bikes/test.csv
       sortnet importance letor-model letor/Fold1/test.txt -m ndcg@10 -o drops.csv
     """
-    from store.report.feature_importance import measure_importance
-
     form = format_of(None, output or "-", ["csv", "json"]) or "csv"
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
     with progress() as status:
-        importance = measure_importance(
-            model, data, name, repeats=repeats, seed=seed, threads=threads, progress=status
+        result = importance_result(
+            model, data, name, repeats=repeats, seed=seed, top=top, threads=threads, progress=status
         )
-    result = importance_result(importance, top)
     if output is not None:
         write_output(output, lambda file: file.write(text_of(result, form)))
     if as_json or output != "-":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,8 +22,6 @@ from cli.options import (
 )
 from cli.printing.results import Result, print_result
 from sortnet.threads import set_threads
-from store.report.report_subject import subject_of
-from store.service.existing_store import open_collection, open_run
 from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
@@ -81,19 +78,34 @@ def report(
       sortnet report essays
       sortnet report essays --json
     """
+    from store import Collection
+    from store.report.collection_facts import facts_for_programs
+    from store.report.subject_page import open_subject, write_report
+
     if name != "last" and is_model_folder(name):
         options["model"] = options["model"] or name
         # The folder names the run's store, unless another store is typed.
         typed_store = store if is_typed(ctx, "store") else None
         name, store = run_of_folder(name, typed_store)
-    subject = subject_of(store, name)
-    _check_options(subject.is_collection, as_json, **options)
-    if as_json:
-        _print_collection_facts(store, subject.name, options["top"])
-    elif subject.is_collection:
-        _write_collection(store, subject.name, options["output"], options["top"])
+    with progress() as status, open_subject(store, name) as subject:
+        is_collection = isinstance(subject, Collection)
+        _check_options(is_collection, as_json, **options)
+        if as_json and isinstance(subject, Collection):
+            facts = facts_for_programs(subject, top=options["top"], progress=status)
+            print_result(Result("report", facts), as_json=True)
+            return
+        set_threads(options.pop("threads"))
+        output = options.pop("output")
+        subject_name = subject.name if isinstance(subject, Collection) else subject.id
+        name_in_path = re.sub(r"[^\w.-]+", "-", subject_name)
+        page = StringIO() if output == "-" else output or f"report-{name_in_path}.html"
+        missing = write_report(subject, page, progress=status, **options)
+    if missing:
+        say(missing)
+    if isinstance(page, str):
+        put(page)
     else:
-        _write_run(store, subject.name, **options)
+        write_output("-", lambda stdout: stdout.write(page.getvalue()))
 
 
 def _check_options(is_collection: bool, as_json: bool, **options: Any) -> None:
@@ -105,72 +117,3 @@ def _check_options(is_collection: bool, as_json: bool, **options: Any) -> None:
         raise click.UsageError("--model and --data are for a run")
     if as_json and options["output"] is not None:
         raise click.UsageError("--json prints on stdout: leave out --output")
-
-
-def _print_collection_facts(store: str | None, name: str, top: int | None) -> None:
-    """Print the facts of a collection's report as JSON."""
-    from store.report.collection_facts import facts_for_programs
-
-    with progress() as status, open_collection(store, name) as collection:
-        facts = facts_for_programs(collection, top=top, progress=status)
-    print_result(Result("report", facts), as_json=True)
-
-
-def _write_collection(store: str | None, name: str, output: str | None, top: int | None) -> None:
-    """Write the report of a collection as a page, and print the path of the file."""
-    from store.report.collection_page import write_collection_page
-
-    name_in_path = re.sub(r"[^\w.-]+", "-", name)
-    page = _page_file(output, name_in_path)
-    with progress() as status, open_collection(store, name) as collection:
-        write_collection_page(collection, page, top=top, progress=status)
-    _put_page(page)
-
-
-def _write_run(
-    store: str | None,
-    name: str,
-    *,
-    output: str | None,
-    model: str | None,
-    data: tuple[str, ...],
-    queries: int,
-    cache: Path | None,
-    threads: int | None,
-    top: int | None,
-) -> None:
-    """Write the report of a run as a page, and print the path of the file.
-
-    The report of a run that records the labelling of a collection is the report of the collection.
-    """
-    from store.report.run_page import labelled_collection, write_run_page
-    from store.report.subject_page import report
-
-    missing = ""
-    with progress() as status, open_run(store, name) as run:
-        set_threads(threads)
-        page = _page_file(output, run.id)
-        if labelled_collection(run) is not None:
-            report(run, page, progress=status)
-        else:
-            missing = write_run_page(
-                run, page, model=model, data=data, top=queries, cache=cache, progress=status
-            )
-    if missing:
-        say(missing)
-    _put_page(page)
-
-
-def _page_file(output: str | None, name: str) -> str | StringIO:
-    """Choose where a page is written: to a path, or for stdout (`-`) to a text in memory."""
-    if output is None:
-        return f"report-{name}.html"
-    return StringIO() if output == "-" else output
-
-
-def _put_page(page: str | StringIO) -> None:
-    """Print the path of a written page; write a page in memory to stdout."""
-    if isinstance(page, str):
-        put(page)
-    else:
-        write_output("-", lambda file: file.write(page.getvalue()))

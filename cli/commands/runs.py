@@ -7,7 +7,7 @@ import click
 from cli.options import store_and_json
 from cli.printing.results import print_result
 from cli.printing.runs import runs_result
-from store.report.run_facts import run_rows
+from sortnet.files import rows_of
 from store.service.existing_store import open_existing
 
 
@@ -22,5 +22,5 @@ def runs(store: str | None, as_json: bool) -> None:
       sortnet runs --store postgresql://me@db/sortnet --json
     """
     with open_existing(store) as opened:
-        result = runs_result(run_rows(opened))
+        result = runs_result(rows_of(opened.runs_frame()))
     print_result(result, as_json=as_json)

@@ -10,7 +10,6 @@ from cli.printing.models import model_result
 from cli.printing.results import print_result
 from cli.printing.runs import print_until_it_ends, run_result
 from sortnet.errors import StoreError
-from store.report.run_facts import model_facts
 from store.service.existing_store import open_run
 from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
@@ -62,7 +61,7 @@ def show(
         if follow:
             raise  # only a run can be followed
         notes = [f"the run is not shown: {error}"]
-        print_result(model_result(model_facts(folder), notes), as_json=as_json)
+        print_result(model_result(folder, notes), as_json=as_json)
     else:
         _show_run(store_of_run, run_id, follow=follow, interval=interval, as_json=as_json)
 
@@ -73,6 +72,4 @@ def _show_run(store: str | None, run: str, *, follow: bool, interval: float, as_
         if follow:
             print_until_it_ends(stored, interval)
         else:
-            with stored.database.one_state():  # the run may be training
-                result = run_result(stored)
-            print_result(result, as_json=as_json)
+            print_result(run_result(stored), as_json=as_json)

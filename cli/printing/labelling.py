@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,8 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from cli.console import put, say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
 from sortnet.messages import count, printable
-from store.report.annotator_figures import TITLES, Interval, figures_of
-from store.report.columns import meanings
+from store.report.columns import TITLES, annotator_row, meanings
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_agreement import Agreement
@@ -44,20 +44,18 @@ def answers_in_words(service: LabellingService) -> str:
     The text is empty if nobody has answered.
     """
     judgements = service.session.judgements()
-    numbers = set(judgements.annotator[judgements.is_answer].tolist())
-    if not numbers:
+    answers_of = Counter(judgements.annotator[judgements.is_answer].tolist())
+    if not answers_of:
         return ""
-    names = [name for name, number in judgements.annotators.items() if number in numbers]
-    n_models = sum(name in service.study.models for name in names)
+    names = {name for name, number in judgements.annotators.items() if number in answers_of}
+    n_models = len(names.intersection(service.study.models))
     n_people = len(names) - n_models
-    annotators = []
+    texts = []
     if n_people:
-        people = "1 person" if n_people == 1 else f"{n_people} people"
-        annotators.append(people)
+        texts.append("1 person" if n_people == 1 else f"{n_people} people")
     if n_models:
-        annotators.append(count(n_models, "model"))
-    n_answers = int(judgements.is_answer.sum())
-    return f"{count(n_answers, 'answer')} by {' and '.join(annotators)}"
+        texts.append(count(n_models, "model"))
+    return f"{count(answers_of.total(), 'answer')} by {' and '.join(texts)}"
 
 
 def standing_notes(
@@ -70,13 +68,23 @@ def standing_notes(
         group: name of a group whose distance to the goal is also told, or None.
         verbose: whether to say more about how sure the ranking is.
     """
-    notes = _status_lines(service, verbose=verbose)
+    from store.service import sentences
+
+    answers = answers_in_words(service)  # such as "9 answers by 2 people"
+    remaining = service.remaining
+    if not answers:
+        notes = [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
+    else:
+        notes = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+        notes += filter(None, [sentences.sets_apart(remaining)])
+        if verbose and service.study.set_size > 2:
+            notes.append(f"questions are about {service.study.set_size} items")
+        if verbose:
+            notes += [*sentences.details(remaining), sentences.model_check(remaining)]
     if group is not None:
         notes += _lines_about_group(service, group)
     criterion = service.collection.criterion
-    if criterion is None:
-        return notes
-    return [f"{criterion}: {note}" for note in notes]
+    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
 
 
 def _lines_about_group(service: LabellingService, group: str) -> list[str]:
@@ -97,50 +105,6 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
     return [f"{printable(group)}: {counts}; {errors}"]
 
 
-def _note_on_shares_of_votes(service: LabellingService) -> str:
-    """Name the models whose probabilities still count as shares of votes, as in version 0.4.
-
-    The text is empty if there are no such models.
-    """
-    names = service.models_of_before()
-    if not names:
-        return ""
-    arguments = ["annotators", "probabilities", service.collection.name, names[0], "measurement"]
-    command = printable(shlex.join(["sortnet", *arguments]))
-    return (
-        "computed again, as models' errors are measured since SortNet 0.5; "
-        f"p of {printable(', '.join(names))} still "
-        f"counts as a share of votes: {command} changes that"
-    )
-
-
-def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
-    """Write the lines about a collection: its number of answers, the distance to the goal, notes.
-
-    Args:
-        service: the labelling service of the collection.
-        verbose: whether to add details of the distance, and how well the model predicts answers.
-    """
-    from store.service import sentences
-
-    answers = answers_in_words(service)  # such as "9 answers by 2 people"
-    if not answers:
-        return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
-    remaining = service.remaining
-    lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
-    note_on_uncompared_items = sentences.sets_apart(remaining)
-    note_on_shares_of_votes = _note_on_shares_of_votes(service)
-    for note in (note_on_uncompared_items, note_on_shares_of_votes):
-        if note:
-            lines.append(note)
-    if not verbose:
-        return lines
-    set_size = service.study.set_size
-    if set_size > 2:
-        lines.append(f"questions are about {set_size} items")
-    return [*lines, *sentences.details(remaining), sentences.model_check(remaining)]
-
-
 def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
     """Make the result with a row for each annotator and criterion.
 
@@ -148,15 +112,14 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
         labelled: the facts about each annotator and criterion.
         criterion: the criterion, if all facts are about the same criterion.
     """
-    rows = []
-    lines = list[str]()
-    for facts in labelled:
-        rows.append({name: fact for name, fact in facts.items() if name not in _NOT_SHOWN})
-        lines += _lines(facts, criterion)
+    rows = [
+        {name: fact for name, fact in facts.items() if name not in _NOT_SHOWN} for facts in labelled
+    ]
+    lines = [line for facts in labelled for line in _lines(facts, criterion)]
     # Annotators of the same criterion have the same status line. It is printed once, after the
     # last annotator.
-    text = [line for number, line in enumerate(lines) if line not in lines[number + 1 :]]
-    return Result("labelled", rows, text=text)
+    lines_from_last = dict.fromkeys(reversed(lines))
+    return Result("labelled", rows, text=[*reversed(lines_from_last)])
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
@@ -172,11 +135,11 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     # Of a person nothing else is told.
     summary = facts.get("summary") or AnswerSummary(facts["answered"], facts["in_all"]).text
     answered = f"{name}: {summary}"
-    cost = [text for text in [cost_text(facts.get("cost_in_all"))] if text]
+    cost = cost_text(facts.get("cost_in_all"))
     shorter, longer = sorted([facts["why"], facts["status"]], key=len)
     if longer.startswith(shorter):
-        return [answered, *cost, longer]
-    return [f"{answered}; {facts['why']}", *cost, facts["status"]]
+        return [*filter(None, [answered, cost]), longer]
+    return [*filter(None, [f"{answered}; {facts['why']}", cost]), facts["status"]]
 
 
 def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
@@ -320,24 +283,8 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
         # The text shows all commands. JSON has room for one command, which is the first.
         lines = "\n".join(f"next: {command}" for command in exclude_commands)
         step = Step(exclude_commands[0], lines)
-    table = table_of(map(_annotator_row, rows), _ANNOTATORS)
+    table = table_of(map(annotator_row, rows), _ANNOTATORS)
     return Result("annotators", rows, text=[table], notes=meanings(_ANNOTATORS), next=step)
-
-
-def _annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the row of an annotator from the fields of an `AnnotatorReport`."""
-    row = {
-        **report,
-        "annotator": report["name"],
-        "state": f"{report['state']} model" if report["model"] else report["state"],
-        "verdict": report["verdict"] or None,
-    }
-    for title, figure in zip(TITLES, figures_of(report), strict=True):
-        if isinstance(figure, Interval):
-            row[title] = f"{figure.value} [{figure.low},{figure.high}]"
-        elif figure is not None:
-            row[title] = figure.text()
-    return row
 
 
 def gold_line(gold: GoldPairs) -> str:

@@ -11,42 +11,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cli.console import write_output
-from cli.printing.results import Block, Facts, Result, Step, table_of, write_csv_file
+from cli.printing.results import Block, Facts, Result, Step, Table, table_of, write_csv_file
 from cli.printing.runs import scaling_in_words
 from sortnet.errors import DataError
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.rows import listed
 from store.report.models_of_run import from_which, kept_model
+from store.service.named_model import load_model
 
 if TYPE_CHECKING:
-    from sortnet.core import I64, Queries
+    from sortnet.core import I64, Progress, Queries
     from sortnet.explanation.attribution import ColumnValue
+    from sortnet.explanation.columns import Column
     from sortnet.explanation.compared_documents import ComparedDocuments, RankedDocument
-    from store.report.evaluation import Evaluation
-    from store.report.feature_importance import FeatureImportance
+    from sortnet.explanation.permutation import Importance
+    from store.service.model_data import DataFile
 
 _MOST_PARTS = 5  # parts of a column, such as words, that the text shows
 _MOST_NAMED = 3  # features that the answer names for and against a document
+_RULES = ("gain", "relevant_from", "empty")  # settings that an evaluation may change
 _LEAST_DROP = 0.00005  # a smaller drop is 0.0000 in the table
 
 
-def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
-    """Make the result with the facts about a model; the next step evaluates the model.
+def model_result(folder: str, notes: Sequence[str] = ()) -> Result:
+    """Make the result with the facts about the model in a folder; the next step evaluates it.
+
+    The fact `feature_names` has the names in the data; None if the features have no names.
 
     Args:
-        facts: the facts, as `store.report.run_facts.model_facts` returns them.
+        folder: the folder.
         notes: sentences that are printed on stderr.
+
+    Raises:
+        ModelError: if the folder has no model, or a damaged one.
     """
-    value = {name: fact for name, fact in facts.items() if name != "features"}
-    folder = facts["model"]
-    config = facts["config"]
-    info = facts["info"]  # the facts that training has stored in the folder
-    features = str(facts["n_features"])
-    if facts["features"] is not None:
-        features += f": {listed(facts['features'])}"
+    from sortnet.rankers.load_ranker import load_ranker
+    from sortnet.rankers.registry import name_of
+
+    ranker = load_ranker(folder)
+    names = ranker.feature_names
+    config = ranker.config.to_json()
+    info = dict(ranker.info)  # the facts that training has stored in the folder
+    value = {
+        "model": folder,
+        "kind": name_of(ranker.config),
+        "n_features": ranker.n_features,
+        "feature_names": None if names is None else list(names),
+        "config": config,
+        "info": info,
+    }
+    readable_names = names if ranker.describer is None else ranker.describer.readable_names()
+    features = str(ranker.n_features)
+    if readable_names is not None:
+        features += f": {listed(readable_names)}"
     text = {
-        "model": f"{folder}, a ranker of kind {facts['kind']}",
+        "model": f"{folder}, a ranker of kind {value['kind']}",
         "run": info.get("run", ""),
         "from": from_which(info["from"]) if info.get("from") else "",
         "features": features,
@@ -60,61 +80,166 @@ def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
     return Result("model", value, [Facts(text)], notes, step)
 
 
-def evaluation_result(evaluation: Evaluation) -> Result:
-    """Make the result with a row for each measure, the conventions, and the columns that count.
+def evaluation_result(
+    model: str,
+    data: DataFile,
+    measures: Sequence[str],
+    *,
+    rules: Mapping[str, Any],
+    threads: int | None,
+    progress: Progress,
+) -> Result:
+    """Evaluate how well a model ranks labelled queries.
 
-    The CSV file has the measures of each query; they are left blank for a query without a relevant
-    document.
+    The result has a row for each measure, the conventions, and the columns that count. The CSV file
+    has the measures of each query; they are left blank for a query without a relevant document.
+
+    Args:
+        model: the folder of the model.
+        data: the labelled queries.
+        measures: the names of the measures. If empty, the measures `MEASURED`.
+        rules: the settings `gain`, `relevant_from` and `empty` that replace the settings of the
+            training.
+        threads: the number of threads. If None, the number stays as it is.
+        progress: gets the name of each step.
+
+    Raises:
+        SortNetError: if the model, the data or a measure cannot be used.
     """
-    queries = evaluation.queries
-    notes = [*evaluation.conventions]
+    from sortnet.metrics import MEASURED, as_metrics, average, per_query
+    from store.report.conventions import conventions_of
+
+    ranker = load_model(model, progress, threads)
+    config = ranker.config.changed(**rules)
+    metrics = as_metrics(map(config.metric, measures or MEASURED))
+    queries = data.read(ranker, progress, labelled=True)
+    progress("ranking")
+    ranked_grades: Any = queries.grades[ranker.order(queries)]
+    by_query = {
+        metric.name: per_query(metric, ranked_grades, queries.offsets) for metric in metrics
+    }
+    means = {
+        name: average(values, config.empty, of=f"{queries.source}: {name}")
+        for name, values in by_query.items()
+    }
+    notes = conventions_of({"": queries}, metrics, config.empty)
     if queries.roles is not None:
         notes.append(columns_sentence(queries.roles, queries.feature_names or ()))
     value = {
-        "model": evaluation.model,
+        "model": model,
         "data": queries.source,
         "n_queries": len(queries),
         "n_docs": queries.n_docs,
-        "measures": evaluation.measures,
-        **evaluation.rules,
+        "measures": means,
+        **{name: getattr(config, name) for name in _RULES},
     }
-    rows = [{"metric": name, "figure": mean} for name, mean in evaluation.measures.items()]
-    by_query = {"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}
-    text = [table_of(rows, ["metric", "figure"])]
-    return Result("evaluation", value, text, notes, csv=by_query)
+    rows = [{"metric": name, "figure": mean} for name, mean in means.items()]
+    csv = {"qid": queries.qids, "n_docs": queries.sizes, **by_query}
+    return Result("evaluation", value, [table_of(rows, ["metric", "figure"])], notes, csv=csv)
 
 
-def importance_result(importance: FeatureImportance, top: int) -> Result:
-    """Make the result with a row and a bar for each feature that matters.
+def importance_result(
+    model: str,
+    data: DataFile,
+    measure: str | None,
+    *,
+    repeats: int,
+    seed: int,
+    top: int,
+    threads: int | None,
+    progress: Progress,
+) -> Result:
+    """Shuffle each feature of labelled queries, and measure how much a measure drops.
+
+    The result has a row and a bar for each feature that matters. JSON and CSV have all columns and
+    their parts, such as words.
 
     Args:
-        importance: the importance of all features.
-        top: number of columns that the text shows; JSON and CSV have all columns and parts.
+        model: the folder of the model.
+        data: the labelled queries.
+        measure: the name of the measure. If None, the RankQuality of the training.
+        repeats: the number of times that each feature is shuffled.
+        seed: the seed of the shuffling.
+        top: the number of columns that the text shows.
+        threads: the number of threads. If None, the number stays as it is.
+        progress: gets the name of each step.
+
+    Raises:
+        SortNetError: if the model, the data or the measure cannot be used.
     """
-    facts = importance.facts
-    rows = importance.rows
-    metric = facts["metric"]
+    from sortnet.explanation.permutation import permutation_importance
+    from store.report.conventions import conventions_of
+
+    ranker = load_model(model, progress, threads)
+    config = ranker.config
+    metric = config.metric(measure) if measure else config.rank_quality
+    queries = data.read(ranker, progress, labelled=True)
+    importance = permutation_importance(
+        ranker, queries, metric, repeats=repeats, seed=seed, progress=progress
+    )
+    rows = _importance_rows(importance)
+    value = {
+        "model": model,
+        "data": queries.source,
+        "metric": metric.name,
+        "quality": importance.quality,
+        "repeats": repeats,
+        "seed": seed,
+        "features": rows,
+    }
+    times = "once" if repeats == 1 else f"{repeats} times"
+    table, notes = _table_of_importance(rows, top)
+    notes.append(f"drop of {metric.name} where a feature is shuffled within its queries, {times}")
+    notes += conventions_of({"": queries}, [metric], config.empty)
+    text: list[Block] = [f"{metric.name} {importance.quality:.4f} on {queries.source}", *table]
+    return Result("importance", value, text, notes, csv=rows)
+
+
+def _importance_rows(importance: Importance) -> list[dict[str, Any]]:
+    """Make a row for each column, the most important first, and below it a row for each part.
+
+    A row has the name and the number of the first feature, and the mean and the standard deviation
+    of the drop. For soft trees it also has the share of splits that use the feature. The row of a
+    part, such as a word, names its column, `of`.
+    """
+    figures = {"mean": importance.mean, "std": importance.std}
+    if importance.splits is not None:
+        figures["splits"] = importance.splits
+    row_of_column: dict[Column, dict[str, Any]] = {}  # the most important first
+    for index in importance.largest():
+        column = importance.columns[index]
+        figures_of_column = {name: float(values[index]) for name, values in figures.items()}
+        number = column.features[0] + 1
+        row_of_column[column] = {"feature": column.name, "number": number, **figures_of_column}
+    all_parts = {part for column in row_of_column for part in column.parts}
+    rows = []
+    for column, row in row_of_column.items():
+        if column not in all_parts:
+            rows.append(row)
+            ordered_parts = sorted(column.parts, key=lambda part: -row_of_column[part]["mean"])
+            rows += [{**row_of_column[part], "of": column.name} for part in ordered_parts]
+    return rows
+
+
+def _table_of_importance(
+    rows: Sequence[Mapping[str, Any]], top: int
+) -> tuple[list[Table], list[str]]:
+    """Make the table of the most important columns, and notes on the columns that it lacks."""
     columns = [row for row in rows if "of" not in row]
     important = [row for row in columns if row["mean"] > _LEAST_DROP]
     table_rows = list[Mapping[str, Any]]()
     for column in important[:top]:
         words = [row for row in rows if row.get("of") == column["feature"]]
         table_rows += [column, *_indented(words, column["feature"])]
-    names = [name for name in ("feature", "mean", "std", "splits") if name in rows[0]]
-    text: list[Block] = [f"{metric} {facts['quality']:.4f} on {facts['data']}"]
-    if table_rows:
-        text.append(table_of(table_rows, names, bar="mean"))
-    n_less = len(important[top:])
-    n_without = len(columns) - len(important)
     notes = []
-    if n_less:
-        notes.append(f"{count(n_less, 'more column')}: --top {len(important)} shows them")
+    if important[top:]:
+        more = count(len(important[top:]), "more column")
+        notes.append(f"{more}: --top {len(important)} shows them")
+    n_without = len(columns) - len(important)
     if n_without:
         notes.append(f"{count(n_without, 'column')} without a drop: --json and --output have all")
-    times = "once" if facts["repeats"] == 1 else f"{facts['repeats']} times"
-    notes.append(f"drop of {metric} where a feature is shuffled within its queries, {times}")
-    notes += importance.conventions
-    return Result("importance", {**facts, "features": rows}, text, notes, csv=rows)
+    names = [name for name in ("feature", "mean", "std", "splits") if name in rows[0]]
+    return [table_of(table_rows, names, bar="mean")] if table_rows else [], notes
 
 
 def _indented(words: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
@@ -124,8 +249,8 @@ def _indented(words: Sequence[Mapping[str, Any]], column: str) -> list[dict[str,
     [{'feature': '  fjord'}]
     """
     return [
-        {**word, "feature": f"  {word['feature'].removeprefix(f'{column}: ')}"}
-        for word in words[:_MOST_PARTS]
+        {**part, "feature": f"  {part['feature'].removeprefix(f'{column}: ')}"}
+        for part in words[:_MOST_PARTS]
     ]
 
 
@@ -163,13 +288,14 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
         rows.append({"feature": f"the {len(features[top:])} others", "value": sum_of_others})
     if explanation.baseline:
         rows.append({"feature": "two at the query's mean", "value": explanation.baseline})
-    table = table_of(rows, ["feature", "a", "b", "value"], bar="value", bar_title="+ A, - B")
+    sign = -1 if comparison.first == "b" else 1
     text: list[Block] = [
         answer,
-        *_deciding_features(features, sign=-1 if comparison.first == "b" else 1),
+        *_deciding_features("decided by", features, sign),
+        *_deciding_features("against it", features, -sign),
         "",
         f"A is {_name_of(comparison.a)}, B is {_name_of(comparison.b)}",
-        table,
+        table_of(rows, ["feature", "a", "b", "value"], bar="value", bar_title="+ A, - B"),
     ]
     notes = ["a value above 0 is for A; the values add up to the margin of A over B"]
     return Result("explanation", value, text, notes)
@@ -178,38 +304,34 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
 def _answer(comparison: ComparedDocuments) -> str:
     """Tell which document is ranked higher, by how much, and how many members agree."""
     higher, lower = comparison.a, comparison.b
+    if comparison.first is None:
+        names = f"{_name_of(higher)} and {_name_of(lower)}"
+        return f"{names} are the same to the model in query {comparison.qid}"
     if comparison.first == "b":
         higher, lower = lower, higher
-    place = f"in query {comparison.qid}"
-    if comparison.first is None:
-        return f"{_name_of(higher)} and {_name_of(lower)} are the same to the model {place}"
     answer = (
         f"{_name_of(higher)} is ranked above {_name_of(lower)} by a margin of "
         f"{abs(comparison.margin):.4g}: ranks {higher.rank} and {lower.rank} of "
-        f"{comparison.n_docs} {place}"
+        f"{comparison.n_docs} in query {comparison.qid}"
     )
     members = comparison.votes
-    if len(members) == 1:
-        return answer
-    n_agreeing = sum(member["margin"] * comparison.margin > 0 for member in members)
-    return f"{answer}; {n_agreeing} of {len(members)} members agree"
+    if len(members) > 1:
+        n_agreeing = sum(member["margin"] * comparison.margin > 0 for member in members)
+        answer += f"; {n_agreeing} of {len(members)} members agree"
+    return answer
 
 
-def _deciding_features(features: Sequence[Mapping[str, Any]], sign: int) -> Iterator[str]:
-    """Yield a line with the features that put the document higher, and one with those against it.
-
-    Args:
-        features: facts about the features, the largest value first.
-        sign: 1 if A is ranked higher, -1 if B is.
-    """
-    for label, side in (("decided by", sign), ("against it", -sign)):
-        names = [
-            f"{printable(feature['feature'])} ({abs(feature['value']):.4g})"
-            for feature in features
-            if side * feature["value"] > 0
-        ]
-        if names:
-            yield f"{label} {', '.join(names[:_MOST_NAMED])}"
+def _deciding_features(
+    label: str, features: Sequence[Mapping[str, Any]], sign: int
+) -> Iterator[str]:
+    """Yield a line with the largest features whose values have a sign, if there are any."""
+    names = [
+        f"{printable(feature['feature'])} ({abs(feature['value']):.4g})"
+        for feature in features
+        if sign * feature["value"] > 0
+    ]
+    if names:
+        yield f"{label} {', '.join(names[:_MOST_NAMED])}"
 
 
 def _feature_facts(effect: ColumnValue) -> dict[str, Any]:
@@ -254,12 +376,13 @@ def write_ranked(queries: Queries, order: I64, form: str, tag: str, output: str)
     if form == "csv":
         write_csv_file(columns, output)
         return
-    if form == "jsonl":
-        rows = zip(*columns.values(), strict=True)
-        documents = (dict(zip(columns, row, strict=True)) for row in rows)
-        lines: Iterator[str] = (json.dumps(row, ensure_ascii=False) for row in documents)
+    rows = zip(*columns.values(), strict=True)
+    if form == "trec":
+        lines = (_trec_line(row, tag, queries.source) for row in rows)
     else:
-        lines = _trec_lines(columns, tag, queries.source)
+        lines = (
+            json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows
+        )
     write_output(output, lambda file: file.writelines(f"{line}\n" for line in lines))
 
 
@@ -284,18 +407,17 @@ def _ranked_documents(queries: Queries, order: I64) -> dict[str, list[Any]]:
     }
 
 
-def _trec_lines(columns: Mapping[str, list[Any]], tag: str, source: str) -> Iterator[str]:
-    """Yield each document as a line of TREC: qid Q0 docid rank score tag.
+def _trec_line(ranked_document: Sequence[Any], tag: str, source: str) -> str:
+    """Write a document as a line of TREC: qid Q0 docid rank score tag.
 
     Raises:
         DataError: if an id has a space; the error names the data `source`.
     """
-    for qid, docid, row, rank, score in zip(*columns.values(), strict=True):
-        name = str(row) if docid is None else docid
-        for word in (qid, name):
-            if word.split() != [word]:
-                raise DataError(
-                    f"{source}: trec ids cannot contain spaces, as {word!r} does; "
-                    "use csv, --format csv"
-                )
-        yield f"{qid} Q0 {name} {rank} {score:g} {tag}"
+    qid, docid, row, rank, score = ranked_document
+    name = str(row) if docid is None else docid
+    for word in (qid, name):
+        if word.split() != [word]:
+            raise DataError(
+                f"{source}: trec ids cannot contain spaces, as {word!r} does; use csv, --format csv"
+            )
+    return f"{qid} Q0 {name} {rank} {score:g} {tag}"

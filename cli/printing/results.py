@@ -17,7 +17,7 @@ from cli.console import put, say, width, write_output
 from sortnet import __version__
 from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import COLUMNS, cell, is_flush_right
+from store.report.columns import COLUMNS, table_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,15 +50,16 @@ class Facts:
         """
         facts = {label: text for label, text in self.texts.items() if text}
         indent = max(map(len, facts)) + 2
-        space = max((width() or _NO_LIMIT) - indent, indent)
-        # Paths are not broken: they could not be copied from the terminal.
-        wrapper = textwrap.TextWrapper(space, break_long_words=False, break_on_hyphens=False)
+        longest = max(width() or _NO_LIMIT, 2 * indent)
         for label, text in facts.items():
             lines = [text] if isinstance(text, str) else text
-            wrapped_lines = [part for line in lines for part in wrapper.wrap(line)]
-            first, *further_lines = wrapped_lines or [""]
-            yield f"{label:{indent}}{first}"
-            yield from (f"{'':{indent}}{part}" for part in further_lines)
+            for number, line in enumerate(lines):
+                start = "" if number else label
+                # Paths are not broken: they could not be copied from the terminal.
+                yield from textwrap.wrap(
+                    line, longest, initial_indent=f"{start:{indent}}",
+                    subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+                )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,20 +133,18 @@ def table_of(
     >>> table_of([{"feature": "x", "mean": 0.5}], ["feature", "mean"]).lines()
     ['feature    drop', 'x        0.5000']
     """
-    values = [[row.get(name) for name in names] for row in rows]
-    columns = list(zip(*values, strict=True)) or [()] * len(names)
-    header = [COLUMNS[name].title for name in names]
-    cells = [list(map(cell, names, row)) for row in values]
+    all_rows = list(rows)
+    header, cells, text = table_cells(all_rows, names)
     if bar is not None:
-        lengths = columns[names.index(bar)]
+        lengths = [row[bar] for row in all_rows]
         header.append(bar_title)
         largest = max(map(abs, lengths), default=0) or 1  # 1 avoids a division by zero
-        for row, length in zip(cells, lengths, strict=True):
+        for row_of_cells, length in zip(cells, lengths, strict=True):
             mark = "+" if length > 0 else "-"
-            row.append(mark * round(_BAR * abs(length) / largest))
-    right = [k for k, name in enumerate(names) if is_flush_right(name, columns[k])]
-    cut = [k for k, name in enumerate(names) if COLUMNS[name].may_be_cut]
-    return Table(header, cells, frozenset(right), frozenset(cut))
+            row_of_cells.append(mark * round(_BAR * abs(length) / largest))
+    right = frozenset(range(len(names))).difference(text)
+    cut = frozenset(k for k, name in enumerate(names) if COLUMNS[name].may_be_cut)
+    return Table(header, cells, right, cut)
 
 
 def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:

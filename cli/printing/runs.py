@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,6 @@ from store.csv_file import rows_of_frame, write_csv
 from store.report import iteration_table
 from store.report.iteration_table import quality_of
 from store.report.models_of_run import from_which, kept_figure, kept_model
-from store.report.run_facts import run_facts
 from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
     from store import Run
 
+_FACTS = ("command", "out", "kept", "seed", "config", "versions", "data")
 _RUNS = ("run", "created", "status", "best", "quality", "pairs", "model")
 
 
@@ -80,10 +80,12 @@ def run_result(run: Run) -> Result:
 
     If the run was cut off, the next step resumes it.
     """
-    facts = run_facts(run)
+    with run.database.one_state():  # the run may be training
+        facts = _facts_of(run)
+        words = _facts_in_words(run)
     rows = facts["iterations"]
     quality = quality_of(run.config)
-    notes = [*iteration_table.meanings(quality)] if rows else ["no iteration has ended yet"]
+    notes = [iteration_table.MEANING] if rows else ["no iteration has ended yet"]
     step = None
     is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
     command = again(run) if is_cut_off else None
@@ -92,12 +94,25 @@ def run_result(run: Run) -> Result:
         if rows and is_before_the_end_of_training(run):
             notes.append("the learning rate has not come down: a finished run has a better model")
     text: list[Block] = [
-        Facts(_facts_in_words(run)),
+        Facts(words),
         "",
         *map(Bold, iteration_table.header(quality)),
         *(iteration_table.line(row, quality) for row in rows),
     ]
     return Result("run", facts, text, notes, step)
+
+
+def _facts_of(run: Run) -> dict[str, Any]:
+    """Collect all facts of a run from the store, with a row for each iteration.
+
+    `collection` is the name of the collection with the answers of the run's judge; None without a
+    judge.
+    """
+    facts = {name: getattr(run, name) for name in ("id", "status", *_FACTS)}
+    facts["collection"] = None if run.judge is None else run.collection
+    facts["created"] = run.created.isoformat()
+    facts["iterations"] = run.iteration_rows()
+    return facts
 
 
 def _facts_in_words(run: Run) -> dict[str, str]:
@@ -247,24 +262,15 @@ def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> Non
 
 
 def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
-    """Write all frames to a Parquet file with the schema of the first frame."""
-    try:
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-    except ImportError:
-        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
+    """Write all frames to one Parquet file."""
+    import pandas as pd
 
-    def write(to: Path | IO[bytes]) -> None:
-        """Write all frames to the path or the open file."""
-        first = pyarrow.Table.from_pandas(next(frames), preserve_index=False)
-        with ParquetWriter(to, first.schema) as writer:
-            writer.write_table(first)
-            for frame in frames:
-                writer.write_table(pyarrow.Table.from_pandas(frame, schema=first.schema))
-
+    if find_spec("pyarrow") is None:
+        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'")
+    pairs = pd.concat(frames, ignore_index=True)
     if output != "-":
-        write_file(output, write)
+        write_file(output, partial(pairs.to_parquet, index=False))
     elif sys.stdout.isatty():
         raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
     else:
-        write(sys.stdout.buffer)
+        pairs.to_parquet(sys.stdout.buffer, index=False)

@@ -12,7 +12,6 @@ from cli.training.printed_data import say_data
 from cli.training.typed_settings import typed_settings
 from sortnet.core import Progress
 from sortnet.rankers.registry import name_of, settings_for
-from store.report.conventions import convention_notes
 from store.training.fit_kind import FittedKind, fit_kind
 from store.training.job import TrainingJob
 from store.training.origin import Origin
@@ -73,4 +72,4 @@ def _result(fitted: FittedKind) -> Result:
     step = Step(fitted.job.next_command(str(folder)))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
     text: list[Block] = [measures(fitted.measures), "", Facts({"model": model})]
-    return Result("training", value, text, convention_notes(fitted.conventions), step)
+    return Result("training", value, text, fitted.conventions, step)

@@ -17,8 +17,8 @@ from sortnet.learning.trackers import tracker
 from sortnet.messages import count
 from sortnet.metrics import can_choose
 from store.database.engine import without_passwords
-from store.report.conventions import convention_notes, conventions_of
-from store.report.iteration_table import meanings
+from store.report.conventions import conventions_of
+from store.report.iteration_table import MEANING
 from store.report.models_of_run import kept_model
 from store.training.job import TrainingJob
 from store.training.origin import Origin
@@ -98,10 +98,7 @@ class PrintedRun(Watcher):
     def ended(self, trained: TrainedRun) -> None:
         """Print the result of the training."""
         job = trained.training.job
-        conventions = {
-            name: conventions_of(part, job.metrics, job.config.empty)
-            for name, part in trained.parts.items()
-        }
+        conventions = conventions_of(trained.parts, job.metrics, job.config.empty)
         print_result(_result(trained, conventions), as_json=self._as_json)
         quality = trained.best["quality"]
         for line in near_model_lines(job.train, trained.parts["vali"], job.config, quality):
@@ -128,11 +125,11 @@ def trackers(
     return [tracker(log, run, dict(params or {}), warn) for log in logs]
 
 
-def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result:
+def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
     """Make the result of a training, as JSON and as text.
 
     Args:
-        conventions: for each part, the conventions by which its measures were computed.
+        conventions: lines about the conventions of the measures.
     """
     training = trained.training
     value = {
@@ -167,7 +164,7 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         "",
         Facts(facts),
     ]
-    notes = [*meanings(training.job.metrics[0].name), *convention_notes(conventions)]
+    notes = [MEANING, *conventions]
     return Result("training", value, text, notes, step)
 
 

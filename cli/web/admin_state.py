@@ -1,4 +1,4 @@
-"""State of the admin page: ranking, convergence, annotators, disputed pairs, comments."""
+"""State of the admin page: ranking, curve, annotators, disputed pairs, comments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from sortnet.preference.annotator_agreement import (
     most_disputed,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
-from store.report.annotator_figures import TITLES, figures_of
+from store.report.columns import TITLES, figures_of
 from store.report.growth import growth_of, growth_picture
-from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words, remaining_facts
 
@@ -146,7 +145,7 @@ class AdminState:
             "path": f"/a/{token}",
             "standing": self.service.session.answered(name),
             "report": report,
-            "figures": [figure and asdict(figure) for figure in figures_of(report)],
+            "figures": figures_of(report),
             "last": statistics["last"].get(name),
             "state": study.state(name),
             "quota": study.quotas.get(name),
@@ -184,7 +183,6 @@ class AdminState:
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
                 "last_hour": int((counted.at[counted.is_answer] > time.time() - HOUR).sum()),
-                "sizes": facts_of_sizes(all_judgements, service.study),
                 "disputed": self._disputed(counted),
                 "comments": self._comments(all_judgements),
             },

@@ -94,10 +94,11 @@ class SortedItems:
         Raises:
             SortNetError: if the file cannot be written.
         """
-        from store.report.collection_page import write_collection_page
+        from store.report.subject_page import write_report
 
         with open_store(self.store, write=False) as store:
-            write_collection_page(store.collection(self.name), file, goal=self.goal)
+            collection = store.collection(self.name)
+            write_report(collection, file, goal=self.goal, progress=lambda text: None)
 
     def __repr__(self) -> str:
         return f"SortedItems({self.name!r}, {self.summary})"

@@ -1,6 +1,6 @@
 """Draw figures of runs, collections and comparisons: a function takes a frame, returns a Figure.
 
-A function raises a DataError if there is nothing to draw. `split` is `train` or `vali`.
+A function raises a DataError if there is nothing to draw.
 
 Colour-blind readers can tell the colours apart; in grey print, markers, dashes and hatches differ.
 No global state of Matplotlib is changed, and pyplot is not used. `figure.savefig(path)` writes a
@@ -10,16 +10,15 @@ file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sortnet.core import F64, SPLITS
+from sortnet.core import SPLITS
 from sortnet.errors import DataError
 from sortnet.tables.values import date_text
-from store.frames import OBSERVE_FIRST, after_the_first, counted_iterations, measure_names
+from store.frames import measure_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLUE = "#0072B2"
-ORANGE = "#D55E00"
 INK = "#222222"
 FAINT = "#767676"
-_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
+_COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 _MARKS = "os^DvPX"
 _DASHES = ("-", "--", "-.", ":")
 PARTS = {"train": "training", "vali": "validation", "test": "test"}
@@ -41,7 +39,8 @@ LABEL_FIRST = "compare items first: sortnet label NAME"
 SMALL = (4.2, 2.9)  # width and height in inches of a figure that is legible on a phone
 _CHARACTERS_PER_INCH = 13  # of a title, about
 _MOST_NAMES_BELOW = 4  # a legend of more names is beside the panel
-_BAND_POINTS = 200  # the most points of a band
+_MOST_INTERVALS = 200  # the most intervals without names
+_PANELS_PER_ROW = 3
 
 
 def new_figure(
@@ -92,10 +91,10 @@ def curves(
     goal: float | None = None,
     size: tuple[float, float] = (7, 4.2),
 ) -> Figure:
-    """Draw y over x as a line for each value of the column `by`, in a band of one standard error.
+    """Draw y over x as a line for each value of the column `by`, with bars of one standard error.
 
-    If the column x has names in place of numbers, marks with error bars are drawn in place of
-    lines. The names keep the order in which they occur.
+    If the column x has names in place of numbers, no line joins the points. The names keep the
+    order in which they occur.
 
     Args:
         frame: a row for each point. The column `<y>_error`, if there is one, has standard errors.
@@ -149,8 +148,6 @@ def bars(
     title: str,
     xlabel: str,
     errors: Sequence[float] | None = None,
-    remark: str | None = None,
-    width: float = SMALL[0],
 ) -> Figure:
     """Draw a horizontal bar for each name, the first at the top, with a label at its end.
 
@@ -161,8 +158,6 @@ def bars(
         title: title of the figure.
         xlabel: the meaning of the lengths.
         errors: the lengths of the error bars. If None, there are none.
-        remark: a text below the title.
-        width: width in inches.
 
     >>> bars(["ana"], [12], ["12"], title="Answers", xlabel="answers").axes[0].get_xlabel()
     'answers'
@@ -170,19 +165,13 @@ def bars(
     if not names:
         raise DataError("nothing to draw: there are no bars")
     height = 1.3 + 0.24 * max(len(names), 2)
-    figure, (axes,) = new_figure(width, height, 1, 1, title, remark)
-    rows = np.arange(len(names))
-    axes.barh(rows, lengths, 0.7, color=BLUE, xerr=errors, ecolor=FAINT)
-    ends = np.asarray(lengths, np.float64)
-    if errors is not None:
-        ends = ends + np.asarray(errors)
-    for row, end, label in zip(rows, np.maximum(ends, 0), labels, strict=True):
-        axes.annotate(label, xy=(end, row), xytext=(4, 0), textcoords="offset points",
-                      fontsize=7.5, va="center", color=INK)  # fmt: skip
+    figure, (axes,) = new_figure(SMALL[0], height, 1, 1, title)
+    rows = range(len(names))
+    drawn_bars = axes.barh(rows, lengths, 0.7, color=BLUE, xerr=errors, ecolor=FAINT)
+    axes.bar_label(drawn_bars, labels, padding=4, fontsize=7.5, color=INK)
     axes.set_yticks(rows, [brief(name) for name in names], fontsize=7.5)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    space_for_labels = 0.1 + 0.03 * max(map(len, labels))
-    axes.set_xlim(right=(1 + space_for_labels) * float(max(ends.max(), 1e-9)))
+    axes.invert_yaxis()
+    axes.margins(x=0.1 + 0.03 * max(map(len, labels)))  # leaves space for the labels
     axes.locator_params(axis="x", nbins=5)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(xlabel)
@@ -198,13 +187,10 @@ def learning(iterations: pd.DataFrame) -> dict[str, Figure]:
     Returns {title: figure} with a panel each, which have a line for each part.
     """
     frame, panels = _learning_panels(iterations)
-    figures = {}
-    for title, columns in panels.items():
-        figure, (axes,) = new_figure(*SMALL, 1, 1, title)
-        _draw_by_iteration(axes, frame, columns)
-        _legend(figure, axes)
-        figures[title] = figure
-    return figures
+    return {
+        title: _figure_by_iteration(frame, {"": columns}, title)
+        for title, columns in panels.items()
+    }
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
@@ -214,13 +200,7 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
         iterations: frame of `Run.iterations_frame`. Its columns `tp` and `vp` are the numbers of
             training and of validation pairs that were kept so far.
     """
-    frame, panels_of_columns = _learning_panels(iterations)
-    figure, panels = new_figure(9.6, 3.4, 1, len(panels_of_columns), "How the run learned")
-    for axes, (title, columns) in zip(panels, panels_of_columns.items(), strict=True):
-        _draw_by_iteration(axes, frame, columns)
-        axes.set_title(title, fontsize=9)
-    _legend(figure, panels[0])
-    return figure
+    return _figure_by_iteration(*_learning_panels(iterations), "How the run learned")
 
 
 def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
@@ -235,176 +215,44 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
     names = measure_names(iterations)
     if not names:
         raise DataError(f"no measures to draw: {TRAIN_FIRST}")
+    panels: dict[str, Mapping[str, str]] = {
+        name: {split: f"{split}_{name}" for split in SPLITS} for name in names
+    }
     remark = conventions or iterations.attrs.get("conventions") or "conventions not given"
-    figure, panels = _grid(len(names), 2, "Measures of the ranking", remark)
-    for axes, name in zip(panels, names, strict=True):
-        _draw_by_iteration(axes, iterations, {split: f"{split}_{name}" for split in SPLITS})
-        axes.set_title(name, fontsize=9)
-    _legend(figure, panels[0])
-    return figure
+    return _figure_by_iteration(iterations, panels, "Measures of the ranking", remark)
 
 
-def cycles(cycles: pd.DataFrame) -> Figure:
-    """Draw the share of sampled triples that are cyclic, by iteration.
-
-    Args:
-        cycles: frame of `Run.cycles_frame`.
-    """
-    check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
-    sampled = int(cycles["sampled"].max())
-    frame = cycles.assign(part=cycles["split"].map(PARTS))
-    remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
-    title = "Circles a before b before c before a"
-    return curves(frame, "iteration", "share", "part", percent=True, title=title, remark=remark)
-
-
-def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
-    """Draw histograms of the margins of pairs that the comparator got right, and got wrong.
-
-    There is a panel for each of at most `most` iterations, spaced evenly.
-
-    Args:
-        margins: frame of `Run.margins_frame`.
-        split: the split of the pairs.
-        most: the most panels.
-    """
-    check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
-    frame = _of_split(margins, split)
-    iterations = frame["iteration"].unique()
-    positions = np.linspace(0, len(iterations) - 1, min(most, len(iterations)))
-    chosen = iterations[np.unique(positions.round().astype(int))]
-    title = f"Margins of compared {PARTS[split]} pairs with a known order"
-    figure, panels = _grid(len(chosen), 3, title)
-    for axes, iteration in zip(panels, chosen, strict=True):
-        _draw_margins(axes, frame[frame["iteration"] == iteration])
-        axes.set_title(f"iteration {iteration}", fontsize=9)
-    _legend(figure, panels[0])
-    return figure
-
-
-def mistakes_by_rank(
-    mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
-) -> Figure:
-    """Draw the share of compared pairs that were wrong, as a table by the two ranks of a pair.
-
-    Args:
-        mistakes: frame of `Run.mistakes_frame`.
-        iteration: the iteration. If None, the kept iteration, and the last iteration if none was
-            kept.
-        split: the split of the pairs.
-
-    Raises:
-        DataError: on an unknown iteration.
-    """
-    check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
-    frame = _of_split(mistakes, split)
-    iterations = frame["iteration"].unique().tolist()
-    if iteration is None:
-        kept_iteration = mistakes.attrs.get("kept")
-        iteration = kept_iteration if kept_iteration in iterations else iterations[-1]
-    if iteration not in iterations:
-        last = iterations[-1]
-        raise DataError(f"no iteration {iteration} to draw; there are {iterations[0]} to {last}")
-    table = frame[frame["iteration"] == iteration].pivot(index="upper", columns="lower")
-    n_wrong = table["wrong"].fillna(0).to_numpy()
-    n_compared = table["compared"].fillna(0).to_numpy()
-    share = n_wrong / np.where(n_compared > 0, n_compared, np.nan)
-    title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
-    remark = "colour: share of the pairs compared that were wrong; figures: how many were"
-    figure, (axes,) = new_figure(6.4, 5.4, 1, 1, title, remark)
-    image = axes.imshow(share, cmap="Blues", vmin=0)
-    figure.colorbar(image, ax=axes, format=_percent_format(), shrink=0.8)
-    for row, column in np.argwhere(n_compared > 0):
-        is_dark = share[row, column] > 0.55 * np.nanmax(share)
-        axes.text(column, row, f"{n_wrong[row, column]:.0f}", ha="center", va="center",
-                  fontsize=7.5, color="white" if is_dark else INK)  # fmt: skip
-    axes.set_xticks(range(len(share)), list(table["wrong"].columns))
-    axes.set_yticks(range(len(share)), list(table.index))
-    axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
-    axes.grid(visible=False)
-    return figure
-
-
-def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """Draw the `top` queries with the most mistakes from iteration 1 on, as bars.
-
-    Iteration 0 sorts with random weights, so its mistakes tell nothing about a query.
-
-    Args:
-        pairs: frame of `Run.pairs_frame`.
-        top: the number of queries.
-    """
-    check(pairs, ("split", "qid", "times", "first_wrong", "last_wrong"), TRAIN_FIRST)
-    counted = after_the_first(pairs)
-    if counted.empty:
-        raise DataError("nothing to draw: no pair was wrong after iteration 0")
-    worst = hardest_queries(counted).head(top)
-    labels = [
-        f"{n_times:,} × in {n_pairs:,} pairs, {PARTS[split]}"
-        for split, n_times, n_pairs in zip(
-            worst["split"], worst["times"], worst["pairs"], strict=True
-        )
-    ]
-    return bars(
-        worst["qid"].astype(str).tolist(),
-        worst["times"].tolist(),
-        labels,
-        title=f"The {len(worst)} hardest queries",
-        xlabel="times wrong, summed over the query's pairs",
-        remark=counted_iterations(counted),
-        width=6.4,
-    )
-
-
-def hardest_queries(counted: pd.DataFrame) -> pd.DataFrame:
-    """Sum up the mistakes of each query, the query with the most mistakes first.
-
-    Args:
-        counted: the wrong pairs, as `store.frames.after_the_first` returns them.
-
-    Returns a frame with the columns `split`, `qid`, `times`, the sum of `times` over the query's
-    pairs, and `pairs`, the number of these pairs.
-    """
-    times_of_pairs = counted.groupby(["split", "qid"], observed=True)["times"]
-    sums = times_of_pairs.agg(["sum", "size"])
-    queries = sums.rename(columns={"sum": "times", "size": "pairs"})
-    return queries.sort_values("times", ascending=False, kind="stable").reset_index()
-
-
-def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
+def ranking_intervals(ranking: pd.DataFrame) -> Figure:
     """Draw the rank of each item, and the interval that has the rank with a probability of 90 %.
 
-    Up to `most` items are drawn one below the other with their names. More items are drawn as a
-    band over the ranks; with more than 200 items, the band shows medians of neighbouring items.
+    Up to 40 items have their names beside them. Of more than 200 items, every second, third or
+    further item is drawn.
 
     Args:
         ranking: the items of one group, with the columns `rank`, `id`, `low` and `high`.
-        most: the most items that are drawn with their names.
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
-    ordered = ranking.sort_values("rank")
-    n_items = len(ordered)
-    is_named = n_items <= most
-    n_items_a_point = 1 if is_named else -(-n_items // _BAND_POINTS)  # rounded up
-    points = np.arange(n_items) // n_items_a_point
-    medians = ordered[["rank", "low", "high"]].groupby(points).median()
-    rank, low, high = (medians[name].to_numpy() for name in ("rank", "low", "high"))
+    n_items = len(ranking)
+    is_named = n_items <= NAMED
+    step = -(-n_items // _MOST_INTERVALS)  # rounded up
+    drawn_items = ranking.sort_values("rank").iloc[::step]
+    rank = drawn_items["rank"]
     remark = "90 % interval of each rank; a dot is the rank"
-    if n_items_a_point > 1:
-        remark = f"90 % interval, medians of {n_items_a_point} items each"
+    if step > 1:
+        remark = f"90 % interval of the rank, for one item of {step}; a dot is the rank"
     height = 1.4 + 0.19 * max(n_items, 4) if is_named else SMALL[1]
     figure, (axes,) = new_figure(SMALL[0], height, 1, 1, "How sure each rank is", remark)
+    line_width, mark_size = (3.0, 3.5) if is_named else (1.2, 1.2)
+    low, high = drawn_items["low"], drawn_items["high"]
+    axes.hlines(rank, low, high, color=BLUE, linewidth=line_width, alpha=0.5, gid="interval")
+    axes.plot(rank, rank, "o", color=INK, markersize=mark_size, gid="rank")
+    axes.set(xlabel="rank", ylim=(n_items + 0.6, 0.4), xlim=(0.5, float(high.max()) + 0.5))
+    axes.xaxis.set_major_locator(_whole_numbers())
     if is_named:
-        axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")
-        axes.plot(rank, rank, "o", color=INK, markersize=3.5, gid="rank")
-        axes.set_yticks(rank, [brief(name) for name in ordered["id"].astype(str)], fontsize=7.5)
-        axes.set(xlabel="rank", xlim=(0.5, float(high.max()) + 0.5), ylim=(n_items + 0.6, 0.4))
-        axes.xaxis.set_major_locator(_whole_numbers())
+        axes.set_yticks(rank, [brief(name) for name in drawn_items["id"].astype(str)], fontsize=7.5)
         axes.grid(visible=False, axis="y")
     else:
-        axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
-        axes.plot(rank, rank, color=INK, linewidth=1.2, gid="rank")
-        axes.set(xlabel="items, best first", ylabel="rank", xlim=(1, n_items), ylim=(n_items, 1))
+        axes.set_ylabel("items, best first")
     return figure
 
 
@@ -463,9 +311,9 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
 
 
 def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd: float) -> Figure:
-    """Draw Demsar's diagram: a mark at each ranker's mean rank, the best ranker at the top.
+    """Draw the mean rank of each ranker in a bar as long as the critical difference, best first.
 
-    A bar joins rankers that do not differ significantly.
+    Rankers whose bars do not overlap differ significantly.
 
     Args:
         mean_ranks: (k,) mean ranks of k rankers, as `sortnet.lab.significance.friedman` returns
@@ -480,43 +328,14 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
             f"nothing to draw: {n_rankers} names of rankers and {ranks.size} mean ranks"
         )
     order = np.argsort(ranks, kind="stable")
-    ordered = ranks[order]
-    runs = indistinguishable_runs(ordered, cd)
-    remark = f"a bar joins rankers that do not differ: closer than {cd:.2f}"
+    remark = f"rankers whose bars overlap do not differ: they are closer than {cd:.2f}"
     height = 1.5 + 0.24 * n_rankers
     figure, (axes,) = new_figure(SMALL[0], height, 1, 1, "Mean ranks", remark)
-    axes.plot(ordered, range(n_rankers), "o", color=BLUE, gid="ranks")
-    for number, (first, last) in enumerate(runs, start=1):
-        # Bars stand side by side, to the right of the last rank.
-        x = n_rankers + 0.3 * number
-        axes.plot([x, x], [first - 0.2, last + 0.2], color=INK, linewidth=3.2, gid="alike",
-                  solid_capstyle="butt")  # fmt: skip
-    labels = [f"{literal(names[ranker])}  {ranks[ranker]:.2f}" for ranker in order]
-    axes.set_yticks(range(n_rankers), labels)
-    axes.set_ylim(n_rankers - 0.4, -0.6)
-    axes.set(xlabel="mean rank", xlim=(0.8, n_rankers + 0.3 * (len(runs) + 1)))
-    axes.xaxis.set_major_locator(_whole_numbers())
+    rows = range(n_rankers)
+    axes.errorbar(ranks[order], rows, xerr=cd / 2, fmt="o", color=BLUE, linewidth=2, gid="ranks")
+    axes.set_yticks(rows, [f"{literal(names[ranker])}  {ranks[ranker]:.2f}" for ranker in order])
+    axes.set(xlabel="mean rank", ylim=(n_rankers - 0.4, -0.6))
     return figure
-
-
-def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
-    """Find the longest series of neighbouring rankers whose mean ranks are at most `cd` apart.
-
-    A series (first, last) is a range of positions in `ranks`, which are ascending mean ranks. It
-    has at least two rankers, and no series is within another series.
-
-    >>> indistinguishable_runs(np.array([1.0, 2.0, 2.5, 4.0]), 1.6)
-    [(0, 2), (2, 3)]
-    """
-    # For each position, the last position of the series that begins at the position.
-    last = np.searchsorted(ranks, ranks + cd, side="right") - 1
-    # If two series end at the same position, the second series is a part of the first series.
-    is_longest = np.diff(last, prepend=-1) > 0
-    return [
-        (int(first), int(last[first]))
-        for first in np.flatnonzero(is_longest)
-        if last[first] > first
-    ]
 
 
 def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
@@ -550,49 +369,22 @@ def brief(name: str) -> str:
     return literal(name)
 
 
-def _grid(
-    n_panels: int, most_in_row: int, title: str, remark: str | None = None
-) -> tuple[Figure, list[Axes]]:
-    """Make a figure with a number of panels, at most `most_in_row` in a row."""
-    n_columns = min(n_panels, most_in_row)
-    n_rows = -(-n_panels // n_columns)  # rounded up
-    width = max(2.9 * n_columns, 5)
-    figure, panels = new_figure(width, 1.4 + 2.2 * n_rows, n_rows, n_columns, title, remark)
-    for surplus in panels[n_panels:]:  # the last row may have fewer panels than columns
-        surplus.remove()
-    return figure, panels[:n_panels]
-
-
 def _draw_groups(axes: Axes, groups: Sequence[tuple[Any, pd.DataFrame]], x: str, y: str) -> None:
-    """Draw a line for each group of points in a band of its errors, or marks if x has names."""
-    x_names = None
-    if groups[0][1][x].dtype.kind not in "iufb":  # neither numbers nor truth values
-        x_names = list(dict.fromkeys(name for _, points in groups for name in points[x]))
-        _label_names(axes, x_names)
+    """Draw a line for each group of points with its error bars, or marks only if x has names."""
+    is_numeric = groups[0][1][x].dtype.kind in "iufb"
     for number, (name, points) in enumerate(groups):
         style = _style(number, str(name))
-        if x_names is None:
+        if is_numeric:
             points = points.sort_values(x, kind="stable")
-            positions = points[x].to_numpy(np.float64)
-            axes.plot(positions, points[y].to_numpy(np.float64), **style)
         else:
-            # The groups stand side by side, so that their error bars do not cover each other.
-            shift = 0.12 * (number - (len(groups) - 1) / 2)
-            positions = np.array([x_names.index(value) + shift for value in points[x]])
-            axes.plot(positions, points[y].to_numpy(np.float64), **{**style, "linestyle": "none"})
-        if f"{y}_error" in points:
-            error = points[f"{y}_error"].fillna(0)
-            ends = (
-                (points[y] - error).to_numpy(np.float64),
-                (points[y] + error).to_numpy(np.float64),
-            )
-            if x_names is None:
-                axes.fill_between(positions, *ends, color=style["color"], alpha=0.12, linewidth=0,
-                                  gid=style["gid"])  # fmt: skip
-            else:
-                axes.vlines(positions, *ends, color=style["color"], linewidth=1.0)
-    if x_names is None and groups[0][1][x].dtype.kind in "iu":
+            style["linestyle"] = "none"
+        errors = points.get(f"{y}_error")
+        axes.errorbar(points[x], points[y].astype("float64"), errors, elinewidth=0.8, **style)
+    if is_numeric and groups[0][1][x].dtype.kind in "iu":
         axes.xaxis.set_major_locator(_whole_numbers())
+    if not is_numeric:
+        axes.margins(x=0.1)
+        axes.tick_params(axis="x", rotation=20)
 
 
 def _style(number: int, name: str) -> dict[str, Any]:
@@ -608,91 +400,65 @@ def _style(number: int, name: str) -> dict[str, Any]:
     }
 
 
-def _label_names(axes: Axes, names: Sequence[str]) -> None:
-    """Label the horizontal axis with names, aslant if they do not fit beside each other."""
-    n_characters_a_name = 60 // len(names)  # the axis is about 60 characters long
-    is_aslant = max(len(str(name)) for name in names) > n_characters_a_name
-    axes.set_xticks(
-        range(len(names)),
-        [brief(str(name)) for name in names],
-        rotation=30 if is_aslant else 0,
-        ha="right" if is_aslant else "center",
-    )
-    axes.margins(x=0.06)
-
-
 def _learning_panels(
     iterations: pd.DataFrame,
 ) -> tuple[pd.DataFrame, dict[str, Mapping[str, str]]]:
     """Return a frame of iterations, and {title of a panel: {split: column}} of `learning`."""
     counts = [f"{name}_{split}" for name in ("comparisons", "miscompared") for split in SPLITS]
     check(iterations, ("iteration", "tp", "vp", *counts), TRAIN_FIRST)
-    frame = iterations.copy()
-    for split in SPLITS:
-        compared = frame[f"comparisons_{split}"]
-        has_compared = compared > 0  # without comparisons there is no share
-        frame[f"wrong_{split}"] = frame[f"miscompared_{split}"] / compared.where(has_compared)
+    n_compared = {split: iterations[f"comparisons_{split}"] for split in SPLITS}
+    shares = {
+        # Without comparisons there is no share.
+        f"wrong_{split}": iterations[f"miscompared_{split}"]
+        / counts_of_split.where(counts_of_split > 0)
+        for split, counts_of_split in n_compared.items()
+    }
     panels: dict[str, Mapping[str, str]] = {
         "Pairs kept": {"train": "tp", "vali": "vp"},
         "Comparisons that were wrong": {split: f"wrong_{split}" for split in SPLITS},
     }
     for name in measure_names(iterations)[:1]:  # the RankQuality is the first measure
         panels[name] = {split: f"{split}_{name}" for split in SPLITS}
-    return frame, panels
+    return iterations.assign(**shares), panels
 
 
-def _draw_by_iteration(axes: Axes, frame: pd.DataFrame, columns: Mapping[str, str]) -> None:
-    """Draw a column for each split over the iterations, and mark the iteration that was kept.
+def _figure_by_iteration(
+    frame: pd.DataFrame,
+    panels: Mapping[str, Mapping[str, str]],
+    title: str,
+    remark: str | None = None,
+) -> Figure:
+    """Draw columns of a frame over the iterations, and mark the iteration that was kept.
 
     Args:
-        axes: the panel.
         frame: the iterations; `attrs["kept"]` is the iteration whose comparator the run kept.
-        columns: {split: column}; a column that the frame does not have is left out.
+        panels: {title of a panel: {split: column}}; a column that the frame does not have is left
+            out.
+        title: title of the figure.
+        remark: a text below the title.
     """
-    for number, (split, column) in enumerate(columns.items()):
-        if column in frame:
-            style = {**_style(number, PARTS[split]), "gid": column}
-            axes.plot(frame["iteration"], frame[column].astype("float64"), **style)
-    if any(column.startswith("wrong_") for column in columns.values()):
-        _percent(axes)
-    axes.margins(y=0.14)  # leaves space for the word that marks the kept iteration
-    axes.set_xlabel("iteration")
-    axes.xaxis.set_major_locator(_whole_numbers())
+    n_columns = min(len(panels), _PANELS_PER_ROW)
+    n_rows = -(-len(panels) // n_columns)  # rounded up
+    width, height = SMALL if len(panels) == 1 else (3.2 * n_columns, 0.9 + 2.5 * n_rows)
+    figure, all_axes = new_figure(width, height, n_rows, n_columns, title, remark)
     kept_iteration = frame.attrs.get("kept")
-    if kept_iteration is not None:
-        axes.axvline(
-            kept_iteration, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept"
-        )
-        # The word stands at the top of the panel, a few points to the right of the line.
-        axes.annotate("kept", xy=(kept_iteration, 1), xycoords=axes.get_xaxis_transform(),
-                      xytext=(4, -1), textcoords="offset points", fontsize=7.5, va="top",
-                      color=FAINT)  # fmt: skip
-
-
-def _draw_margins(axes: Axes, margins_of_iteration: pd.DataFrame) -> None:
-    """Draw the histograms of an iteration's right and wrong pairs over each other."""
-    styles: dict[str, dict[str, Any]] = {
-        "right": {"color": BLUE, "fill": True, "alpha": 0.35},
-        "wrong": {"color": ORANGE, "fill": False, "linewidth": 1.8},
-    }
-    for outcome, style in styles.items():
-        bins = margins_of_iteration[margins_of_iteration["outcome"] == outcome]
-        edges = np.arange(len(bins) + 1)  # all bins are drawn with the width 1
-        axes.stairs(bins["pairs"], edges, label=outcome, gid=outcome, **style)
-    low = bins["low"].to_numpy()  # the bins are the same for both outcomes
-    # Each bin is twice as wide as the bin before. The lower bound of every fourth bin is written
-    # below the axis, as a fraction.
-    ticks = np.arange(1, len(low), 4)
-    axes.set_xticks(ticks, [str(Fraction(low[tick])) for tick in ticks])
-    axes.set(xlabel="|margin|", ylabel="pairs")
-
-
-def _of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
-    """Return the rows of a split; raise a DataError if the frame has no such rows."""
-    rows = frame[frame["split"] == split]
-    if rows.empty:
-        raise DataError(f"nothing to draw of {str(split)!r}; the frame has {', '.join(SPLITS)}")
-    return rows
+    for axes, (panel_title, columns) in zip(all_axes, panels.items(), strict=False):
+        for number, (split, column) in enumerate(columns.items()):
+            if column in frame:
+                style = {**_style(number, PARTS[split]), "gid": column}
+                axes.plot(frame["iteration"], frame[column].astype("float64"), **style)
+        axes.set_title(panel_title, fontsize=9)
+        axes.set_xlabel("iteration")
+        axes.xaxis.set_major_locator(_whole_numbers())
+        if "wrong_train" in columns.values():
+            _percent(axes)
+        if kept_iteration is not None:
+            axes.axvline(kept_iteration, color=FAINT, linestyle=":", linewidth=1.2, zorder=0,
+                         label="kept", gid="kept")  # fmt: skip
+    for surplus in all_axes[len(panels) :]:  # the last row may have fewer panels than columns
+        surplus.remove()
+    _legend(figure, all_axes[0])
+    return figure
 
 
 def _legend(figure: Figure, axes: Axes, title: str | None = None) -> None:
@@ -708,14 +474,9 @@ def _legend(figure: Figure, axes: Axes, title: str | None = None) -> None:
 
 def _percent(axes: Axes) -> None:
     """Label the vertical axis, which has shares from 0 to 1, in percent."""
-    axes.yaxis.set_major_formatter(_percent_format())
+    from matplotlib.ticker import PercentFormatter
 
-
-def _percent_format() -> Any:
-    """Return a formatter that writes shares, 0 to 1, in percent."""
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
 
 
 def _whole_numbers() -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
-from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -16,22 +14,19 @@ from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import cut
-from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import Dispute, agreement, most_disputed
 from sortnet.preference.calibration import calibration
 from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
-from store.report.growth import growth_of, growth_picture
-from store.report.question_sizes import facts_of_sizes
 from store.service.costs import CALL_COUNTS, sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
-_FOR_THE_PAGE = ("rows", "intervals", "growth")  # facts that programs do not get
+_FOR_THE_PAGE = ("rows", "intervals", "service", "goal")  # facts that programs do not get
 _LONGEST_TEXT = 200  # characters of an item's text
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
@@ -39,7 +34,7 @@ _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 def facts_for_programs(
     collection: Collection, *, top: int | None = None, progress: Progress = lambda text: None
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Collect the facts of a collection's page for JSON: only the top items, and no pictures.
+    """Collect the facts of a collection's page for JSON, which has only the top items.
 
     Args:
         collection: the items and their judgements.
@@ -51,7 +46,7 @@ def facts_for_programs(
     """
     all_facts = [
         {name: facts[name] for name in facts if name not in _FOR_THE_PAGE}
-        for facts in facts_of_criteria(collection, top=top, pictures=False, progress=progress)
+        for facts in facts_of_criteria(collection, top=top, progress=progress)
     ]
     has_criteria = all_facts[0]["criterion"] is not None
     return all_facts if has_criteria else all_facts[0]
@@ -62,7 +57,6 @@ def facts_of_criteria(
     *,
     goal: Goal | None = None,
     top: int | None = None,
-    pictures: bool = True,
     progress: Progress = lambda text: None,
 ) -> list[dict[str, Any]]:
     """Collect the facts of the report of each criterion of a collection.
@@ -77,16 +71,14 @@ def facts_of_criteria(
     all_facts = []
     for service, annotators in read:
         progress(f"fitting the answers of {service.collection.name}")
-        all_facts.append(_facts_of(service, annotators, top=top, pictures=pictures))
+        all_facts.append(_facts_of(service, annotators, top))
     return all_facts
 
 
 def _facts_of(
     service: LabellingService,
     annotators: Sequence[Annotator],
-    *,
-    top: int | None = None,
-    pictures: bool = True,
+    top: int | None,
 ) -> dict[str, Any]:
     """Collect the facts of the report of a collection with one question, as plain values.
 
@@ -95,7 +87,6 @@ def _facts_of(
         annotators: the annotators of the collection.
         top: the number of items of each group in the facts `ranking` and `rows`. If None, `ranking`
             has the number of top items in the goal, or 10; and `rows` has all items.
-        pictures: whether to draw how certainty has grown, for the page.
 
     Cost: a fit to all judgements.
     """
@@ -107,7 +98,6 @@ def _facts_of(
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
-    costs_of_rows = partial(sum_up_costs, all_judgements)
     remaining = remaining_facts(service.remaining)
     _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
@@ -120,11 +110,11 @@ def _facts_of(
         "answers": session.n_votes,
         "judges": judges,
         **_add_up_costs(judges),
-        "sizes": facts_of_sizes(all_judgements, study, costs_of_rows),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
-        "growth": growth_picture(growth_of(service), session.goal) if pictures else None,
+        "service": service,
+        "goal": session.goal,
         "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
 
@@ -170,8 +160,8 @@ def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]
     rows = _ranking_rows(service, n_top)
     return {
         "top": n_top,
-        "ranking": _first_of_each_group(rows, n_top),
-        "rows": rows if top is None else _first_of_each_group(rows, top),
+        "ranking": [row for row in rows if row["rank"] <= n_top],
+        "rows": rows if top is None else [row for row in rows if row["rank"] <= top],
         "intervals": _rows_of_busiest_group(rows),
     }
 
@@ -202,17 +192,14 @@ def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _first_of_each_group(rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
-    """Return the first n rows of each group."""
-    first_rows: list[dict[str, Any]] = []
-    for _, rows_of_group in groupby(rows, key=lambda row: row["group"]):
-        first_rows += islice(rows_of_group, n)
-    return first_rows
-
-
 def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
     first, second = dispute.pair
+    # A probability is about the left item of its answer.
+    p_first = [
+        answer.p if answer.p is None or answer.left == first else 1 - answer.p
+        for answer, _ in dispute.answers
+    ]
     preferred = {1.0: items.ids[first], 0.0: items.ids[second]}
     return {
         "first": _id_and_text(items, first),
@@ -223,22 +210,12 @@ def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
             {
                 "annotator": answer.annotator,
                 "prefers": preferred.get(for_first),
-                "p_first": _p_of_item(answer, first),
+                "p_first": p,
                 "reason": answer.comment,
             }
-            for answer, for_first in dispute.answers
+            for (answer, for_first), p in zip(dispute.answers, p_first, strict=True)
         ],
     }
-
-
-def _p_of_item(answer: Judgement, item: int) -> float | None:
-    """Return the probability that an item is better, according to an answer about two items.
-
-    Return None if the answer has no probability.
-    """
-    if answer.p is None:
-        return None
-    return answer.p if answer.left == item else 1 - answer.p
 
 
 def _id_and_text(items: Items, number: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,27 +14,24 @@ from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.plots.figures import NAMED, calibration_curves, ranking_intervals
-from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
+from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria
+from store.report.columns import TITLES, annotator_row, table_cells
+from store.report.growth import growth_of, growth_picture
 from store.report.html_page import (
     Block,
-    PageFile,
     Picture,
     Section,
     Table,
     listed,
     picture,
-    refuse_page_file,
     render_page,
-    write_page,
 )
-from store.report.instructions import instructions_html
+from store.report.markdown import instructions_html
 from store.service.item_ranking import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
 _MOST_ANSWERS = 12  # answers that are shown about a pair
-_UNKNOWN = "-"
 # {how an annotator's probabilities count: what the page says about it}
 _USE_OF_PROBABILITIES = {
     "measurement": "measurements",
@@ -52,9 +49,8 @@ _GOAL_STATES = {
     "reached": "reached",
     "all-top": "reached",
 }
-_WITH_SMALL_PRINT = Markup("{} <small>{}</small>")
 _JUDGE_COLUMNS = (
-    "judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
+    "annotator", "state", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
 )  # fmt: skip
 _ABOUT_JUDGES = (
     "Reliability: 1 for the average of these judges, 0 for coin tosses, below 0 for a judge who "
@@ -62,41 +58,22 @@ _ABOUT_JUDGES = (
     "brackets. With others, with self: the share of answers that are the same / the share expected "
     "of average judges."
 )
-_ABOUT_SIZES = (
-    "By the number of items in a question. Comparisons follow from the answers; correct: the share "
-    "that agrees with gold pairs and with others' hold-out answers."
-)
-_SIZE_COLUMNS = (
-    "items", "answers", "comparisons", "seconds", "calls", "tokens a comparison",
-    "cost a comparison", "correct",
-)  # fmt: skip
 
 
-def write_collection_page(
-    collection: Collection,
-    file: PageFile,
-    *,
-    goal: Goal | None = None,
-    top: int | None = None,
-    progress: Progress = lambda text: None,
-) -> None:
-    """Write the page of a collection, which needs no network, to a file in one step.
+def page_of(
+    collection: Collection, *, goal: Goal | None, top: int | None, progress: Progress
+) -> str:
+    """Render the page of a collection.
 
-    Args:
-        collection: the items and their judgements.
-        file: a path, replaced if it exists, or an open text file.
-        goal: the goal at which asking stops. If None, the collection's own goal.
-        top: the number of items of each group that are shown. If None, all items are shown.
-        progress: gets the name of each step.
+    For the arguments see `store.report.subject_page.write_report`.
 
     Raises:
-        SortNetError: if the file cannot be written, or the collection has fewer than two items.
+        SortNetError: if the collection has fewer than two items.
 
     Cost: for each criterion a fit to all judgements, and about a second to draw.
     """
-    refuse_page_file(file)
     all_facts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
-    write_page(file, render(all_facts, collection.name))
+    return render(all_facts, collection.name)
 
 
 def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
@@ -153,7 +130,7 @@ def _pictures(facts: dict[str, Any]) -> list[Block]:
     """Draw the pictures of a collection for which there are enough answers."""
     pictures = [
         _intervals_picture(facts["intervals"]),
-        facts["growth"],
+        growth_picture(growth_of(facts["service"]), facts["goal"]),
         _calibration_picture(facts["judges"]),
     ]
     return [
@@ -167,12 +144,10 @@ def _intervals_picture(rows: Sequence[dict[str, Any]]) -> Picture | None:
         return None
     frame = pd.DataFrame(rows)
     width = frame["high"] - frame["low"] + 1
-    drawn_as = "A band" if len(frame) > NAMED else "A line for each item"
     of_group = "" if rows[0]["group"] is None else f" in the group {rows[0]['group']}"
     alt = (
-        f"Intervals of the ranks{of_group}. {drawn_as}; the 90 % interval of a rank has a median "
-        f"of {width.median():.0f} of {len(frame)} ranks, {width.min()} at least and {width.max()} "
-        "at most; see the ranking."
+        f"Intervals of the ranks{of_group}: the 90 % interval of a rank has a median of "
+        f"{width.median():.0f} of {len(frame)} ranks; see the ranking."
     )
     caption = (
         f"The narrower an interval{of_group}, the surer the rank; items whose intervals overlap "
@@ -198,18 +173,16 @@ def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture | None:
 
 
 def _judges(facts: dict[str, Any]) -> list[Block]:
-    """Make the tables about the judges and about questions of several items."""
+    """Make the table about the judges, and a line about the probabilities of each judge."""
     if not facts["judges"]:
         return [("text", "Nobody has answered yet.")]
-    rows = [_judge_row(judge) for judge in facts["judges"]]
-    # A column of pandas' texts would make plain texts of `Markup`.
-    all_cells = pd.DataFrame(rows, columns=_JUDGE_COLUMNS, dtype=object)
-    cells = all_cells.loc[:, (all_cells != _UNKNOWN).any()]
-    heads = list(cells.columns)
-    text = [heads.index(name) for name in ("judge", "kind", "verdict") if name in heads]
-    caption = "Who answered, how well, and at what cost"
+    rows = [
+        {**annotator_row(judge), "tokens": judge["tokens_in"] + judge["tokens_out"]}
+        for judge in facts["judges"]
+    ]
+    names = [name for name in _JUDGE_COLUMNS if any(row[name] for row in rows)]
     blocks: list[Block] = [
-        ("table", Table(caption, heads, cells.to_numpy().tolist(), text=text)),
+        ("table", Table("Who answered, how well, and at what cost", *table_cells(rows, names))),
         ("text", _ABOUT_JUDGES),
     ]
     stated = [_calibration_line(judge) for judge in facts["judges"] if judge["calibration"]]
@@ -220,41 +193,7 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
             "often than stated."
         )
         blocks += [("text", explanation), ("lines", stated)]
-    if any(size["items"] > 2 for size in facts["sizes"]):
-        sizes = [_size_row(size) for size in facts["sizes"]]
-        blocks.append(("table", Table(_ABOUT_SIZES, _SIZE_COLUMNS, sizes, text=())))
     return blocks
-
-
-def _judge_row(judge: dict[str, Any]) -> list[str]:
-    """Make the cells of a judge's row in the table of judges."""
-    state = "" if judge["state"] == "active" else f" ({judge['state']})"
-    tokens = judge["tokens_in"] + judge["tokens_out"]
-    return [
-        f"{judge['name']}{state}",
-        judge["kind"],
-        _cell(judge["answers"]),
-        _cell(judge["skipped"]),
-        *map(_figure_cell, figures_of(judge)),
-        _cell(judge["calls"] or None),
-        _cell(tokens if judge["calls"] else None),
-        _cell(judge["cost"], amount),
-        judge["verdict"] or _UNKNOWN,
-    ]
-
-
-def _cell(value: Any, text_of: Callable[[Any], str] = "{:,}".format) -> str:
-    """Write a value as text; a dash if it is unknown."""
-    return _UNKNOWN if value is None else text_of(value)
-
-
-def _figure_cell(figure: Figure) -> str:
-    """Format a figure with its interval or its expected share; "-" if the figure is unknown."""
-    if isinstance(figure, Interval):
-        return _WITH_SMALL_PRINT.format(figure.value, f"[{figure.low}, {figure.high}]")
-    if figure is None:
-        return _UNKNOWN
-    return _WITH_SMALL_PRINT.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
 
 
 def _calibration_line(judge: dict[str, Any]) -> str:
@@ -266,23 +205,6 @@ def _calibration_line(judge: dict[str, Any]) -> str:
         f"{measured['said']:.2f} sure on average, right in {measured['right']:.2f} of "
         f"{count(measured['answers'], 'answer')}; Brier score {measured['brier']:.3f}."
     )
-
-
-def _size_row(size: dict[str, Any]) -> list[str]:
-    """Make the cells of a row about all questions with the same number of items."""
-    n_tokens = size["tokens_in"] + size["tokens_out"]
-    tokens = n_tokens / max(size["comparisons"], 1)
-    accuracy = _cell(size["accuracy"], "{:.0%}".format)
-    return [
-        _cell(size["items"]),
-        _cell(size["answers"]),
-        _cell(size["comparisons"]),
-        _cell(size["seconds"], "{:.1f}".format),
-        _cell(size["calls"] or None),
-        _cell(tokens if size["calls"] else None, "{:,.0f}".format),
-        _cell(size["cost_a_comparison"], amount),
-        f"{accuracy} of {size['checked']:,}" if size["checked"] else accuracy,
-    ]
 
 
 def _ranking_title(facts: dict[str, Any]) -> str:
@@ -397,18 +319,14 @@ def _holdout_sentence(remaining: dict[str, Any]) -> str:
 def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
     """Yield sentences on how well judges agree with each other, and with their earlier answers."""
     alpha = agreement["krippendorff_alpha"]
-    n_shared = agreement["shared_pairs"]
-    if alpha is not None and n_shared >= ENOUGH_SHARED:
-        pairs = count(n_shared, "pair")
+    pairs = count(agreement["shared_pairs"], "pair")
+    if alpha is not None and agreement["shared_pairs"] >= ENOUGH_SHARED:
         yield (
             f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
             "1 is perfect agreement, 0 is chance."
         )
-    elif n_shared:
-        yield (
-            f"Only {count(n_shared, 'pair')} answered by two judges or more: too few to measure "
-            f"their agreement, which takes {ENOUGH_SHARED}."
-        )
+    elif agreement["shared_pairs"]:
+        yield f"Only {pairs} answered by two judges or more: too few to measure their agreement."
     if agreement["consistency"] is not None and agreement["repeats"] >= ENOUGH_SHARED:
         yield (
             f"{agreement['consistency']:.0%} of {count(agreement['repeats'], 'answer')} to a pair "

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sortnet.messages import cut, printable
-from store.report.annotator_figures import TITLES
 from store.service.item_ranking import FORMATS, TOP
 
 UNKNOWN = "-"
+# Titles of the figures about an annotator, see `figures_of`.
+TITLES = ("reliability", "side bias", "with others", "with self", "gold")
 _COMMENT = 24  # characters of a comment
 
 
@@ -107,9 +108,12 @@ COLUMNS: Mapping[str, Column] = {
     "comment": Column("comment", _start_of_comment, may_be_cut=True),
     # annotators
     "answers": Column("answers"),
-    **{title: Column(title, meaning=_MEANINGS.get(title, "")) for title in TITLES},
+    **{title: Column(title, " ".join, meaning=_MEANINGS.get(title, "")) for title in TITLES},
     "median_seconds": Column("seconds", ".1f"),
     "state": Column("state"),
+    "skipped": Column("skipped"),
+    "calls": Column("calls", ","),
+    "tokens": Column("tokens", ","),
     "verdict": Column("verdict"),
     "krippendorff_alpha": Column(
         "alpha",
@@ -141,14 +145,39 @@ def cell(name: str, value: Any) -> str:
     return format(value, str(form))
 
 
-def is_flush_right(name: str, values: Sequence[Any]) -> bool:
-    """Tell whether the values of a column are numbers, which are written flush right.
+def table_cells(
+    rows: Iterable[Mapping[str, Any]], names: Sequence[str]
+) -> tuple[list[str], list[list[str]], list[int]]:
+    """Write rows as the texts of a table.
 
-    >>> is_flush_right("id", ["a"]), is_flush_right("rank", [1, 2])
-    (False, True)
+    Args:
+        rows: values by the names of their columns; a missing value is unknown.
+        names: the columns, from left to right.
+
+    Returns:
+        The titles of the columns, the cells of each row, and the numbers of the columns with words,
+        which are flush left.
+
+    >>> table_cells([{"id": "a", "rank": 1}], ["id", "rank"])
+    (['id', 'rank'], [['a', '1']], [0])
     """
-    is_text = any(isinstance(value, str) for value in values)
-    return COLUMNS[name].form != "" or not is_text
+    values = [[row.get(name) for name in names] for row in rows]
+    titles = [COLUMNS[name].title for name in names]
+    cells = [list(map(cell, names, row)) for row in values]
+    text = [
+        number
+        for number, name in enumerate(names)
+        if COLUMNS[name].form == "" and any(isinstance(row[number], str) for row in values)
+    ]
+    return titles, cells, text
+
+
+def annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of an annotator from the fields of an `AnnotatorReport`."""
+    state = f"{report['state']} model" if report["model"] else report["state"]
+    figures = dict(zip(TITLES, figures_of(report), strict=True))
+    names = {"annotator": report["name"], "state": state, "verdict": report["verdict"] or None}
+    return {**report, **figures, **names}
 
 
 def meanings(names: Iterable[str]) -> list[str]:
@@ -158,3 +187,37 @@ def meanings(names: Iterable[str]) -> list[str]:
     ['with self: share of the repeated answers that are as before']
     """
     return [COLUMNS[name].meaning for name in names if COLUMNS[name].meaning]
+
+
+def figures_of(report: Mapping[str, Any] | None) -> list[tuple[str, str] | None]:
+    """Return the figures about an annotator, in the order of `TITLES`; None in place of unknown.
+
+    A figure is a value with its 90 % interval, or an observed share with the share expected of
+    average annotators.
+
+    Args:
+        report: an `AnnotatorReport` as a dict. If None, all figures are unknown.
+    """
+    if report is None:
+        return [None] * len(TITLES)
+    return [
+        _with_interval(report["reliability"]),
+        _with_interval(report["side_bias"]),
+        _with_expected(report["agreement"], report["expected_agreement"]),
+        _with_expected(report["consistency"], report["expected_consistency"]),
+        _with_interval(report["gold"]),
+    ]
+
+
+def _with_interval(estimate: Mapping[str, float] | None) -> tuple[str, str] | None:
+    """Write an estimate and its interval."""
+    if estimate is None:
+        return None
+    return f"{estimate['value']:.2f}", f"[{estimate['low']:.2f}, {estimate['high']:.2f}]"
+
+
+def _with_expected(observed: float | None, expected: float | None) -> tuple[str, str] | None:
+    """Write an observed and an expected share."""
+    if observed is None or expected is None:
+        return None
+    return f"{observed:.2f}", f"/ {expected:.2f}"

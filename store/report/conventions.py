@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,40 +17,25 @@ def metrics_of(config: Settings) -> list[Metric]:
     return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
 
 
-def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
+def conventions_of(
+    queries_of_part: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
+) -> list[str]:
     """Describe the conventions of measures, such as the discount of nDCG.
 
-    Measures with the same number of empty queries, which have no relevant document, share a line.
+    Measures with the same numbers of empty queries, which have no relevant document, share a line.
 
     Args:
-        queries: the queries that are measured.
+        queries_of_part: the queries that are measured, by the name of their part; a single part
+            needs no name.
         metrics: the measures.
         empty: how an empty query counts.
     """
-    by_count: dict[int, list[Metric]] = {}
+    by_counts: dict[str, list[Metric]] = {}
     for metric in metrics:
-        values = outcomes(metric, queries, np.arange(queries.n_docs))
-        by_count.setdefault(count_empty(values), []).append(metric)
-    return [
-        conventions(metrics_with_count, empty, n_empty, len(queries))
-        for n_empty, metrics_with_count in by_count.items()
-    ]
-
-
-def convention_notes(conventions: Mapping[str, Iterable[str]]) -> list[str]:
-    """Write each convention once, with the number of empty queries of each part of the data.
-
-    >>> convention_notes({"train": ["linear; empty: 0 of 9"], "vali": ["linear; empty: 1 of 4"]})
-    ['linear; empty: train 0 of 9, vali 1 of 4']
-    """
-    numbers_of = defaultdict[str, list[str]](list)
-    for part, texts in conventions.items():
-        for text in texts:
-            convention, colon, n_empty = text.rpartition(": ")
-            numbers = numbers_of[convention if colon else text]
-            if colon:
-                numbers.append(f"{part} {n_empty}")
-    return [
-        f"{convention}: {', '.join(numbers)}" if numbers else convention
-        for convention, numbers in numbers_of.items()
-    ]
+        counts = []
+        for name, queries in queries_of_part.items():
+            n_empty = count_empty(outcomes(metric, queries, np.arange(queries.n_docs)))
+            counts.append(f"{name} {n_empty} of {len(queries)}".strip())
+        text = "" if metric.row.of_pairs else f": {', '.join(counts)}"
+        by_counts.setdefault(text, []).append(metric)
+    return [f"{conventions(group, empty)}{counts}" for counts, group in by_counts.items()]

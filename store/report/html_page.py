@@ -21,8 +21,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sortnet.files import refuse_output, write_file
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -165,32 +163,6 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html")
-
-
-def write_page(file: PageFile, page: str) -> None:
-    """Write a page to an open text file, or to a path, completely or not at all.
-
-    Raises:
-        SortNetError: if something would be lost, the disk is full, or the folder cannot be written.
-    """
-    if isinstance(file, str | Path):
-        write_file(str(file), lambda path: path.write_text(page, encoding="utf-8", newline=""))
-    else:
-        file.write(page)
-
-
-def refuse_page_file(file: PageFile, *inputs: str) -> None:
-    """Check before a page is made whether it may be written to a file.
-
-    Args:
-        file: the file of the page.
-        inputs: files from which the page is made.
-
-    Raises:
-        SortNetError: if `write_page` would refuse the file, or the file is one of the inputs.
-    """
-    if isinstance(file, str | Path):
-        refuse_output(str(file), *inputs)
 
 
 def _read_asset(name: str) -> str:

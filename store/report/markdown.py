@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_AS_TEXT = Markup('<p class="given">{}</p>')
+_AS_HTML = Markup('<div class="formatted">{}</div>')
 
 # Headings of a text become lower headings, below the headings of the page.
 LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
 _N_CACHED = 256  # number of rendered texts that are cached
+
+
+def instructions_html(text: str) -> Markup:
+    """Render instructions in Markdown as HTML, by the same rules as the page of `sortnet serve`.
+
+    Without the extra `serve`, which installs the Markdown parser, the text is shown unchanged.
+    """
+    if not text:
+        return Markup()
+    try:
+        # `rendered` has escaped all HTML of the text, so the result is safe.
+        return _AS_HTML.format(Markup(rendered(text)))
+    except ImportError:
+        return _AS_TEXT.format(text)
 
 
 @lru_cache(_N_CACHED)
@@ -32,6 +53,8 @@ def rendered(text: str) -> str:
 @cache
 def _parser() -> MarkdownIt:
     """Make a parser of CommonMark with tables and strikethrough that escapes HTML."""
+    from markdown_it import MarkdownIt
+
     options = {"html": False, "xhtmlOut": False}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.disable("image")

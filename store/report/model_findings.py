@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ _MOST_DEPENDENT = 2_000  # documents of the curves of partial dependence
 _MOST_FITTED = 5_000_000  # values that LightGBM is fitted to: a few seconds
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Findings:
     """What was found out about a model; all fields are empty if the model or the data is missing.
 
@@ -42,11 +43,11 @@ class Findings:
         notes: sentences about what could not be found out.
     """
 
-    measures: Mapping[tuple[str, str], Mapping[str, float]]
+    measures: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     importance: Importance | None = None
-    dependences: Sequence[Dependence] = ()
+    dependences: list[Dependence] = field(default_factory=list)
     sampled: str = ""
-    notes: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
 
 
 def find_out(sources: Sources, name: str, progress: Progress) -> Findings:
@@ -60,28 +61,37 @@ def find_out(sources: Sources, name: str, progress: Progress) -> Findings:
     Cost: a few seconds; importance is measured on a sample of large data, and LightGBM is not
     fitted to large data.
     """
+    findings = Findings()
     model = sources.model
     if model is None:
-        return Findings({})
-    notes: list[str] = []
+        return findings
     rankers = {name: model}
-    parts = {part: sources.data[part] for part in ("vali", "test") if part in sources.data}
     try:
         rankers |= _fit_lightgbm(sources.data, model, progress)
     except SortNetError as error:
-        notes.append(f"LightGBM is not in the table: {error}.")
+        findings.notes.append(f"LightGBM is not in the table: {error}.")
     progress("measuring the ranking")
-    measures: dict[tuple[str, str], Mapping[str, float]] = {}
-    for part, queries in parts.items():
+    metrics = metrics_of(model.config)
+    queries_of_part = {
+        part: sources.data[part] for part in ("vali", "test") if part in sources.data
+    }
+    for part, queries in queries_of_part.items():
         try:
             for ranker_name, ranker in rankers.items():
-                measures[part, ranker_name] = _measures(ranker, queries, model)
+                order = ranker.order(queries)
+                measures = evaluate(queries, order, metrics, empty=model.config.empty)
+                findings.measures[part, ranker_name] = measures
         except SortNetError as error:  # the setting `empty` may refuse a query
-            notes.append(f"The {PARTS[part]} part is not in the table: {error}.")
-    if not parts:
-        return Findings(measures, notes=notes)
-    part = "test" if "test" in parts else "vali"  # the model was not chosen by the test part
-    return _what_decides(model, parts[part], measures, notes, progress)
+            findings.notes.append(f"The {PARTS[part]} part is not in the table: {error}.")
+    # The model was not chosen by the test part.
+    new_queries = queries_of_part.get("test", queries_of_part.get("vali"))
+    if new_queries is None:
+        return findings
+    try:
+        _find_what_decides(findings, model, new_queries, progress)
+    except SortNetError as error:
+        findings.notes.append(f"Importance is not known: {error}.")
+    return findings
 
 
 def some_documents(queries: Queries, n_docs: int) -> Queries:
@@ -96,42 +106,26 @@ def some_documents(queries: Queries, n_docs: int) -> Queries:
     return queries.take(np.sort(numbers[: ceil(share * len(queries))]))
 
 
-def _what_decides(
-    model: Ranker,
-    queries: Queries,
-    measures: Mapping[tuple[str, str], Mapping[str, float]],
-    notes: Sequence[str],
-    progress: Progress,
-) -> Findings:
+def _find_what_decides(
+    findings: Findings, model: Ranker, queries: Queries, progress: Progress
+) -> None:
     """Measure the importance of the columns, and the dependence on the most important columns."""
     from sortnet.explanation.dependence import partial_dependence
     from sortnet.explanation.permutation import permutation_importance
 
     most = max(200, min(_MOST_DOCUMENTS, _MOST_SHUFFLED // (_REPEATS * model.n_features)))
     sample = some_documents(queries, most)
-    try:
-        importance = permutation_importance(model, sample, repeats=_REPEATS, progress=progress)
-    except SortNetError as error:
-        return Findings(measures, notes=[*notes, f"Importance is not known: {error}."])
-    dependences: list[Dependence] = []
+    importance = permutation_importance(model, sample, repeats=_REPEATS, progress=progress)
     few = some_documents(sample, _MOST_DEPENDENT)
-    important = (k for k in importance.largest(10) if importance.mean[k] > 0)
-    for k in important:
-        if len(dependences) < N_CURVES:
+    for k in importance.largest(10):
+        if importance.mean[k] > 0 and len(findings.dependences) < N_CURVES:
             progress(f"partial dependence on {importance.columns[k].name}")
             dependence = partial_dependence(model, few, importance.columns[k])
-            dependences += [] if dependence is None else [dependence]
+            findings.dependences += [] if dependence is None else [dependence]
     noun = "query" if len(sample) == 1 else "queries"
-    sampled = f"{sample.n_docs:,} rows of {len(sample):,} {noun}"
-    if sample.n_docs < queries.n_docs:
-        sampled = f"a sample, {sampled}"
-    return Findings(measures, importance, dependences, sampled, notes)
-
-
-def _measures(ranker: Ranker, queries: Queries, model: Ranker) -> dict[str, float]:
-    """Compute the measures of a ranker by the conventions of the run's model."""
-    metrics = metrics_of(model.config)
-    return evaluate(queries, ranker.order(queries), metrics, empty=model.config.empty)
+    prefix = "a sample, " if sample.n_docs < queries.n_docs else ""
+    findings.sampled = f"{prefix}{sample.n_docs:,} rows of {len(sample):,} {noun}"
+    findings.importance = importance
 
 
 def _fit_lightgbm(
@@ -142,8 +136,6 @@ def _fit_lightgbm(
     Raises:
         DataError: if the data is large, or LightGBM cannot learn from it.
     """
-    from importlib.util import find_spec
-
     from sortnet.rankers.fit_ranker import fit_ranker
     from sortnet.rankers.trees import TreeSettings
 
@@ -155,12 +147,8 @@ def _fit_lightgbm(
     if train.n_docs * train.n_features > _MOST_FITTED:
         raise DataError("its fit to so many rows would take long; sortnet experiment compares it")
     progress("fitting LightGBM to the same rows")
-    settings = TreeSettings(
-        **{
-            name: getattr(model.config, name)
-            for name in ("quality", "gain", "relevant_from", "empty", "seed")
-        }
-    )
+    names = ("quality", "gain", "relevant_from", "empty", "seed")
+    settings = TreeSettings(**{name: getattr(model.config, name) for name in names})
     return {"LightGBM, on the same rows": fit_ranker(train, data["vali"], settings)}
 
 

@@ -15,28 +15,25 @@ from sortnet.explanation.dependence import Dependence
 from sortnet.files import rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text
-from store import Collection, Run
+from store import Run
 from store.frames import after_the_first, counted_iterations, measure_names
-from store.plots.figures import PARTS, SMALL, bars, curves, hardest_queries, label_dates, learning
-from store.report.conventions import convention_notes, conventions_of, metrics_of
+from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
+from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
     Block,
-    PageFile,
     Picture,
     Section,
     Table,
     picture,
-    refuse_page_file,
     render_page,
-    write_page,
 )
-from store.report.iteration_table import LABELLING, header, line, quality_of
+from store.report.iteration_table import header, line, quality_of, share
 from store.report.model_findings import Findings, find_out, settings_of
 from store.report.models_of_run import from_which, kept_model
 from store.report.sources import Sources, find_sources
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import again, is_before_the_end_of_training
-from store.service.judged_queries import PREFIX
+from store.service.judged_queries import Source
 
 N_COLUMNS = 10  # columns whose importance is shown
 N_RECURRING = 8  # pairs that keep coming back, at most
@@ -47,45 +44,30 @@ _MODEL = "this model"
 _PAIR_HEADS = ("belongs first", "stands behind")
 
 
-def write_run_page(
+def page_of(
     run: Run,
-    file: PageFile,
     *,
-    model: str | None = None,
-    data: Sequence[str] = (),
-    top: int = 5,
-    cache: Path | None = None,
-    progress: Progress = lambda text: None,
-) -> str:
-    """Write the page of a run, which needs no network, to a file in one step.
+    model: str | None,
+    data: Sequence[str],
+    top: int,
+    cache: Path | None,
+    progress: Progress,
+) -> tuple[str, str]:
+    """Render the page of a run, and a line about what was not found; it is empty if all was found.
 
-    Args:
-        run: the run, with one iteration or more.
-        file: a path, replaced if it exists, or an open text file.
-        model: the folder of the run's model, if the folder was moved.
-        data: the files of the run's training or validation queries, if the files were moved.
-        top: the number of hardest queries.
-        cache: the folder of parsed data. If None, data is not cached.
-        progress: gets the name of each step.
-
-    Returns:
-        A line about the model or the data if they were not found; an empty text if they were.
+    For the arguments see `store.report.subject_page.write_report`.
 
     Raises:
-        SortNetError: if the run has no iteration, `model` or `data` is not the run's, or the file
-            cannot be written.
+        SortNetError: if the run has no iteration, or `model` or `data` is not the run's.
 
     Cost: reading the run's pairs and data, some seconds to find out about the model, and about two
     seconds to draw.
     """
-    refuse_without_iterations(run)
-    paths = [find_data(facts) for facts in run.data.values() if "path" in facts]
-    refuse_page_file(file, *paths)
+    _refuse_without_iterations(run)
     sources = find_sources(run, model, data, cache=cache, progress=progress)
     findings = find_out(sources, _MODEL, progress)
     progress("drawing")
-    write_page(file, render(run, sources, findings, top=top))
-    return sources.missing
+    return render(run, sources, findings, top=top), sources.missing
 
 
 def render(
@@ -105,7 +87,7 @@ def render(
     Cost: about two seconds to draw, and reading the run's pairs.
     """
     sources = Sources() if sources is None else sources
-    findings = Findings({}) if findings is None else findings
+    findings = Findings() if findings is None else findings
     with run.database.one_state():  # the run may be training
         iterations = run.iterations_frame()
         pairs = run.pairs_frame()
@@ -126,14 +108,7 @@ def render(
     )
 
 
-def labelled_collection(run: Run) -> Collection | None:
-    """Return the collection whose labelling a run records; None if the run is a training."""
-    if quality_of(run.config) != LABELLING:
-        return None
-    return Collection(run.database, run.config["collection"])
-
-
-def refuse_without_iterations(run: Run) -> None:
+def _refuse_without_iterations(run: Run) -> None:
     """Raise SortNetError if a run has no iterations; the message has the next step."""
     if len(run.iterations_frame()):
         return
@@ -146,15 +121,14 @@ def refuse_without_iterations(run: Run) -> None:
 
 def _data_name(run: Run) -> str:
     """Name the data of a run: its collection, its only file, or the folder of its files."""
-    paths = [str(facts["path"]) for facts in run.data.values() if "path" in facts]
+    paths = {str(facts["path"]) for facts in run.data.values() if "path" in facts}
     if not paths:
         return f"Run {run.id}"
-    if paths[0].startswith(PREFIX):
-        return paths[0].removeprefix(PREFIX).partition("#")[0]
+    source = Source.parse(str(run.data["train"]["path"]))
+    if source is not None:
+        return source.name
     path = Path(find_data(run.data["train"])).absolute()
-    if len(set(paths)) == 1:
-        return path.name
-    return "/".join(path.parent.parts[-2:])
+    return path.name if len(paths) == 1 else "/".join(path.parent.parts[-2:])
 
 
 def _status_line(run: Run, n_iterations: int) -> str:
@@ -162,21 +136,20 @@ def _status_line(run: Run, n_iterations: int) -> str:
     status = run.status
     if status == "done":
         return ""
+    clause = ""
+    if status != "running" and is_before_the_end_of_training(run):
+        clause = ", before its learning rate came down"
+    text = f"The run is unfinished: {status} after {count(n_iterations, 'iteration')}{clause}."
     command = again(run)
-    to_resume = f" To resume: {command}" if command else ""
-    after = f"after {count(n_iterations, 'iteration')}"
-    if status == "running":
-        text = f"The run was {run.status} when this was written, {after}."
-        return text + to_resume
-    ended = "failed" if status == "failed" else f"was {status}"
-    clause = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
-    return f"The run is unfinished: it {ended} {after}{clause}.{to_resume}"
+    return f"{text} To resume: {command}" if command else text
 
 
 def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
     """Describe the data and the kept model."""
     part_rows = [
-        _part_row(run, part, sources) for part in PARTS if part in {*run.data, *sources.data}
+        _part_row(part, run.data.get(part), sources.data.get(part))
+        for part in PARTS
+        if part in {*run.data, *sources.data}
     ]
     is_judged = any(queries.judged is not None for queries in sources.data.values())
     labels = "judgements" if is_judged else "grades"
@@ -192,21 +165,28 @@ def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
     return blocks
 
 
-def _part_row(run: Run, part: str, sources: Sources) -> list[str]:
-    """Make the cells about a part of the data."""
-    facts = run.data.get(part, {})
-    queries = sources.data.get(part)
-    if queries is None:
-        sizes = [facts.get(name) for name in ("n_queries", "n_docs", "n_features")]
-        cells = [_UNKNOWN if size is None else f"{size:,}" for size in sizes]
-        return [PARTS[part], *cells, "not read", _short_path(facts.get("path", _UNKNOWN))]
-    cells = [f"{size:,}" for size in (len(queries), queries.n_docs, queries.n_features)]
-    return [PARTS[part], *cells, _grades(queries), _short_path(facts.get("path", queries.source))]
+def _part_row(part: str, facts: Mapping[str, Any] | None, queries: Queries | None) -> list[str]:
+    """Make the cells about a part of the data.
 
-
-def _short_path(path: object) -> str:
-    """Name a file with its folder; the whole path is among the settings."""
-    return "/".join(Path(str(path)).parts[-2:])
+    Args:
+        part: the name of the part.
+        facts: the recorded facts. If None, the part is a file beside the training file.
+        queries: the queries, if they were found.
+    """
+    labels = "not read"
+    if queries is not None:
+        labels = _grades(queries)
+        facts = facts or {
+            "n_queries": len(queries),
+            "n_docs": queries.n_docs,
+            "n_features": queries.n_features,
+            "path": queries.source,
+        }
+    sizes = [(facts or {}).get(name) for name in ("n_queries", "n_docs", "n_features")]
+    cells = [_UNKNOWN if size is None else f"{size:,}" for size in sizes]
+    # A file is named with its folder; the whole path is among the settings.
+    path = Path(str((facts or {}).get("path", _UNKNOWN)))
+    return [PARTS[part], *cells, labels, "/".join(path.parts[-2:])]
 
 
 def _grades(queries: Queries) -> str:
@@ -224,32 +204,26 @@ def _how_good(run: Run, iterations: pd.DataFrame, findings: Findings) -> list[Bl
     names = measure_names(iterations)
     if not names:
         return []
-    before = "started from" if run.config.get("from") else "before training"
-    model_of_iteration = {0: before, iterations.attrs.get("kept"): _MODEL}
-    recorded = {
-        ("vali", model_of_iteration[row["iteration"]]): {
-            name: row.get(f"vali_{name}") for name in names
-        }
-        for row in rows_of(iterations)
-        if row["iteration"] in model_of_iteration
-    }
-    measures = recorded | dict(findings.measures)
+    measures = dict[tuple[str, str], Mapping[str, float | None]]()
+    for row in rows_of(iterations):
+        values = {name: row.get(f"vali_{name}") for name in names}
+        if row["iteration"] == 0:
+            measures["vali", "started from" if run.config.get("from") else "before training"] = (
+                values
+            )
+        if row["iteration"] == iterations.attrs.get("kept"):
+            measures["vali", _MODEL] = values
+    measures.update(findings.measures)
     rows = [
-        [PARTS[part], model, *(_share(values.get(name)) for name in names)]
+        [PARTS[part], model, *(share(values.get(name)) for name in names)]
         for (part, model), values in measures.items()
     ]
-    caption = "Higher is better. The model was chosen by the validation part; "
+    advice = "sortnet evaluate measures it on new data."
     if ("test", _MODEL) in measures:
-        caption += "the test part shows what to expect of new data."
-    else:
-        caption += "sortnet evaluate measures it on new data."
+        advice = "the test part shows what to expect of new data."
+    caption = f"Higher is better. The model was chosen by the validation part; {advice}"
     table = Table(caption, ["part", "model", *names], rows, text=(0, 1))
     return [("table", table), *(("text", note) for note in findings.notes)]
-
-
-def _share(value: float | None) -> str:
-    """Write a measure with four decimals, or a dash if it is unknown."""
-    return _UNKNOWN if value is None or np.isnan(value) else f"{value:.4f}"
 
 
 def _what_decides(findings: Findings) -> list[Block]:
@@ -355,11 +329,12 @@ def _hardest_table(counted: pd.DataFrame, sources: Sources, top: int) -> Table:
     of_part = of_vali if len(of_vali) else counted
     most_often_first = of_part.sort_values("times", ascending=False, kind="stable")
     worst_pairs = {pair["qid"]: pair for pair in rows_of(most_often_first.drop_duplicates("qid"))}
+    times_of_query = of_part.groupby("qid", observed=True)["times"].agg(["size", "sum"])
+    hardest = times_of_query.sort_values("sum", ascending=False, kind="stable").head(top)
     rows = [
-        [query["qid"], f"{query['pairs']:,}", f"{query['times']:,}",
-         *_pair_cells(worst_pairs[query["qid"]], sources)]
-        for query in rows_of(hardest_queries(of_part).head(top))
-    ]  # fmt: skip
+        [qid, f"{n_pairs:,}", f"{times:,}", *_pair_cells(worst_pairs[qid], sources)]
+        for qid, n_pairs, times in hardest.itertuples()
+    ]
     part = PARTS[str(of_part["split"].iloc[0])]
     caption = (
         f"The hardest {part} queries {counted_iterations(counted)}: pairs that were wrong, how "
@@ -386,10 +361,6 @@ def _pair_cells(pair: dict[str, Any], sources: Sources) -> list[str]:
 
 def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Block]:
     """List what it takes to do the run again: command, conventions, iterations and versions."""
-    fingerprints = [
-        [PARTS[part], facts.get("path"), facts.get("fingerprint") or "not recorded"]
-        for part, facts in run.data.items()
-    ]
     quality = quality_of(run.config)
     table_lines = [*header(quality), *(line(row, quality) for row in rows_of(iterations))]
     lines = [
@@ -399,17 +370,22 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
         "marked with a star, is kept, unless another ranker was better.",
         *_conventions(run, iterations, sources),
     ]
+    data = {
+        f"{PARTS[part]} data": {
+            "file": facts.get("path"),
+            "SHA-256": facts.get("fingerprint") or "not recorded",
+        }
+        for part, facts in run.data.items()
+    }
+    rows = [*_flat(data), *_flat(run.config), *_flat({"version of": run.versions})]
+    table = Table(f"Data, settings and versions; the seed is {run.seed}.", ["what", "value"], rows,
+                  text=range(2))  # fmt: skip
     return [
         ("code", run.command),
         ("lines", lines),
         ("listing", "\n".join(table_lines)),
-        ("table", Table("Data; the fingerprint is the SHA-256 of the file.",
-                        ["part", "file", "fingerprint"], fingerprints, text=range(3))),
-        ("table", Table(f"Settings; the seed is {run.seed}.", ["setting", "value"],
-                        [*_flat(run.config)], text=range(2))),
-        ("table", Table("Versions.", ["what", "version"], [*map(list, run.versions.items())],
-                        text=range(2))),
-    ]  # fmt: skip
+        ("table", table),
+    ]
 
 
 def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[str]:
@@ -417,11 +393,8 @@ def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[s
     if not sources.data:
         return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
     config = settings_of(run.config)
-    conventions = {
-        PARTS[part]: conventions_of(queries, metrics_of(config), config.empty)
-        for part, queries in sources.data.items()
-    }
-    return convention_notes(conventions)
+    queries_of_part = {PARTS[part]: queries for part, queries in sources.data.items()}
+    return conventions_of(queries_of_part, metrics_of(config), config.empty)
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:

@@ -68,7 +68,6 @@ def find_sources(
         faults.append(f"{error} (--model names its folder)")
     given_path = _path_of_part(run, data)
     queries: dict[str, Queries] = {}
-    parts_of_fault: dict[str, list[str]] = {}  # the parts of a divided file have the same fault
     for part in PARTS:
         progress(f"reading the {PARTS[part]} data")
         try:
@@ -77,10 +76,10 @@ def find_sources(
             elif ranker is not None and run.judge is None:
                 queries |= _read_test(run, given_path.get(part), ranker, cache)
         except SortNetError as error:  # also a StoreError if a collection was removed
-            parts_of_fault.setdefault(str(error), []).append(PARTS[part])
-    for fault, parts in parts_of_fault.items():
-        faults.append(f"{fault} (--data names the file of the {', '.join(parts)} data)")
-    missing = f"Not in the report is what needs {'; '.join(faults)}." if faults else ""
+            faults.append(f"{error} (--data names the file)")
+    # The parts of a divided file have the same fault.
+    all_faults = "; ".join(dict.fromkeys(faults))
+    missing = f"Not in the report is what needs {all_faults}." if faults else ""
     return Sources(ranker, queries, missing, _document_namer(run) if queries else str)
 
 
@@ -114,16 +113,9 @@ def _document_namer(run: Run) -> Callable[[str], str]:
     if source is None:
         return str
     items = Collection(run.database, source.name).items()
-    number_of_id = {id: number for number, id in enumerate(items.ids)}
-
-    def name_of(docid: str) -> str:
-        """Name an item by its id and the beginning of its text, or by its id only."""
-        if docid not in number_of_id:
-            return docid
-        text = words_of(items, number_of_id[docid])
-        return f"{docid}: {cut(text, _LONGEST_TEXT)}" if text else docid
-
-    return name_of
+    texts = (cut(words_of(items, number), _LONGEST_TEXT) for number in range(len(items)))
+    names = {id: f"{id}: {text}" for id, text in zip(items.ids, texts, strict=True) if text}
+    return lambda docid: names.get(docid, docid)
 
 
 def _load_model(run: Run, folder: str | None) -> Ranker:
@@ -188,6 +180,7 @@ def read_part(
     Raises:
         DataError: if the recorded file no longer exists, or its content has changed.
     """
+    from sortnet.data import fingerprint
     from sortnet.data.parts import is_part, take_part
     from store.service.judged_queries import Source
     from store.service.run_answers import RunAnswers
@@ -199,27 +192,15 @@ def read_part(
         collection = Source.parse(str(facts.get("path")))
         if collection is not None:
             return _judged_part(run, split, collection)
-        path = _recorded_path(facts)
+        path = find_data(facts)
+        if facts.get("fingerprint") != fingerprint(path):
+            raise DataError(f"{path}: its content differs from what the run read")
     queries = _read_file(run, path, facts, cache, like)
     # A file that the run divided has the queries of several parts.
     part = take_part(queries, facts, split) if is_part(facts) else queries
     if run.judge is None:
         return part
     return replace(part, judged=RunAnswers(run).pairs(cast("Split", split)))
-
-
-def _recorded_path(facts: Mapping[str, Any]) -> str:
-    """Return the path of the file that a run read, from the recorded facts about the file.
-
-    Raises:
-        DataError: if the file no longer exists, or its content has changed.
-    """
-    from sortnet.data import fingerprint
-
-    path = find_data(facts)
-    if facts.get("fingerprint") != fingerprint(path):
-        raise DataError(f"{path}: its content differs from what the run read")
-    return path
 
 
 def _read_file(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -229,31 +229,6 @@ class Run:
         """List the rows of `iterations_frame` as dicts of JSON values."""
         return frames.iteration_rows(self._iterations(*_columns_of_iterations()))
 
-    def margins_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration, split, outcome and bin of |margin|.
-
-        The outcome of a compared pair is `right` or `wrong`. `pairs` is the number of pairs whose
-        margin is at least `low` and below `high`. The first bin begins at 0, the last ends at
-        infinity.
-        """
-        return self._observed(frames.margins_frame)
-
-    def mistakes_frame(self) -> pd.DataFrame:
-        """Make a frame of mistakes by rank: a row per iteration, split and pair of bins of ranks.
-
-        `upper` is the bin of a pair's better rank, `lower` the bin of its worse rank. A row counts
-        the pairs of different grades that were `compared`, and the `wrong` pairs among them.
-        """
-        return self._observed(frames.mistakes_frame)
-
-    def cycles_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration and split: the share of cyclic triples, 0 to 1.
-
-        A triple of documents is cyclic if a is before b, b before c and c before a. The share is
-        of `sampled` triples.
-        """
-        return self._observed(frames.cycles_frame)
-
     def pairs_frame(
         self,
         split: Split | None = None,
@@ -365,13 +340,6 @@ class Run:
         )
         return self.database.retrying(lambda db: db.execute(query).all())
 
-    def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
-        """Make a frame of the diagnostics of all iterations."""
-        columns = IterationRow.iteration, IterationRow.observed
-        return self.database.retrying(
-            lambda _: self._with_attributes(make_frame(self._iterations(*columns)))
-        )
-
     def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
@@ -393,9 +361,8 @@ class Run:
         """
         names = list(dict.fromkeys(qid for table in self._queries.values() for qid in table.qids))
         code_of_name = {name: code for code, name in enumerate(names)}
-        dtype = frames.code_type(len(names))
         codes = {
-            split: np.array([code_of_name[qid] for qid in table.qids], dtype)
+            split: np.array([code_of_name[qid] for qid in table.qids], np.int32)
             for split, table in self._queries.items()
         }
         return names, codes

@@ -228,20 +228,6 @@ class LabellingService:
         # The study of the service knows who is paused; the session keeps an older study.
         return self.session.reports(names, self.judgements(), self.study)
 
-    def models_of_before(self) -> list[str]:
-        """List models with stored probabilities whose meaning nobody has decided.
-
-        Such judgements come from SortNet before 0.5.
-        """
-        judgements = self.session.judgements()
-        return [
-            name
-            for name in self.study.models
-            # NaN: stored without a probability
-            if not np.isnan(judgements.p[judgements.by(name)]).all()
-            and name not in self.study.probabilities
-        ]
-
     def sync(self) -> int:
         """Read the changes of other processes, and return the number of new judgements."""
         with self._lock:

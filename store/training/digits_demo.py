@@ -16,7 +16,6 @@ from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
 from sortnet.learning.iterations import Callback
-from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
@@ -245,25 +244,19 @@ def _draw(demo: DigitsDemo, sortings: Sequence[_Sorting]) -> None:
         remark = f"Spearman {sorting.correlations[query]:.2f}"
         return Panel(caption, remark, order)
 
-    n_iterations = count(len(sortings) - 1, "iteration")
-    after = (
-        f"After learning from {best.n_pairs_learned:,} pairs: iteration {demo.best}, the best of "
-        f"{n_iterations}"
-    )
     panels = [
-        panel("Before training: iteration 0, random weights", sortings[0]),
-        panel(after, best),
-    ]
-    strips = [
-        panel(f"iteration {iteration}: {sorting.n_pairs_learned:,} pairs", sorting)
-        for iteration, sorting in enumerate(sortings[1:], 1)
+        panel("before training", sortings[0]),
+        *(
+            panel(f"iteration {iteration}: {sorting.n_pairs_learned:,} pairs", sorting)
+            for iteration, sorting in enumerate(sortings[1:], 1)
+        ),
     ]
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
     write_atomically(
         demo.picture_file,
-        lambda path: draw(path, images, numbers, panels, title=title, strips=strips),
+        lambda path: draw(path, images, numbers, panels, title=title),
     )
 
 

@@ -27,14 +27,14 @@ class FittedKind:
         ranker: the ranker, which is also in the folder.
         folder: the folder of the model.
         measures: {part: {measure: value}} of the ranker on the training and the validation part.
-        conventions: {part: lines about the conventions of the measures}.
+        conventions: lines about the conventions of the measures.
     """
 
     job: TrainingJob
     ranker: Ranker
     folder: Folder
     measures: Mapping[str, Mapping[str, float]]
-    conventions: Mapping[str, Sequence[str]]
+    conventions: Sequence[str]
 
 
 def fit_kind(
@@ -85,9 +85,10 @@ def fit_kind(
         replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
     metrics = metrics_of(ranker.config)
     empty = ranker.config.empty
-    measures: dict[str, dict[str, float]] = {}
-    conventions: dict[str, list[str]] = {}
-    for name, part in (("train", job.train), ("vali", job.vali)):
-        measures[name] = evaluate(part, ranker.order(part), metrics, empty=empty)
-        conventions[name] = conventions_of(part, metrics, empty)
+    queries_of_part = {"train": job.train, "vali": job.vali}
+    measures = {
+        name: evaluate(part, ranker.order(part), metrics, empty=empty)
+        for name, part in queries_of_part.items()
+    }
+    conventions = conventions_of(queries_of_part, metrics, empty)
     return FittedKind(job, ranker, folder, measures, conventions)
