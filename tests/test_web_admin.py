@@ -190,6 +190,7 @@ def test_a_revoked_link_is_a_page_that_says_so_and_a_new_one_opens(site, collect
         assert reply.status == 403 and "was revoked" in reply.json()["error"]
     page = site.client.get(old, Accept="text/html")
     assert page.status == 403 and "This link was revoked" in page.body.decode()
+    site.pages.sync()  # as the server does every second
     assert person(site, "eve")["revoked"]
     decide(site, "renew", annotator="eve")
     new = person(site, "eve")["path"]
