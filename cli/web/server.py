@@ -154,7 +154,8 @@ class ServerOptions:
         if self.url:
             return self.url
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
-        return f"http://{_in_url(host)}:{port}"
+        is_bare_ipv6 = ":" in host and not host.startswith("[")
+        return f"http://[{host}]:{port}" if is_bare_ipv6 else f"http://{host}:{port}"
 
     def names(self) -> Names:
         """Return the host names by which browsers may address the server."""
@@ -252,9 +253,3 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         raise SortNetError(fault) from None
     with listening:
         yield listening
-
-
-def _in_url(host: str) -> str:
-    """Write a host for a URL: an IPv6 address is put in brackets."""
-    is_bare_ipv6 = ":" in host and not host.startswith("[")
-    return f"[{host}]" if is_bare_ipv6 else host

@@ -340,20 +340,16 @@ class Collection(DecisionRows, JudgementRows, BatchRows):
         """
         with self.locked():
             self.check_one_question()
-            self._check_items_exist(judgements)
-            keys = self._annotator_keys(judgement.annotator for judgement in judgements)
-            return self._insert_judgements(judgements, keys, ids=ids)
-
-    def _check_items_exist(self, judgements: Sequence[Judgement]) -> None:
-        """Raise a JudgementError if a judgement is about an item that is not in the collection."""
-        n_items = self.count_items()
-        for judgement in judgements:
-            lowest, highest = min(judgement.items), max(judgement.items)
-            if not 0 <= lowest <= highest < n_items:
+            n_items = self.count_items()
+            items = {item for judgement in judgements for item in judgement.items}
+            unknown = items.difference(range(n_items))
+            if unknown:
                 raise JudgementError(
-                    f"collection {self.name!r} has no item {highest}: "
+                    f"collection {self.name!r} has no item {max(unknown)}: "
                     f"there are {n_items}, numbered from 0"
                 )
+            keys = self._annotator_keys(judgement.annotator for judgement in judgements)
+            return self._insert_judgements(judgements, keys, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
         """Return a setting; if it is not set, store `default` first.

@@ -11,7 +11,6 @@ from sqlalchemy import insert, select, update
 from sortnet.errors import StudyError
 from sortnet.preference.study import (
     Decision,
-    LastDecisions,
     Study,
     check_decision,
     last_decisions,
@@ -68,8 +67,9 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             if is_known_gold and before is not None and before.item == decision.item:
                 continue
             check_decision(last, decision, _subject(decision, ids))
-            if decision.kind == "retire":
-                _check_enough_items(last, len(ids))
+            n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
+            if decision.kind == "retire" and len(ids) - n_retired <= 2:
+                raise StudyError("two items must stay to compare: restore another one first")
             number = len(earlier) + len(stored) + 1
             stored.append(replace(decision, number=number, at=self.clock()))
             last[decision.key] = decision
@@ -100,13 +100,6 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             self._close_leases(LeaseRow.annotator == annotator)
         else:
             self._close_leases()  # the leases of all annotators
-
-
-def _check_enough_items(last: LastDecisions, n_items: int) -> None:
-    """Raise a StudyError if no item may be retired, because two must stay."""
-    n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
-    if n_items - n_retired <= 2:
-        raise StudyError("two items must stay to compare: restore another one first")
 
 
 def _subject(decision: Decision, ids: Sequence[str]) -> str:

@@ -31,15 +31,11 @@ def text_of(value: Any, role: str = "assistant") -> str | None:
     digits.
     """
     if isinstance(value, list):
-        texts = [message.get("content") for message in objects_in(value) if _is_by(message, role)]
-        value = texts[-1] if texts else None
+        messages = [message for message in objects_in(value) if message.get("role") == role]
+        value = messages[-1].get("content") if messages else None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else None
-
-
-def _is_by(message: Record, role: str) -> bool:
-    return bool(message.get("role") == role)
 
 
 class ItemFinder:

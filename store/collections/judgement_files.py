@@ -217,7 +217,10 @@ def import_judgements(
     except JudgementError as error:
         raise DataError(f"{path}: {error}") from None
     if probabilities is not None:
-        _decide_probabilities(collection, lines, probabilities)
+        known = collection.study().probabilities
+        annotators = {judgement.annotator for judgement in judgements if judgement.p is not None}
+        changed = [name for name in annotators if known.get(name, "share") != probabilities]
+        collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
     return Imported(len(added), len(lines) - len(added))
 
 
@@ -239,20 +242,3 @@ def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None
             study.check_answer(line.judgement)
         except JudgementError as error:
             raise DataError(f"{line.where}: {error}") from None
-
-
-def _decide_probabilities(
-    collection: Collection, lines: Sequence[Line], probabilities: Probabilities
-) -> None:
-    """Store a decision on what probabilities mean for each annotator in the lines.
-
-    No decision is stored if the probabilities already have this meaning.
-    """
-    annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
-    study = collection.study()
-    decisions = [
-        Decision(f"p-{probabilities}", annotator)
-        for annotator in sorted(annotators)
-        if study.probabilities.get(annotator, "share") != probabilities
-    ]
-    collection.decide(*decisions)

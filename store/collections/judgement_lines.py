@@ -54,6 +54,7 @@ _WORD_OF_VOTE: dict[str, Word] = {
 
 # Optional columns of texts, with the most characters of a text.
 _LONGEST_TEXT = {"strategy": 64, "comment": LONGEST_COMMENT, "meta": LONGEST_META}
+_LONGEST_ID = 64
 _LARGEST_INTEGER = 2**31 - 1  # the largest number that a database column of integers can have
 # Optional columns of whole numbers, and of other numbers, with the least and the largest number.
 _WHOLE_NUMBERS: dict[str, tuple[int, float]] = {
@@ -215,20 +216,18 @@ class _LineReader:
             name_in_file = column if column in names_in_file else next(iter(names), None)
             if name_in_file is not None:
                 column_of_name[name_in_file] = column
-                if column == "answer":
-                    self._refuse_zero_and_one(rows, name_in_file)
-        return [column_of_name.get(name, name) for name in names_in_file]
-
-    def _refuse_zero_and_one(self, rows: Rows, column: str) -> None:
-        """Refuse a column of answers 0 and 1, whose 0 may mean the right item but also a tie."""
-        answers = {str(answer).strip() for answer in rows.columns[column]}
-        # If an item has the id 0 or 1, the digit means this item.
-        if answers - {"skip", "cant-say", "", *self._number_of_id} == {"0", "1"}:
-            refuse(
-                str(rows.path),
-                "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or 2, "
-                "a1 or a2, or an item's id; tie for neither",
-            )
+        names = [column_of_name.get(name, name) for name in names_in_file]
+        if "answer" in names:
+            cells = rows.columns[names_in_file[names.index("answer")]]
+            # If an item has the id 0 or 1, the digit means this item.
+            words = {str(cell).strip() for cell in cells} - {"skip", "cant-say", ""}
+            if words - self._number_of_id.keys() == {"0", "1"}:
+                refuse(
+                    str(rows.path),
+                    "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or "
+                    "2, a1 or a2, or an item's id; tie for neither",
+                )
+        return names
 
     def add(self, place: str, record: Mapping[str, Any]) -> None:
         """Read the judgement of a row.
@@ -245,7 +244,11 @@ class _LineReader:
         if self._annotator is not None:
             # The annotator is set first, because an id is made of all cells of the row.
             cells.setdefault("annotator", self._annotator)
-        id = _read_id(place, cells["id"]) if "id" in cells else self._make_id(cells)
+        id = cells["id"] if "id" in cells else self._make_id(cells)
+        if not (isinstance(id, str) and id.isalnum() and id.isascii() and len(id) <= _LONGEST_ID):
+            refuse(
+                place, f"id {shown(id)} is not a text of at most {_LONGEST_ID} letters and digits"
+            )
         line = Line(place, id, self._read_judgement(place, cells, id), record)
         number = line.judgement.number
         for name, value in (("id", id), ("number", number)):
@@ -389,13 +392,6 @@ def _ids_of_items(cells: Mapping[str, Any]) -> Any:
         return None
 
 
-def _read_id(place: str, value: Any) -> str:
-    """Read the id of a judgement, which has at most 64 letters and digits."""
-    if not (isinstance(value, str) and value.isalnum() and value.isascii() and len(value) <= 64):
-        refuse(place, f"id {shown(value)} is not a text of at most 64 letters and digits")
-    return value
-
-
 def _read_cell(place: str, column: str, value: Any) -> Any:
     """Read the cell of an optional column: a text, a number, or whether the answer is flagged.
 
@@ -417,16 +413,11 @@ def _read_cell(place: str, column: str, value: Any) -> Any:
         return text
     least, most = _NUMBERS[column]
     is_whole = column in _WHOLE_NUMBERS
-    number = _number_or_nan(value)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        number = math.nan
     if not least <= number <= most or (is_whole and not number.is_integer()):
         noun = "whole number" if is_whole else "number"
         refuse(place, f"{column} {shown(value)} is not a {noun} from {least} to {most:.0f}")
     return int(number) if is_whole else number
-
-
-def _number_or_nan(value: Any) -> float:
-    """Convert a cell to a number; return NaN if the cell has no number, or is true or false."""
-    try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (ValueError, TypeError, OverflowError):
-        return math.nan
