@@ -31,9 +31,10 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES
+from cli.web.guard import HEADERS, LONGEST_PATH
 from cli.web.pages import MOST_CHARACTERS, Pages
 from cli.web.people import People
+from cli.web.request_values import MOST_BYTES
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
@@ -548,7 +549,7 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
 def test_what_is_too_large_or_too_long_is_refused(site, collection):
     ana = site.link("ana")
     # Who sends ten megabytes sees the refusal, and a connection that is not reset.
-    reply = site.client.send("POST", f"{ana}/answer", b"x" * 10**7, Content_Type="text/plain")
+    reply = site.client.send("POST", f"{ana}/answer", b"x" * 10**7, Content_Type="application/json")
     assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
     reply = site.client.get(f"{ana}/image/{'5' * 5000}")
     assert reply.status == 414 and str(LONGEST_PATH) in reply.json()["error"]

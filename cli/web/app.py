@@ -46,11 +46,7 @@ def make_app(
         *(_route(sites, "/admin", *handler) for handler in admin_handlers.HANDLERS),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
-    handlers: dict[Any, Any] = {
-        HTTPException: _refusal_response,
-        SortNetError: _error_response,
-        Exception: _bug_response,
-    }
+    handlers: dict[Any, Any] = dict.fromkeys((HTTPException, SortNetError, Exception), _refuse)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
 
 
@@ -114,24 +110,16 @@ def _run(handler: Handler, request: LinkRequest) -> Response:
     return reply
 
 
-async def _refusal_response(request: Request, error: HTTPException) -> Response:
-    """Answer with the reason why a request was refused."""
-    why = error.detail
-    if why == "Not Found":  # Starlette's message for a path without a route
-        why = "There is no page at this address."
-    return refusal(request, error.status_code, why, error.headers)
-
-
-async def _error_response(request: Request, error: SortNetError) -> Response:
-    """Answer with the message of an error, and with the status code of its type."""
-    code = 422
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer with the reason why a request was refused, or with the message of an error."""
+    if isinstance(error, HTTPException):
+        why = error.detail
+        if why == "Not Found":  # Starlette's message for a path without a route
+            why = "There is no page at this address."
+        return refusal(request, error.status_code, why, error.headers)
     if isinstance(error, StoreError):
-        code = 503  # the pages send the request again later
-    elif isinstance(error, LeaseError):
-        code = 410
-    return refusal(request, code, sentence(error))
-
-
-async def _bug_response(request: Request, error: Exception) -> Response:
-    """Answer after an unexpected exception, which uvicorn logs with its traceback."""
+        return refusal(request, 503, sentence(error))  # the pages send the request again later
+    if isinstance(error, SortNetError):
+        return refusal(request, 410 if isinstance(error, LeaseError) else 422, sentence(error))
+    # After an unexpected exception, which uvicorn logs with its traceback.
     return refusal(request, 500, "This is an error of the server; it was logged there.")

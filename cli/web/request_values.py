@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from cli.web.ranking_rows import SORTS, View
 from sortnet.preference import Judgement, Question
@@ -17,6 +17,7 @@ from store.collections.collection_rows import LONGEST_NAME
 
 ANSWERS_OF_PAGES: tuple[Word, ...] = (*SIDES, "skip", "cant-say", "best", "same")
 LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
+MOST_BYTES = 2**18  # bytes of a request's body: enough for instructions of 50,000 characters
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
 _LONGEST_REASON = 500  # most characters of a decision's reason
 _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
@@ -25,9 +26,15 @@ _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
 
 async def read_body(request: Request) -> dict[str, Any]:
     """Read the JSON object that is the body of a request."""
+    text = b""
     try:
-        body = json.loads(await request.body())
-    except (ValueError, RecursionError):
+        async for chunk in request.stream():
+            # A client that is refused before it has sent everything would never see the refusal.
+            text += chunk if len(text) <= MOST_BYTES else b""
+        if len(text) > MOST_BYTES:
+            raise HTTPException(413, f"the request is larger than {MOST_BYTES} bytes")
+        body = json.loads(text)
+    except (ValueError, RecursionError, ClientDisconnect):
         body = None
     if not isinstance(body, dict):
         raise HTTPException(400, "the request is not a JSON object")
