@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, or_, select
 
@@ -228,17 +228,6 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
         row = connection.execute(query).first()
         if row is not None:
             return row
-    _refuse_unknown(connection, store, name)
-
-
-def _refuse_unknown(connection: Connection, store: str, name: str) -> NoReturn:
-    """Raise the StoreError about a collection or criterion that does not exist.
-
-    Args:
-        connection: an open transaction.
-        store: the name of the store in the message.
-        name: the full name of the missing collection or criterion.
-    """
     parent_name, _, criterion = name.rpartition(":")
     if not parent_name:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))

@@ -116,15 +116,10 @@ def _compared_question(
     Raises:
         DataError: if several questions compare items, or no answered question does.
     """
+    all_answers = [answer for record in records for answer in answers(record) if answer.question]
     # These dicts are sets of questions, which keep the order of the first answers.
-    answered: dict[str, None] = {}
-    comparing: dict[str, None] = {}
-    for record in records:
-        for answer in answers(record):
-            if answer.question:
-                answered[answer.question] = None
-                if answer.compares:
-                    comparing[answer.question] = None
+    answered = dict.fromkeys(answer.question for answer in all_answers)
+    comparing = dict.fromkeys(answer.question for answer in all_answers if answer.compares)
     if len(comparing) > 1:
         refuse(path, f"the questions {listed(comparing)} compare items: import one at a time")
     if answered and not comparing:
