@@ -42,7 +42,7 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
 def test_the_run_of_a_labelling_is_reported_as_its_collection(tmp_path):
     with open_store(tmp_path / "s.db") as store:
         collection = store.add_items("essays", made_items(6))
-        service = LabellingService(collection, record=True)
+        service = LabellingService(collection)
         collection.annotator("ana")
         collection.append([Judgement.of("ana", (n - 1, n), "right") for n in range(1, 6)])
         service.sync()

@@ -216,8 +216,8 @@ def _importance_rows(importance: Importance) -> list[dict[str, Any]]:
     for column, row in row_of_column.items():
         if column not in all_parts:
             rows.append(row)
-            parts = sorted(column.parts, key=lambda part: -row_of_column[part]["mean"])
-            rows += [{**row_of_column[part], "of": column.name} for part in parts]
+            ordered_parts = sorted(column.parts, key=lambda part: -row_of_column[part]["mean"])
+            rows += [{**row_of_column[part], "of": column.name} for part in ordered_parts]
     return rows
 
 
@@ -229,8 +229,8 @@ def _table_of_importance(
     important = [row for row in columns if row["mean"] > _LEAST_DROP]
     table_rows = list[Mapping[str, Any]]()
     for column in important[:top]:
-        parts = [row for row in rows if row.get("of") == column["feature"]]
-        table_rows += [column, *_indented(parts, column["feature"])]
+        words = [row for row in rows if row.get("of") == column["feature"]]
+        table_rows += [column, *_indented(words, column["feature"])]
     notes = []
     if important[top:]:
         more = count(len(important[top:]), "more column")
@@ -242,7 +242,7 @@ def _table_of_importance(
     return [table_of(table_rows, names, bar="mean")] if table_rows else [], notes
 
 
-def _indented(parts: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
+def _indented(words: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
     """Copy the rows of a column's largest words, or other parts, with short and indented names.
 
     >>> _indented([{"feature": "title: fjord"}], "title")
@@ -250,7 +250,7 @@ def _indented(parts: Sequence[Mapping[str, Any]], column: str) -> list[dict[str,
     """
     return [
         {**part, "feature": f"  {part['feature'].removeprefix(f'{column}: ')}"}
-        for part in parts[:_MOST_PARTS]
+        for part in words[:_MOST_PARTS]
     ]
 
 

@@ -235,21 +235,21 @@ def ranking_intervals(ranking: pd.DataFrame) -> Figure:
     n_items = len(ranking)
     is_named = n_items <= NAMED
     step = -(-n_items // _MOST_INTERVALS)  # rounded up
-    drawn = ranking.sort_values("rank").iloc[::step]
-    rank = drawn["rank"]
+    drawn_items = ranking.sort_values("rank").iloc[::step]
+    rank = drawn_items["rank"]
     remark = "90 % interval of each rank; a dot is the rank"
     if step > 1:
         remark = f"90 % interval of the rank, for one item of {step}; a dot is the rank"
     height = 1.4 + 0.19 * max(n_items, 4) if is_named else SMALL[1]
     figure, (axes,) = new_figure(SMALL[0], height, 1, 1, "How sure each rank is", remark)
     line_width, mark_size = (3.0, 3.5) if is_named else (1.2, 1.2)
-    axes.hlines(rank, drawn["low"], drawn["high"], color=BLUE, linewidth=line_width, alpha=0.5,
-                gid="interval")  # fmt: skip
+    low, high = drawn_items["low"], drawn_items["high"]
+    axes.hlines(rank, low, high, color=BLUE, linewidth=line_width, alpha=0.5, gid="interval")
     axes.plot(rank, rank, "o", color=INK, markersize=mark_size, gid="rank")
-    axes.set(xlabel="rank", ylim=(n_items + 0.6, 0.4), xlim=(0.5, float(drawn["high"].max()) + 0.5))
+    axes.set(xlabel="rank", ylim=(n_items + 0.6, 0.4), xlim=(0.5, float(high.max()) + 0.5))
     axes.xaxis.set_major_locator(_whole_numbers())
     if is_named:
-        axes.set_yticks(rank, [brief(name) for name in drawn["id"].astype(str)], fontsize=7.5)
+        axes.set_yticks(rank, [brief(name) for name in drawn_items["id"].astype(str)], fontsize=7.5)
         axes.grid(visible=False, axis="y")
     else:
         axes.set_ylabel("items, best first")

@@ -18,22 +18,22 @@ def metrics_of(config: Settings) -> list[Metric]:
 
 
 def conventions_of(
-    parts: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
+    queries_of_part: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
 ) -> list[str]:
     """Describe the conventions of measures, such as the discount of nDCG.
 
     Measures with the same numbers of empty queries, which have no relevant document, share a line.
 
     Args:
-        parts: the queries that are measured, by the name of their part; a single part needs no
-            name.
+        queries_of_part: the queries that are measured, by the name of their part; a single part
+            needs no name.
         metrics: the measures.
         empty: how an empty query counts.
     """
     by_counts: dict[str, list[Metric]] = {}
     for metric in metrics:
         counts = []
-        for name, queries in parts.items():
+        for name, queries in queries_of_part.items():
             n_empty = count_empty(outcomes(metric, queries, np.arange(queries.n_docs)))
             counts.append(f"{name} {n_empty} of {len(queries)}".strip())
         text = "" if metric.row.of_pairs else f": {', '.join(counts)}"

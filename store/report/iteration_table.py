@@ -26,12 +26,10 @@ def header(quality: str) -> list[str]:
     Args:
         quality: the name of the run's RankQuality, or `LABELLING`.
     """
-    parts = f"{'':14} {'training':^26} {'validation':^26}"
-    columns = ("wrong", "pairs", quality)
-    return [
-        parts.rstrip(),
-        _LINE.format("iter", "compared", *columns, *columns, "seconds", "").rstrip(),
-    ]
+    part_titles = f"{'':14} {'training':^26} {'validation':^26}"
+    columns = ["wrong", "pairs", quality]
+    titles = _LINE.format("iter", "compared", *columns, *columns, "seconds", "")
+    return [part_titles.rstrip(), titles.rstrip()]
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:

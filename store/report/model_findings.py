@@ -72,8 +72,10 @@ def find_out(sources: Sources, name: str, progress: Progress) -> Findings:
         findings.notes.append(f"LightGBM is not in the table: {error}.")
     progress("measuring the ranking")
     metrics = metrics_of(model.config)
-    parts = {part: sources.data[part] for part in ("vali", "test") if part in sources.data}
-    for part, queries in parts.items():
+    queries_of_part = {
+        part: sources.data[part] for part in ("vali", "test") if part in sources.data
+    }
+    for part, queries in queries_of_part.items():
         try:
             for ranker_name, ranker in rankers.items():
                 order = ranker.order(queries)
@@ -81,11 +83,12 @@ def find_out(sources: Sources, name: str, progress: Progress) -> Findings:
                 findings.measures[part, ranker_name] = measures
         except SortNetError as error:  # the setting `empty` may refuse a query
             findings.notes.append(f"The {PARTS[part]} part is not in the table: {error}.")
-    new_part = parts.get("test", parts.get("vali"))  # the model was not chosen by the test part
-    if new_part is None:
+    # The model was not chosen by the test part.
+    new_queries = queries_of_part.get("test", queries_of_part.get("vali"))
+    if new_queries is None:
         return findings
     try:
-        _find_what_decides(findings, model, new_part, progress)
+        _find_what_decides(findings, model, new_queries, progress)
     except SortNetError as error:
         findings.notes.append(f"Importance is not known: {error}.")
     return findings

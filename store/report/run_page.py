@@ -173,8 +173,12 @@ def _part_row(part: str, facts: Mapping[str, Any] | None, queries: Queries | Non
     labels = "not read"
     if queries is not None:
         labels = _grades(queries)
-        found = {"n_queries": len(queries), "n_docs": queries.n_docs, "path": queries.source}
-        facts = {"n_features": queries.n_features, **found, **(facts or {})}
+        facts = facts or {
+            "n_queries": len(queries),
+            "n_docs": queries.n_docs,
+            "n_features": queries.n_features,
+            "path": queries.source,
+        }
     sizes = [(facts or {}).get(name) for name in ("n_queries", "n_docs", "n_features")]
     cells = [_UNKNOWN if size is None else f"{size:,}" for size in sizes]
     # A file is named with its folder; the whole path is among the settings.
@@ -386,8 +390,8 @@ def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[s
     if not sources.data:
         return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
     config = settings_of(run.config)
-    parts = {PARTS[part]: queries for part, queries in sources.data.items()}
-    return conventions_of(parts, metrics_of(config), config.empty)
+    queries_of_part = {PARTS[part]: queries for part, queries in sources.data.items()}
+    return conventions_of(queries_of_part, metrics_of(config), config.empty)
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:

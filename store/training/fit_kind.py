@@ -87,10 +87,10 @@ def fit_kind(
         replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
     metrics = metrics_of(ranker.config)
     empty = ranker.config.empty
-    parts = {"train": job.train, "vali": job.vali}
+    queries_of_part = {"train": job.train, "vali": job.vali}
     measures = {
         name: evaluate(part, ranker.order(part), metrics, empty=empty)
-        for name, part in parts.items()
+        for name, part in queries_of_part.items()
     }
-    conventions = conventions_of(parts, metrics, empty)
+    conventions = conventions_of(queries_of_part, metrics, empty)
     return FittedKind(job, ranker, folder, measures, conventions)
