@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F32, F64, I64, ComparedPairs, Queries
-from sortnet.core.shard import sum_over_processes
 from sortnet.metrics import Metric
 
 SHARE_BY_CHANGE = 0.5  # l in the formula above
@@ -169,7 +168,7 @@ def weights_by_quality(
 ) -> F32 | None:
     """Compute the weights of pairs by their effects on RankQuality.
 
-    A weight is 1/2 + 1/2 * change / (mean change of the pairs of all processes), where the change
+    A weight is 1/2 + 1/2 * change / (mean change of the pairs), where the change
     is the change of the measure if the two documents exchange their ranks. Pairs of a query in
     which no pair changes the measure have weight 1.
 
@@ -188,8 +187,7 @@ def weights_by_quality(
     if queries.judged is not None or metric.kind not in CHANGES:
         return None
     changes = exchange_changes(metric, queries, order, pairs)
-    total, n = sum_over_processes(queries, np.array([changes.sum(), len(changes)]))
-    mean = total / max(n, 1)
+    mean = changes.sum() / max(len(changes), 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean
