@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator, to_device
-from sortnet.comparators.losses import pair_loss
 from sortnet.config import Training
 from sortnet.core.shard import ALONE, Group
 from sortnet.learning.mini_batches import MiniBatch
@@ -99,7 +98,9 @@ class NetLearner:
         )
         with self._products():
             embedded = net.embed(x).float()
-        return pair_loss(net, embedded, winner, loser, weight, loss=self._settings.loss)
+        if self._settings.loss == "logistic":  # log(1 + exp(-logit)), as in RankNet
+            return net.logistic_loss(embedded, winner, loser, weight)
+        return weight @ net.loss(embedded[winner], embedded[loser])
 
     def _products(self) -> AbstractContextManager[None]:
         """Return a context in which a training multiplies in the precision of the settings."""
