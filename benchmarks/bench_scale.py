@@ -29,7 +29,7 @@ from measuring import Row, alone, ndcg, order_of, row, status
 from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
 from sortnet.core import ComparedPairs
-from sortnet.core.shard import sharded
+from sortnet.core.shard import own_queries
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.iterations import Iteration
@@ -182,11 +182,15 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
         return result
 
     with joined() as group:
-        part = phase("scale", lambda: scaler(sharded(queries, group)))
-        runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
+        part = phase("scale", lambda: scaler(queries))
+        among = own_queries(group, part.sizes)
+        runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part, among=among)])
         phase("judge", lambda: [judged_by_data(part, run.compared) for run in runs])
         pairs = all_pairs(part)
-        phase("two epochs", lambda: train_on_pairs(net, part, pairs, part, none, how))
+        phase(
+            "two epochs",
+            lambda: train_on_pairs(net, part, pairs, part, none, how, group=group),
+        )
         phase("a whole fit", lambda: fit(train, vali, config.changed(epochs=10), group=group))
     return seconds
 

@@ -44,7 +44,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core import F64, I32, I64, Bool, Queries
-from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.errors import DataError, MetricError
 
 Gain: TypeAlias = Literal["exp", "linear"]
@@ -672,15 +671,14 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
             data = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
-        return gather_rows(queries, per_query(metric, queries.grades[order], queries.offsets))
+        return per_query(metric, queries.grades[order], queries.offsets)
     place_of_doc = np.empty(len(order), np.int64)
     place_of_doc[order] = np.arange(len(order))
     decided = judged.where(judged.sure > 0)  # the pairs with a majority
     is_predicted = place_of_doc[decided.winner] < place_of_doc[decided.loser]
-    weight = gather_rows(queries, decided.sure)
-    predicted_weight = gather_rows(queries, is_predicted * decided.sure)
+    weight = decided.sure
     mean_weight = weight.mean() if len(weight) else 1.0
-    values: F64 = predicted_weight / mean_weight
+    values: F64 = is_predicted * weight / mean_weight
     return values
 
 
@@ -791,8 +789,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         DataError: if every ranking has the same score; the message suggests measures that differ.
         MetricError: if a grade is too high for the measure.
     """
-    n_queries_that_choose = np.count_nonzero(can_choose(metric, queries))
-    if sum_over_processes(queries, n_queries_that_choose):
+    if can_choose(metric, queries).any():
         return
     if queries.judged is not None:
         if metric.row.of_pairs:

@@ -4,13 +4,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
-from sortnet.sorting.diagnostics import cyclic_triples, quicksort, rank_changes, shuffled
+from sortnet.sorting.diagnostics import cyclic_triples, rank_changes
 
 
 class Table:
@@ -56,18 +54,11 @@ def cycles(margins: np.ndarray, queries: Queries) -> set[frozenset[int]]:
     return found
 
 
-sizes_lists = st.lists(st.integers(0, 9), min_size=1, max_size=5)
-
-
-@given(sizes_lists, st.integers(0, 99))
-def test_all_triples_are_looked_at_where_they_are_few(sizes, seed):
-    queries, margins = numbered(sizes), tournament(sum(sizes), seed)
-    comparator = Table(margins)
-    found = cyclic_triples(comparator, queries)
-    expected = cycles(margins, queries)
-    assert found.sampled == sum(n * (n - 1) * (n - 2) // 6 for n in sizes)
-    assert found.share * found.sampled == pytest.approx(len(expected))
-    assert comparator.calls == (3 if found.sampled else 0)
+@pytest.mark.parametrize("sizes", [[], [2, 1], [3]])
+def test_few_documents_have_few_triples(sizes):
+    margins = np.sin(np.subtract.outer(np.arange(3), np.arange(3)) * 2 * np.pi / 3)
+    found = cyclic_triples(Table(margins), numbered(sizes))
+    assert (found.share, found.sampled > 0) == ((1.0, True) if sizes == [3] else (0.0, False))
 
 
 def test_sampled_triples_are_uniform_over_queries_weighted_by_their_triples():
@@ -77,8 +68,8 @@ def test_sampled_triples_are_uniform_over_queries_weighted_by_their_triples():
     margins[5:45, 5:45] = cyclic  # the query of 40 has cycles, the others only ties
     expected = len(cycles(margins, queries)) / (1 + 9880 + 4060)
     found = cyclic_triples(Table(margins), queries, samples=8000)
-    assert found.sampled == 8000
-    error = (expected * (1 - expected) / 8000) ** 0.5
+    assert 7000 < found.sampled < 8000  # a draw with the same document twice is not checked
+    error = (expected * (1 - expected) / found.sampled) ** 0.5
     assert abs(found.share - expected) < 4 * error
 
 
@@ -86,41 +77,14 @@ def test_margins_that_are_no_numbers_are_refused_by_name():
     table = Table(np.full((4, 4), np.nan))
     with pytest.raises(ComparatorError, match="not a number"):
         cyclic_triples(table, numbered([4]))
-    with pytest.raises(ComparatorError, match="not a number"):
-        quicksort(table, numbered([4]))
     with pytest.raises(ComparatorError, match="3 documents, the data 4"):
-        quicksort(ByValue(), numbered([4]), start=np.arange(3))
-
-
-@given(sizes_lists, st.integers(0, 99))
-def test_quicksort_returns_a_permutation_whatever_the_comparator_does(sizes, seed):
-    queries, margins = numbered(sizes), tournament(sum(sizes), seed)
-    start = shuffled(queries, np.random.default_rng(seed))
-    got = quicksort(Table(margins), queries, start=start)
-    np.testing.assert_array_equal(np.sort(got.order), np.arange(queries.n_docs))
-    query = queries.query_of_docs()
-    np.testing.assert_array_equal(query[got.order], query)
-    np.testing.assert_array_equal(got.compared.margin, margins[got.compared.i, got.compared.j])
-    assert len(np.unique(got.compared.unordered_key)) == len(got.compared)
-
-
-@given(st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=5))
-def test_quicksort_equals_pythons_sort_under_an_order_with_ties(lists):
-    flat = [value for values in lists for value in values]
-    X = np.array(flat, dtype=float).reshape(-1, 1)
-    queries = Queries.from_arrays(X, group=np.array([len(v) for v in lists]))
-    order = quicksort(ByValue(), queries).order
-    begin = 0
-    for values in lists:
-        expected = sorted(range(len(values)), key=lambda d, values=values: -values[d])
-        assert (order[begin : begin + len(values)] - begin).tolist() == expected
-        begin += len(values)
+        sort(ByValue(), numbered([4]), start=np.arange(3))
 
 
 def test_documents_do_not_move_under_an_order():
     queries = Queries.from_arrays(np.random.default_rng(0).normal(size=(90, 1)), group=[40, 50])
     changes = rank_changes(ByValue(), queries)
-    assert [c.against for c in changes] == [*(f"shuffle {k}" for k in range(1, 6)), "quicksort"]
+    assert [c.against for c in changes] == [f"shuffle {k}" for k in range(1, 6)]
     assert all((c.mean, c.max, c.share) == (0.0, 0, 0.0) for c in changes)
 
 
@@ -135,7 +99,8 @@ def test_documents_with_the_same_features_count_as_interchangeable():
 
 def test_rank_changes_are_the_distances_between_the_rankings():
     table, queries = Table(tournament(60, 4, (-1.0, 1.0))), numbered([60])
-    places = [np.argsort(s(table, queries).order) for s in (sort, quicksort)]
+    start = np.argsort(np.random.default_rng(0).random(60))  # as the first shuffle draws it
+    places = [np.argsort(sort(table, queries, start=order).order) for order in (None, start)]
     away = np.abs(places[0] - places[1])
-    last = rank_changes(table, queries)[-1]
-    assert (last.mean, last.max, last.share) == (away.mean(), away.max(), (away > 0).mean())
+    first = rank_changes(table, queries)[0]
+    assert (first.mean, first.max, first.share) == (away.mean(), away.max(), (away > 0).mean())

@@ -15,7 +15,7 @@ from sortnet.learning.iterations import State
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.step_budget import Budget, Share
-from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
+from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort
 
@@ -84,7 +84,7 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
     C, TP, VP, best, best_score, history = make(seed), set(), set(), None, (-1.0, 0), []
     pairs_of_query = np.array([n * (n - 1) // 2 for n in np.diff(T.offsets)])
     epoch = -(-pairs_of_query.sum() // 64)
-    optimiser = OptimiserState()
+    moments = ()
     for i in range(max_iter if start == "fresh" else max_iter + 1):
         R_T, R_V = sort(C, T), sort(C, V)
         TP_i, VP_i = wrong_pairs(T, R_T), wrong_pairs(V, R_V)
@@ -106,7 +106,8 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
             first, end = (8 * epoch * k // max_iter for k in (i, i + 1))
             share = Share(first, end, 8 * epoch, epoch)
             how = DIVIDED
-            _, optimiser = train_share(following, *pairs, how, share, before=optimiser, **more)
+            trained = train_on_pairs(following, *pairs, how, share=share, moments=moments, **more)
+            moments = trained.moments
         C = following
     return best, history
 
@@ -169,7 +170,7 @@ def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
     )  # fmt: skip
     budget = Budget.of(queries, config)
     assert len(records) == 11
-    assert states[-1].optimiser.steps == budget.steps == 20 * 32
+    assert states[-1].moments[0]["v:step"] == budget.steps == 20 * 32
     assert sum(record.epochs for record in records) == pytest.approx(20)
 
 

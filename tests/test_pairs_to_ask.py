@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -15,8 +13,7 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, LoopTraining
 from sortnet.core import ComparedPairs, Queries
-from sortnet.core.pairs import moved, packed, unpacked
-from sortnet.core.shard import Alone, sharded
+from sortnet.core.pairs import packed, unpacked
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.pairs_to_ask import (
     STRATEGIES,
@@ -159,51 +156,6 @@ def test_top_takes_the_least_sure_and_nearest_the_top_of_all_new_pairs(
     assert found == top_by_brute_force(seen, new)
 
 
-class _Together:
-    """One of two processes, each in a thread; all wait for each other."""
-
-    size = 2
-
-    def __init__(self, rank: int, barrier: Barrier, slots: list) -> None:
-        self.rank, self.barrier, self.slots = rank, barrier, slots
-
-    def gather(self, values):
-        self.slots[self.rank] = values
-        self.barrier.wait(timeout=60)
-        both = np.concatenate(self.slots)
-        self.barrier.wait(timeout=60)
-        return both
-
-    def sum(self, values):
-        return self.gather(np.asarray(values)[None]).sum(axis=0)
-
-
-@pytest.mark.parametrize("strategy", [name for name in PAIRS if name != "wrong"])
-@settings(max_examples=20)
-@given(
-    st.lists(st.integers(2, 9), min_size=2, max_size=5), st.integers(0, 60), st.integers(0, 30),
-    st.integers(0, 1000),
-)  # fmt: skip
-def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked, seed):
-    whole = made(sizes, 3, seed)
-    before = first_keys(whole, n_asked)
-    alone = select_pairs(strategy, replace(shown(whole, wanted, before), done=0.5))[0]
-    barrier, slots = Barrier(2), [None, None]
-
-    def of_process(rank):
-        part = sharded(whole, _Together(rank, barrier, slots))
-        first = part.shard.first_doc
-        own_before = before[(before >> 32 >= first) & (before >> 32 < first + part.n_docs)]
-        seen = shown(part, wanted, moved(own_before, -first))
-        n_compared = int(part.shard.group.sum(len(seen.compared)))
-        seen = replace(seen, done=0.5, comparisons=n_compared)
-        return moved(select_pairs(strategy, seen)[0], first)
-
-    with ThreadPoolExecutor(2) as pool:
-        shares = list(pool.map(of_process, range(2)))
-    np.testing.assert_array_equal(np.concatenate(shares), alone)
-
-
 def test_a_run_whose_judge_is_asked_about_both_parts_asks_uncertain_pairs():
     grades = np.random.default_rng(0).integers(0, 3, 60)
 
@@ -243,22 +195,7 @@ def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():
     assert share == pytest.approx((1 << 21) / (3 * 10 * (1 << 20)))
     i, j = np.random.default_rng(0).choice(1 << 20, (2, 100_000)).astype(np.int32)
     i, j = i[i != j], j[i != j]
-    kept = is_kept(many, ComparedPairs.of(i, j), share)
+    kept = is_kept(ComparedPairs.of(i, j), share)
     assert abs(kept.mean() - share) < 4 * np.sqrt(share / 100_000)  # four standard errors
-    turned = is_kept(many, ComparedPairs.of(j, i), share)
+    turned = is_kept(ComparedPairs.of(j, i), share)
     np.testing.assert_array_equal(turned, kept)  # whichever is first
-
-
-class _Second(Alone):
-    """The second of two processes, which asks the other nothing."""
-
-    rank, size = 1, 2
-
-
-def test_a_shard_keeps_the_pairs_that_the_whole_keeps():
-    whole = Queries.from_arrays(np.zeros((40, 1)), group=[20, 20])
-    second = sharded(whole, _Second())
-    i, j = np.array(sorted(all_pairs(second)), np.int64).T
-    first = second.shard.first_doc
-    kept = is_kept(whole, ComparedPairs.of(i + first, j + first), 0.3)
-    np.testing.assert_array_equal(is_kept(second, ComparedPairs.of(i, j), 0.3), kept)

@@ -18,7 +18,7 @@ from sortnet.core import ComparedPairs, Queries
 from sortnet.errors import ComparatorError, DataError, DivergedError
 from sortnet.learning.mini_batches import QueryPairs
 from sortnet.learning.step_budget import Budget, Share
-from sortnet.learning.training import OptimiserState, train_on_pairs, train_share
+from sortnet.learning.training import train_on_pairs
 
 
 def made(n_queries: int, size: int, seed: int) -> tuple[Queries, ComparedPairs]:
@@ -199,16 +199,24 @@ def test_shares_of_a_budget_end_like_one_training_without_looks_at_validation():
     """Three shares of 8 epochs on the same pairs; the optimiser continues from its state."""
     queries, pairs = made(6, 6, 1)
     how = Training(lr=0.01, batch_size=10**6, epochs=8, query_pairs=None)
-    shared, state = CmpNN(3, hidden=4, seed=3), OptimiserState()
+    shared, moments = CmpNN(3, hidden=4, seed=3), ()
     for first, end in ((0, 2), (2, 5), (5, 8)):
         share = Share(first, end, 8, 1)
-        trained, state = train_share(
-            shared, queries, pairs, queries, ComparedPairs.empty(), how, share, before=state
+        trained = train_on_pairs(
+            shared,
+            queries,
+            pairs,
+            queries,
+            ComparedPairs.empty(),
+            how,
+            share=share,
+            moments=moments,
         )
+        moments = trained.moments
         assert trained.epochs == end - first
     whole = CmpNN(3, hidden=4, seed=3)
     train_on_pairs(whole, queries, pairs, queries, ComparedPairs.empty(), how)
-    assert state.steps == 8
+    assert moments[0]["v:step"] == 8
     # Whole batches, so the order of the queries changes no more than the rounding of sums.
     for ours, theirs in zip(shared.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -220,5 +228,5 @@ def test_a_budget_follows_from_the_sizes_of_the_queries_alone():
         queries = Queries.from_arrays(np.zeros((2 * n, 1)), group=[2] * n)
         budget = Budget.of(queries, Config(max_iter=10))
         assert (budget.iterations, budget.epoch) == (10, epoch)
-        assert budget.steps == sum(budget.share(i).steps for i in range(10)) == 20 * epoch
+        assert budget.steps == budget.share(9).end == 20 * epoch
         assert Budget.of(queries, Config(max_iter=10).changed(epochs=3)).iterations == 3

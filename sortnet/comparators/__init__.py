@@ -41,24 +41,23 @@ __all__ = [
     "make_comparator",
 ]
 
-_NAMES_OF_MODULE = {
-    "base": ("NeuralComparator",),
-    "cmpnn": ("CmpNN",),
-    "committee": ("Committee",),
-    "directranker": ("DirectRanker",),
-    "forms": ("DualUnits", "Form", "Score"),
-    "make": (
-        "Make",
-        "MakeFor",
-        "MakeOne",
-        "Trainable",
-        "TrainableComparator",
-        "kind_of",
-        "make_comparator",
-    ),
-    "soft_trees": ("SoftTrees",),
+_MODULE_OF_NAME = {
+    "CmpNN": "cmpnn",
+    "Committee": "committee",
+    "DirectRanker": "directranker",
+    "DualUnits": "forms",
+    "Form": "forms",
+    "Make": "make",
+    "MakeFor": "make",
+    "MakeOne": "make",
+    "NeuralComparator": "base",
+    "Score": "forms",
+    "SoftTrees": "soft_trees",
+    "Trainable": "make",
+    "TrainableComparator": "make",
+    "kind_of": "make",
+    "make_comparator": "make",
 }
-_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 if not TYPE_CHECKING:  # with a module's `__getattr__` a type checker would accept any name
 

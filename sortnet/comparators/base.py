@@ -156,10 +156,6 @@ class NeuralComparator(Net, ABC):
         """Describe the margin so that the compiled sort can compute it; None if it cannot."""
         return None
 
-    def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether this class inherits all methods `names` from `base` and overrides none."""
-        return all(getattr(type(self), name) is getattr(base, name) for name in names)
-
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
         """Return how the net votes on two documents: a list of a single dict.
 
@@ -201,6 +197,18 @@ class NeuralComparator(Net, ABC):
         with one_thread_an_operation():
             yield
         self.train(was_training)
+
+
+def check_dropout(share: float) -> None:
+    """Raise ComparatorError unless the share of dropped units is from 0 to below 1."""
+    if not 0 <= share < 1:
+        raise ComparatorError(f"dropout must be in [0, 1), got {share}")
+
+
+def dropout_factors(units: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Draw the factors of units in dropout: 0 for the given share, 1 / (1 - share) for others."""
+    remains = torch.rand(units.shape, generator=generator).to(units.device) >= share
+    return remains / (1 - share)
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:

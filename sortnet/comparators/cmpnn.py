@@ -8,13 +8,16 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import NeuralComparator, activation, initial_weights, product
+from sortnet.comparators.base import (
+    NeuralComparator,
+    activation,
+    check_dropout,
+    dropout_factors,
+    initial_weights,
+    product,
+)
 from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
-from sortnet.errors import ComparatorError
-
-# The compiled sort is not used for a subclass that overrides one of these methods.
-_COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
 class CmpNN(NeuralComparator):
@@ -60,8 +63,7 @@ class CmpNN(NeuralComparator):
     ) -> None:
         """Draw the weights of all layers from the seed, layer by layer; biases are 0."""
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
+        check_dropout(dropout)
         self.n_features = n_features
         self.hidden = hidden_sizes(hidden)
         self.units = units
@@ -143,10 +145,10 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        if len(self.hidden) > 1 or not self._compares_as(CmpNN, _COMPILED):
+        if len(self.hidden) > 1 or type(self) is not CmpNN:  # a subclass may compare in another way
             return None
-        weights = (self.w_gt - self.w_lt).cpu()
-        return DualUnits(lambda X: self.prepare(X).cpu(), weights, self.units)
+        weights = (self.w_gt - self.w_lt).cpu().numpy()
+        return DualUnits(lambda X: self.prepare(X).cpu().numpy(), weights, self.units)
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
@@ -164,6 +166,5 @@ class CmpNN(NeuralComparator):
         """Apply dropout in a training; a unit is dropped in both orders of the documents."""
         if not (self.training and self.dropout):
             return h, dual
-        remains = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout
-        factor = remains / (1 - self.dropout)
+        factor = dropout_factors(h, self.dropout, self.generator)
         return h * factor, dual * factor

@@ -45,10 +45,10 @@ class Committee:
     def kernel(self) -> Form | None:
         """Describe the summed margin for the compiled sort.
 
-        Return None if the compiled sort cannot compute a member's margin or the sum, or if a
-        subclass overrides `prepare` or `prefer`.
+        Return None if the compiled sort cannot compute a member's margin or the sum, or for a
+        subclass, which may compare in another way.
         """
-        if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
+        if type(self) is not Committee:
             return None
         return joined([member.kernel() for member in self.members])
 

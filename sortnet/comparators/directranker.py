@@ -13,6 +13,8 @@ from sortnet.comparators.base import (
     ACTIVATIONS,
     NeuralComparator,
     activation,
+    check_dropout,
+    dropout_factors,
     initial_weights,
     product,
 )
@@ -23,8 +25,6 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
 _BATCH_SIZE = 4096  # number of documents whose polynomial features must fit into memory together
-# The compiled sort is not used for a subclass that overrides one of these methods.
-_COMPILED = ("prepare", "embed", "margin", "prefer")
 
 
 def _odd_sigmoid(z: Tensor) -> Tensor:
@@ -81,8 +81,7 @@ class DirectRanker(NeuralComparator):
         super().__init__()
         if tau not in TAUS:
             raise ComparatorError(f"unknown tau {str(tau)!r}; known are {', '.join(TAUS)}")
-        if not 0 <= dropout < 1:
-            raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
+        check_dropout(dropout)
         self.n_features = n_features
         self.hidden = hidden_sizes(hidden)
         self.units = units
@@ -116,9 +115,9 @@ class DirectRanker(NeuralComparator):
     def kernel(self) -> Score | None:
         """Describe the margin for the compiled sort by the scores g and the function τ.
 
-        Return None if a subclass overrides a method that the compiled sort would replace.
+        Return None for a subclass, which may compare in another way.
         """
-        if not self._compares_as(DirectRanker, _COMPILED):
+        if type(self) is not DirectRanker:
             return None
 
         def scores(X: F32) -> F64:
@@ -162,9 +161,7 @@ class Layers(nn.Module):
         for weight, bias in zip(self.weights, self.biases, strict=True):
             x = self._s(product(x, weight) + bias)
             if self.training and self.dropout:
-                p_drop = self.dropout
-                remains = torch.rand(x.shape, generator=self._generator).to(x.device) >= p_drop
-                x = x * remains / (1 - p_drop)
+                x = x * dropout_factors(x, self.dropout, self._generator)
         return x
 
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from sortnet.core import F32, F64
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-# The functions that need torch import it themselves, so that fitted trees rank without torch.
 
 # Bound on κp and κq in the formula of `DualUnits.numbers`. Then (1 + e)(1 + e') is at most about
 # exp(4 * 175), which a float64 can hold.
@@ -28,14 +23,14 @@ class DualUnits:
     the sum has two dual units: the second unit sees the two documents swapped.
 
     Attributes:
-        embed: a function that turns n documents, (n, d), into their p and q side by side, (n, 2H)
-            float32 on the CPU. H is the number of pairs of dual units.
-        w: (H,) float32 weights of the terms, w_> - w_< of the CmpNN.
+        embed: a function that turns n documents, (n, d), into their p and q side by side, (n, 2H).
+            H is the number of pairs of dual units.
+        w: (H,) weights of the terms, w_> - w_< of the CmpNN.
         units: `tanh` or `sigmoid`, the name of the function s.
     """
 
-    embed: Callable[[F32], Tensor]
-    w: Tensor
+    embed: Callable[[F32], F32]
+    w: F32
     units: str
 
     def numbers(self, X: F32) -> tuple[F64, F64] | None:
@@ -50,19 +45,12 @@ class DualUnits:
             exp(κp) and exp(κq) side by side, (n, 2H), and the weights κw, (H,). None if the
             exponentials could overflow a float64, which happens with unscaled features.
         """
-        import torch
-
-        kappa = 2.0 if self.units == "tanh" else 1.0
-        with torch.no_grad():
-            embedded = self.embed(X).mul_(kappa)
-            if embedded.numel():
-                # A comparison with NaN is false, so an embedding with NaN is not bounded.
-                is_bounded = embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
-                if not is_bounded:
-                    return None
-            exponentials: F64 = embedded.double().exp_().numpy()
-            weights: F64 = (kappa * self.w).double().numpy()
-        return exponentials, weights
+        kappa = np.float32(2 if self.units == "tanh" else 1)
+        embedded = kappa * self.embed(X)
+        is_bounded = np.abs(embedded) <= _LARGEST  # False for NaN, too
+        if not is_bounded.all():
+            return None
+        return np.exp(embedded.astype(np.float64)), (kappa * self.w).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +78,12 @@ class Score:
         if self.tau == "identity":
             return None
 
-        import torch
-
-        def embed(X: F32) -> Tensor:
-            scores = torch.from_numpy(self.scores(X)).float()[:, None]
-            return torch.cat((scores, -scores), dim=1)
+        def embed(X: F32) -> F32:
+            scores = self.scores(X).astype(np.float32)
+            return np.stack((scores, -scores), axis=1)
 
         w = 0.5 if self.tau == "tanh" else 1.0
-        return DualUnits(embed, torch.tensor([w]), self.tau)
+        return DualUnits(embed, np.array([w], np.float32), self.tau)
 
 
 Form: TypeAlias = DualUnits | Score
@@ -116,38 +102,21 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
         return forms[0]
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
-        return _summed_scores(scores)
-    layers = []
-    for form in forms:
-        layer = form.as_units() if isinstance(form, Score) else form
-        if layer is None:
-            return None
-        layers.append(layer)
-    functions = {layer.units for layer in layers}
-    return _side_by_side(layers) if len(functions) == 1 else None
-
-
-def _summed_scores(forms: list[Score]) -> Score:
-    """Describe the sum of several differences of scores: the difference of the summed scores."""
-
-    def scores(X: F32) -> F64:
         # In float64 the sum of a few float32 is nearly always exact, so that only documents with
         # equal sums tie.
-        sums: F64 = np.sum([form.scores(X) for form in forms], axis=0)
-        return sums
+        return Score(
+            lambda X: np.sum([score.scores(X) for score in scores], axis=0),
+            "identity",
+            scores[0].of_differences,
+        )
+    layers = [form.as_units() if isinstance(form, Score) else form for form in forms]
+    units = [layer for layer in layers if layer is not None]
+    functions = {layer.units for layer in units}
+    if len(units) < len(forms) or len(functions) > 1:
+        return None
 
-    return Score(scores, "identity", forms[0].of_differences)
+    def embed(X: F32) -> F32:
+        halves = [np.split(layer.embed(X), 2, axis=1) for layer in units]
+        return np.concatenate([*(p for p, _ in halves), *(q for _, q in halves)], axis=1)
 
-
-def _side_by_side(layers: list[DualUnits]) -> DualUnits:
-    """Join several margins that are `DualUnits` of the same function into one, as their sum."""
-    import torch
-
-    def embed(X: F32) -> Tensor:
-        halves = [layer.embed(X).chunk(2, dim=1) for layer in layers]
-        p = [p_of_layer for p_of_layer, _ in halves]
-        q = [q_of_layer for _, q_of_layer in halves]
-        return torch.cat((*p, *q), dim=1)
-
-    weights = torch.cat([layer.w for layer in layers])
-    return DualUnits(embed, weights, layers[0].units)
+    return DualUnits(embed, np.concatenate([layer.w for layer in units]), units[0].units)

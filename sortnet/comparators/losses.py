@@ -1,6 +1,6 @@
-"""Losses of pairs of documents, by which comparators learn, and losses of whole queries.
+"""Losses of whole queries, by which nets learn to score documents.
 
-A loss of queries takes three matrices (q, n) of q queries, padded to n documents each: `scores`,
+A loss takes three matrices (q, n) of q queries, padded to n documents each: `scores`,
 `grades`, which are whole numbers as floats, and `mask`, which is False for padding. It returns (q,)
 losses. The order of documents with the same grade does not matter.
 """
@@ -13,32 +13,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import NeuralComparator
-
 Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 # The score of padding in a softmax. It gives the probability 0, and no infinite number.
 _PADDING_SCORE = -1e30
-
-
-def pair_loss(
-    net: NeuralComparator, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor,
-    *, loss: str,
-) -> Tensor:  # fmt: skip
-    """Compute the weighted sum of the losses of m pairs, a scalar tensor.
-
-    Args:
-        embedded: (n, width) embeddings of the documents, see `NeuralComparator.embed`.
-        winner, loser: (m,) row numbers in `embedded`; the winner should be ranked before the loser.
-        weight: (m,) weights of the pairs.
-        loss: `logistic` for log(1 + exp(-logit)), as in RankNet; `squared` for the loss of the
-            comparator's paper: (1 - N_>)² + N_<² of CmpNN, (1 - margin)² of DirectRanker.
-
-    Cost: O(m width).
-    """
-    if loss == "logistic":
-        return net.logistic_loss(embedded, winner, loser, weight)
-    return weight @ net.loss(embedded[winner], embedded[loser])
 
 
 def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:

@@ -52,22 +52,18 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     net_class = _class_of(config)
     arguments = _arguments(config)
 
-    def make_net(seed: int) -> Trainable:
+    def make_net(seed: int) -> Any:
         """Make a single net with random weights on the device of the settings."""
-        net: Trainable
-        if one is None:
-            net = net_class(n_features, **{**arguments, "seed": seed})
-        else:
-            net = one(n_features, seed)
+        net = one(n_features, seed) if one else net_class(n_features, **arguments | {"seed": seed})
         return net if isinstance(net, SoftTrees) else net.to(resolve_device(config.device))
 
     def make(seed: int) -> TrainableComparator:
         """Make the comparator; the nets of a committee get different seeds."""
         if n_nets == 1:
-            return make_net(seed)
+            comparator: TrainableComparator = make_net(seed)
+            return comparator
         seeds = np.random.SeedSequence(seed).generate_state(n_nets)
-        nets: list[Any] = [make_net(int(net_seed)) for net_seed in seeds]
-        return comparators.Committee(nets)
+        return comparators.Committee([make_net(int(net_seed)) for net_seed in seeds])
 
     return make
 
@@ -107,9 +103,8 @@ def _arguments(config: Config) -> dict[str, Any]:
 
 def _class_of(config: Config) -> Callable[..., Trainable]:
     """Return the class of the comparator that the settings ask for."""
-    net_class: Callable[..., Trainable] = getattr(
-        comparators, KINDS[str(config.with_defaults.comparator)]
-    )
+    name = KINDS[str(config.with_defaults.comparator)]
+    net_class: Callable[..., Trainable] = getattr(comparators, name)
     return net_class
 
 
@@ -139,18 +134,19 @@ def kind_of(comparator: TrainableComparator) -> str | None:
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
     """
-    if type(comparator) is SoftTrees:
-        return "trees"
     kinds = {_kind_of_net(net) for net in comparator.members}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _kind_of_net(net: Trainable) -> str | None:
+def _kind_of_net(net: Any) -> str | None:
     """Return the name of a net's class in `KINDS`; None for a custom class."""
-    from sortnet.comparators.cmpnn import CmpNN
-    from sortnet.comparators.directranker import DirectRanker, Layers
+    names = {class_name: kind for kind, class_name in KINDS.items()}
+    class_name = type(net).__name__
+    if class_name not in names or type(net) is not getattr(comparators, class_name):
+        return None
+    if class_name == "DirectRanker":
+        from sortnet.comparators.directranker import Layers
 
-    if type(net) is CmpNN:
-        return "cmpnn"
-    is_direct_ranker = type(net) is DirectRanker and isinstance(net.feature_part, Layers)
-    return "directranker" if is_direct_ranker else None
+        if not isinstance(net.feature_part, Layers):
+            return None
+    return names[class_name]

@@ -1,11 +1,9 @@
 """Compiled soft oblivious trees: their scores, the loss of pairs, and the gradients of both.
 
 With the half logit h = scale * input + shift a document goes right at a split with probability
-σ(2h) = (1 + tanh h) / 2. The probability of reaching a leaf is the product of the probabilities on
-the path to the leaf: the product over the upper levels times the product over the lower levels. A
-tree's leaves are a matrix, with a row for each path through the upper levels and a column for each
-path through the lower levels. So the value of a document is up · (leaves low), where the vectors
-`up` and `low` are the probabilities of the paths through the upper and the lower levels.
+σ(2h) = (1 + tanh h) / 2. The value of a node is the mean of the values of its two children,
+weighted by the probabilities of going left and right. The value of the root is the value of the
+tree.
 
 The kernels process documents in blocks of `LANES` documents, which go down a tree side by side. The
 last block is padded, so that the same code computes every document and equal documents get equal
@@ -28,9 +26,7 @@ from sortnet.core import F32, F64, I64
 Floats = NDArray[np.floating[Any]]
 
 LANES = 64  # number of documents in a block
-_AT_ONCE = 8  # number of products that are added up in registers
 _LEAST_NORMAL = 1e-290  # a float64 above this bound is normal: it has all its digits
-_TILE = 16  # number of splits transposed together: a cache line holds 16 float32
 
 # Rational approximation of tanh, exact to the last digits of a float32: an odd polynomial divided
 # by an even polynomial, with the coefficients of the highest powers first. Beyond the bound tanh is
@@ -93,13 +89,8 @@ def fill_gradients(
 ) -> None:
     """Compute the gradients of a loss in inputs and weights, given its gradient in the scores.
 
-    A tree gives a document the value up · (leaves low), where `up` and `low` are the probabilities
-    of the paths through the upper and through the lower levels. So the tree has the gradients
-
-        d_up = g (leaves low),   d_low = leavesᵀ (g up),   d_leaves = Σ (g up) lowᵀ
-
-    with the gradient g in the score of the tree's head, and the sum over the documents. They are
-    back-propagated from the paths to the splits, and from the splits to inputs and weights.
+    The gradients are back-propagated from the root of each tree to its leaves and splits, and from
+    the splits to inputs and weights.
 
     Args:
         inputs, scale, leaves: the arguments of `fill_scores`.
@@ -111,45 +102,19 @@ def fill_gradients(
     """
     trees = len(leaves)
     depth = len(scale) // trees
-    upper = depth // 2  # number of upper levels
-    lower = depth - upper
-    rows = 1 << upper
-    columns = 1 << lower
-    # These arrays are used again for every tree. They have a row for each path; the last rows
-    # belong to the whole paths, through all upper or all lower levels.
-    up = _allocate_paths(upper, inputs)
-    d_up = _allocate_paths(upper, inputs)
-    low = _allocate_paths(lower, inputs)
-    d_low = _allocate_paths(lower, inputs)
-    whole_up = up[rows - 1 :]
-    d_whole_up = d_up[rows - 1 :]
-    whole_low = low[columns - 1 :]
-    d_whole_low = d_low[columns - 1 :]
+    values = np.empty(((1 << depth) - 1, LANES), inputs.dtype)
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
         docs = slice(block * LANES, (block + 1) * LANES)
         _fill_transposed(d_out[docs], d_scores)
         for tree in range(trees):
-            head_of_tree = tree * len(d_scores) // trees
-            g = d_scores[head_of_tree]
-            first = tree * depth
-            tree_sides = sides[block, first : first + depth]
-            d_tree_sides = d_sides[first : first + depth]
-            matrix = leaves[tree].reshape(rows, columns)
-            # Back-propagate to the upper levels: d_up = g (leaves low).
-            _fill_paths(tree_sides[upper:], low)
-            _fill_products(matrix, whole_low, d_whole_up)
-            _scale_rows(d_whole_up, g)
-            up[0] = 1  # without upper levels, the tree before has multiplied this row by g
-            _fill_paths(tree_sides[:upper], up)
-            _backpropagate_paths(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
-            # Back-propagate to the lower levels and the leaves: d_low = leavesᵀ (g up), and
-            # d_leaves is the sum of (g up) lowᵀ.
-            _scale_rows(whole_up, g)
-            _fill_products(matrix.T, whole_up, d_whole_low)
-            _backpropagate_paths(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
-            _add_products(whole_up, whole_low, d_leaves[tree])
+            splits = slice(tree * depth, (tree + 1) * depth)
+            _fill_values(sides[block, splits], leaves[tree], values)
+            values[0] = d_scores[tree * len(d_scores) // trees]  # the gradient of the tree's head
+            _backpropagate(
+                sides[block, splits], leaves[tree], values, d_sides[splits], d_leaves[tree]
+            )
         _backpropagate_probabilities(sides[block], d_sides, d_inputs[docs])
     _backpropagate_half_logits(inputs, scale, d_inputs, d_scale, d_shift)
 
@@ -166,16 +131,6 @@ def _fill_transposed(values: Floats, out: Floats) -> None:
     for k in range(len(values)):
         for head in range(len(out)):
             out[head, k] = values[k, head]
-
-
-@compiled(error_model="numpy", fastmath={"contract"})
-def _allocate_paths(levels: int, like: Floats) -> Floats:
-    """Allocate an array for the probabilities of all paths through the first 0, 1, ... levels.
-
-    The array has one row for the root, 2 rows for the paths through the first level, 4 for the
-    paths through the first two levels, and so on. It has the number type of `like`.
-    """
-    return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
@@ -232,157 +187,82 @@ def _fill_tanh(x: Floats) -> None:
 
 @compiled(error_model="numpy", fastmath={"contract"})
 def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
-    """Compute the scores of a block of documents, given the probabilities of going right.
-
-    The score of a head is the sum of up · (leaves low) over its trees, where `up` and `low` are the
-    probabilities of the paths through the upper and through the lower levels of a tree.
+    """Compute the scores of a block of documents: the sums of the values of each head's trees.
 
     Args:
         sides: (splits, LANES) probabilities of going right.
         leaves: (trees, 2^depth) values of the leaves.
         out: (n, heads) array that is filled, for the n documents of the block, at most `LANES`.
     """
-    heads = out.shape[1]
-    trees_a_head = len(leaves) // heads
-    depth = len(sides) // len(leaves)
-    upper = depth // 2  # number of upper levels
-    lower = depth - upper
-    rows = 1 << upper
-    columns = 1 << lower
-    up = _allocate_paths(upper, sides)
-    low = _allocate_paths(lower, sides)
-    whole_up = up[rows - 1 :]  # rows of the paths through all upper levels
-    whole_low = low[columns - 1 :]  # rows of the paths through all lower levels
-    values = np.empty((rows, LANES), sides.dtype)
-    total = np.empty(LANES, sides.dtype)
-    for head in range(heads):
-        total[:] = 0
-        for tree in range(head * trees_a_head, (head + 1) * trees_a_head):
-            tree_sides = sides[tree * depth : (tree + 1) * depth]
-            _fill_paths(tree_sides[:upper], up)
-            _fill_paths(tree_sides[upper:], low)
-            _fill_products(leaves[tree].reshape(rows, columns), whole_low, values)
-            for a in range(rows):
-                for k in range(LANES):
-                    total[k] += whole_up[a, k] * values[a, k]
+    trees = len(leaves)
+    depth = len(sides) // trees
+    values = np.empty(((1 << depth) - 1, LANES), sides.dtype)
+    out[:] = 0
+    for tree in range(trees):
+        head = tree * out.shape[1] // trees
+        _fill_values(sides[tree * depth : (tree + 1) * depth], leaves[tree], values)
         for k in range(len(out)):
-            out[k, head] = total[k]
+            out[k, head] += values[0, k]
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
-def _fill_paths(sides: Floats, paths: Floats) -> None:
-    """Compute the probability of each path through the first 0, 1, ... levels of a tree.
+def _fill_values(sides: Floats, leaves: Floats, values: Floats) -> None:
+    """Compute the value of each node of a tree but the leaves.
 
     Args:
-        sides: (levels, LANES) probabilities of going right at each level.
-        paths: array from `_allocate_paths` that is filled; its first row, for the root, must be 1.
+        sides: (depth, LANES) probabilities of going right at each level.
+        leaves: (2^depth,) values of the leaves.
+        values: (2^depth - 1, LANES) array that is filled. Row 0 is the root; the children of row r
+            are the rows 2r + 1 and 2r + 2.
     """
-    # The `n_paths` paths through the levels so far are rows of `paths`. A path, in row `path`,
-    # continues to the left in row `left`, and to the right in row `left + 1`.
-    first_path = 0
-    n_paths = 1
-    for level in range(len(sides)):
-        first_longer = first_path + n_paths
-        for a in range(n_paths):
-            path = first_path + a
-            left = first_longer + 2 * a
-            for k in range(LANES):
-                p_right = paths[path, k] * sides[level, k]
-                paths[left + 1, k] = p_right
-                paths[left, k] = paths[path, k] - p_right
-        first_path = first_longer
-        n_paths *= 2
-
-
-@compiled(error_model="numpy", fastmath={"contract"})
-def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
-    """Multiply a tree's leaves with the probabilities of paths: out = matrix @ paths.
-
-    The compiler keeps a sum of `_AT_ONCE` products in registers. If the number of columns is no
-    multiple of `_AT_ONCE`, the first columns are added one at a time.
-
-    Args:
-        matrix: (rows, columns) leaves.
-        paths: (columns, LANES) probabilities.
-        out: (rows, LANES) array that is filled with the product.
-    """
-    columns = matrix.shape[1]
-    n_rest = columns % _AT_ONCE
-    for row in range(len(matrix)):
-        if n_rest:
-            out[row] = 0
-            for column in range(n_rest):
-                for k in range(LANES):
-                    out[row, k] += matrix[row, column] * paths[column, k]
-        else:
-            for k in range(LANES):
-                total = matrix[row, 0] * paths[0, k]
-                for a in range(1, _AT_ONCE):
-                    total += matrix[row, a] * paths[a, k]
-                out[row, k] = total
-        for first in range(_AT_ONCE, columns, _AT_ONCE):
-            for k in range(LANES):
-                total = out[row, k]
-                for a in range(_AT_ONCE):
-                    total += matrix[row, first + a] * paths[first + a, k]
-                out[row, k] = total
-
-
-@compiled(error_model="numpy", fastmath={"contract"})
-def _backpropagate_paths(sides: Floats, paths: Floats, d_paths: Floats, d_sides: Floats) -> None:
-    """Back-propagate gradients from the longest paths through a tree to shorter paths and splits.
-
-    Args:
-        sides: (levels, LANES) probabilities of going right at each level.
-        paths: probabilities of all paths, with the rows of `_allocate_paths`.
-        d_paths: gradients in `paths`; given for the longest paths, and filled for shorter paths.
-        d_sides: (levels, LANES) array that is filled with the gradients in `sides`.
-    """
-    # A path, in row `path`, has the probability p. It continues to the left, in row `left`, with
-    # probability p (1 - side), and to the right, in row `left + 1`, with probability p side.
-    n_paths = (len(paths) + 1) // 2  # the longest paths are the last rows
-    first_path = len(paths) - n_paths
-    for level in range(len(sides) - 1, -1, -1):
-        first_longer = first_path
-        n_paths //= 2
-        first_path -= n_paths
-        d_sides[level] = 0
-        for a in range(n_paths):
-            path = first_path + a
-            left = first_longer + 2 * a
-            for k in range(LANES):
-                step = d_paths[left + 1, k] - d_paths[left, k]
-                d_sides[level, k] += paths[path, k] * step
-                d_paths[path, k] = d_paths[left, k] + sides[level, k] * step
-
-
-@compiled(error_model="numpy", fastmath={"contract"})
-def _scale_rows(rows: Floats, factor: Floats) -> None:
-    """Multiply every row of a matrix, (n, LANES), by the factors, (LANES,), in place."""
-    for a in range(len(rows)):
+    last = len(sides) - 1
+    first_row = (1 << last) - 1  # first row of the last level, whose children are leaves
+    for a in range(1 << last):
+        left_leaf = leaves[2 * a]
+        step = leaves[2 * a + 1] - left_leaf
         for k in range(LANES):
-            rows[a, k] *= factor[k]
+            values[first_row + a, k] = left_leaf + sides[last, k] * step
+    for level in range(last - 1, -1, -1):
+        for row in range((1 << level) - 1, (2 << level) - 1):
+            for k in range(LANES):
+                left = values[2 * row + 1, k]
+                values[row, k] = left + sides[level, k] * (values[2 * row + 2, k] - left)
 
 
 @compiled(error_model="numpy", fastmath={"contract", "reassoc"})
-def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
-    """Add the gradients in the leaves to `d_leaves`, (rows * columns,).
-
-    The gradient in a leaf is the sum of up * low over the documents of a block.
+def _backpropagate(
+    sides: Floats, leaves: Floats, values: Floats, d_sides: Floats, d_leaves: Floats
+) -> None:
+    """Back-propagate the gradient in the value of a tree's root to its splits and leaves.
 
     Args:
-        up: (rows, LANES) probabilities of paths through the upper levels, times the gradients in
-            the scores.
-        low: (columns, LANES) probabilities of paths through the lower levels.
-        d_leaves: (rows * columns,) gradients in the leaves.
+        sides, leaves: the arguments of `_fill_values`.
+        values: the result of `_fill_values`, but the root's row has the gradient in its value. The
+            other rows become gradients, too.
+        d_sides: (depth, LANES) array that is filled with the gradients in `sides`.
+        d_leaves: (2^depth,) array, to which the gradients in `leaves` are added.
     """
-    zero = up.dtype.type(0)
-    for a in range(len(up)):
-        for b in range(len(low)):
-            total = zero
+    last = len(sides) - 1
+    d_sides[:] = 0
+    for level in range(last):
+        for row in range((1 << level) - 1, (2 << level) - 1):
             for k in range(LANES):
-                total += up[a, k] * low[b, k]
-            d_leaves[a * len(low) + b] += total
+                d_value = values[row, k]
+                d_sides[level, k] += d_value * (values[2 * row + 2, k] - values[2 * row + 1, k])
+                d_right = d_value * sides[level, k]
+                values[2 * row + 1, k] = d_value - d_right
+                values[2 * row + 2, k] = d_right
+    for a in range(1 << last):
+        d_values = values[(1 << last) - 1 + a]
+        step = leaves[2 * a + 1] - leaves[2 * a]
+        total = sides.dtype.type(0)
+        total_right = sides.dtype.type(0)
+        for k in range(LANES):
+            total += d_values[k]
+            total_right += d_values[k] * sides[last, k]
+            d_sides[last, k] += d_values[k] * step
+        d_leaves[2 * a] += total - total_right
+        d_leaves[2 * a + 1] += total_right
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
@@ -398,14 +278,7 @@ def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Float
         for k in range(LANES):
             slope = sides[split, k] - sides[split, k] * sides[split, k]
             d_sides[split, k] *= slope + slope
-    # Transpose tiles of `_TILE` splits, so that each cache line is written at once.
-    n_tiled = len(sides) - len(sides) % _TILE
-    for first in range(0, n_tiled, _TILE):
         for k in range(len(d_inputs)):
-            for split in range(first, first + _TILE):
-                d_inputs[k, split] = d_sides[split, k]
-    for k in range(len(d_inputs)):
-        for split in range(n_tiled, len(sides)):
             d_inputs[k, split] = d_sides[split, k]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sortnet.core.arrays import F32, I32, I64, Bool, Ints
 from sortnet.core.pairs import is_in, packed, refuse_no_pairs, unordered, unpacked
+from sortnet.core.shard import Group
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,12 @@ class ComparedPairs:
         return unordered(self.i, self.j)
 
     @cached_property
+    def decided(self) -> Bool:
+        """Mask (m,) of the pairs with an answer that prefers a document."""
+        decided: Bool = self.answered & (self.answer != np.float32(0.5))
+        return decided
+
+    @cached_property
     def wrong(self) -> Bool:
         """Mask (m,) of the wrong comparisons, whose margin contradicts the judge's answer.
 
@@ -114,9 +121,7 @@ class ComparedPairs:
         is a tie, if there is no answer, or if the comparator did not compare the pair.
         """
         preferred = np.sign(self.answer - np.float32(0.5))  # 1: document i, -1: j, 0: a tie
-        is_decided = np.abs(preferred) == 1  # False for NaN, too
-        is_compared = ~np.isnan(self.margin)
-        wrong: Bool = is_decided & (np.sign(self.margin) != preferred) & is_compared
+        wrong: Bool = (np.sign(self.margin) != preferred) & self.decided & ~np.isnan(self.margin)
         return wrong
 
     @property
@@ -133,10 +138,10 @@ class ComparedPairs:
         """Select rows by a mask, by row numbers or by a slice."""
         return type(self)(self.i[rows], self.j[rows], self.margin[rows], self.answer[rows])
 
-    def moved(self, by: int) -> Self:
-        """Return a copy of the table with `by` added to all document numbers."""
-        shift = np.int32(by)
-        return replace(self, i=self.i + shift, j=self.j + shift)
+    def gathered(self, group: Group) -> Self:
+        """Join the rows of all processes of a group, in the order of the processes."""
+        columns: list[Any] = [self.i, self.j, self.margin, self.answer]
+        return type(self)(*(group.gather(column) for column in columns))
 
     def in_order(self) -> Self:
         """Select the rows that have an answer, put the better document first, and sort by (i, j).

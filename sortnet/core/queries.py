@@ -16,7 +16,6 @@ from sortnet.core.masked import refuse_masked
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
 from sortnet.core.pairs import Pairs
-from sortnet.core.shard import Shard
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class Queries:
         judged: judged pairs of documents, in place of grades.
         judge: a function that answers questions about pairs, see `Judge`; its answers are added to
             `judged`.
-        shard: the share of the queries that these queries are, if several processes share them.
         describer: an object that makes features from texts and images, see
             `sortnet.items.Describer`.
         columns: the names of the source's columns that have a role, and the edges of grades.
@@ -74,7 +72,6 @@ class Queries:
     weights: F32 | None = None
     judged: Pairs | None = None
     judge: Judge | None = None
-    shard: Shard | None = None
     describer: Any = None
     columns: NamedColumns = UNNAMED
     roles: Any = None
@@ -222,6 +219,16 @@ class Queries:
         """Return the index of each document's query, (n_docs,)."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
 
+    def ranks(self, order: I64) -> I64:
+        """Compute the rank of each document in its query, (n_docs,), from 1 for the best.
+
+        Args:
+            order: (n_docs,) document numbers query by query, the best first.
+        """
+        ranks = np.empty(self.n_docs, np.int64)
+        ranks[order] = np.arange(1, self.n_docs + 1) - np.repeat(self.offsets[:-1], self.sizes)
+        return ranks
+
     def features_of(self, docs: I64 | slice) -> F32:
         """Return the features of some documents, (n, n_features), in float32."""
         return np.asarray(self.features[docs], np.float32)
@@ -281,7 +288,6 @@ class Queries:
             docids=None if self.docids is None else self.docids[docs],
             weights=None if self.weights is None else self.weights[docs],
             judged=judged,
-            shard=None,
         )
 
     def with_judgements(

@@ -708,10 +708,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         queries = self._queries(X, None, qid)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
-        ranks = np.empty(queries.n_docs, np.int64)
-        ranks[order] = np.arange(queries.n_docs) - first_of_query + 1
-        ranks_of_rows: I64 = queries.in_row_order(ranks)
+        ranks_of_rows: I64 = queries.in_row_order(queries.ranks(order))
         return ranks_of_rows
 
     def compare(

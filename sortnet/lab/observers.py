@@ -39,7 +39,7 @@ def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list
 
 
 def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
-    """Measure how far test documents move if the sort starts from another order or is a quicksort.
+    """Measure how far test documents move if the sort starts from another order.
 
     Raises:
         DataError: if the ranker does not sort by a comparator.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -12,11 +12,15 @@ import numpy as np
 
 from sortnet.comparators import Make, Trainable, TrainableComparator
 from sortnet.config import Config
-from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
-from sortnet.core.shard import sum_over_processes
-from sortnet.learning.iterations import Iteration, SortResult, State
-from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
-from sortnet.learning.pair_sinks import gather_keys, own_keys
+from sortnet.core import F32, I64, ComparedPairs, PairSink, Progress, Queries, Split
+from sortnet.core.shard import ALONE, Group
+from sortnet.learning.iterations import SortResult, State
+from sortnet.learning.judges import (
+    check_can_be_learned,
+    judged_by_data,
+    order_by_all,
+    sorted_to_check,
+)
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.pairs_to_ask import (
     SortedPart,
@@ -32,16 +36,8 @@ from sortnet.learning.pairs_to_ask import (
     uses_sorted_pairs,
 )
 from sortnet.learning.step_budget import Budget
-from sortnet.learning.training import (
-    NOT_TRAINED,
-    OptimiserState,
-    Trained,
-    train_on_pairs,
-    train_share,
-)
-from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
-from sortnet.sorting.diagnostics import Tally, share_right
-from sortnet.sorting.sort import arrangement, order_of
+from sortnet.learning.training import Trained, train_on_pairs
+from sortnet.metrics import Metric, check_can_choose, evaluate
 
 Rows: TypeAlias = Literal["all", "answered", "wrong"]  # which comparisons of a sort are kept
 
@@ -59,8 +55,7 @@ class IterationSteps:
         budget: the number of trainings, and the number of steps of all trainings together.
         metrics: the measures of each sort, RankQuality first.
         kept_train, kept_vali: the shares of the compared pairs to keep, see `kept_share`.
-        start_train, start_vali: the order of documents before T and V are sorted, see
-            `arrangement`.
+        group: the processes that share the work.
         keep_last: whether the last comparator is kept, not the best.
     """
 
@@ -70,8 +65,7 @@ class IterationSteps:
     metrics: tuple[Metric, ...]
     kept_train: float
     kept_vali: float
-    start_train: I64
-    start_vali: I64
+    group: Group = ALONE
     keep_last: bool = False
 
     @classmethod
@@ -82,20 +76,19 @@ class IterationSteps:
         make: Make,
         config: Config,
         metrics: Sequence[Metric],
+        group: Group,
         *,
-        keep_last: bool = False,
+        keep_last: bool,
     ) -> IterationSteps:
         """Prepare the steps of a run on training and validation queries.
 
         Args:
             train, vali: the training and the validation queries, T and V.
-            make: a function that makes a comparator with random weights from a seed.
-            config: the settings, with defaults in place of None.
+            make, config, group, keep_last: see the attributes.
             metrics: measures of each sort besides RankQuality.
-            keep_last: whether the last comparator is kept, not the best.
         """
         budget = Budget.of(train, config)
-        n_sorts = budget.iterations + 1
+        n_sorts = budget.iterations + 1  # one before each training, and a last sort
         without_duplicates = dict.fromkeys((config.rank_quality, *metrics))
         return cls(
             make,
@@ -104,25 +97,18 @@ class IterationSteps:
             metrics=tuple(without_duplicates),
             kept_train=kept_share(config.strategy, train, n_sorts),
             kept_vali=kept_share(config.strategy, vali, n_sorts),
-            start_train=arrangement(train),
-            start_vali=arrangement(vali),
+            group=group,
             keep_last=keep_last,
         )
-
-    @property
-    def n_sorts(self) -> int:
-        """Largest number of sorts of a run: one before each training, and a last sort."""
-        return self.budget.iterations + 1
 
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
         """Ask the judge of the training queries about the pairs selected in this iteration.
 
-        The last iteration asks nothing, because it only sorts and no training follows. If several
-        processes share the queries, each process asks about the pairs of its own queries.
+        The last iteration asks nothing, because it only sorts and no training follows.
 
         Returns:
             The training queries with the answers; and the state, whose `asked` lists all pairs that
-            any process has asked about so far. Without a judge both are unchanged.
+            were asked about so far. Without a judge both are unchanged.
 
         Raises:
             DataError: if nothing can be learned, because no answer prefers a document to another.
@@ -131,9 +117,9 @@ class IterationSteps:
         if train.judge is None or is_last_sort:
             return train, state
         strategy_input = self._strategy_input(train, state)
-        answered, own_asked_keys = sort_and_ask(self.config.strategy, strategy_input)
+        answered, asked_keys = sort_and_ask(self.config.strategy, strategy_input)
         check_can_be_learned(answered)
-        return answered, replace(state, asked=gather_keys(answered, own_asked_keys))
+        return answered, replace(state, asked=asked_keys)
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
         """Sort the training queries, and judge the comparisons by the data.
@@ -142,14 +128,8 @@ class IterationSteps:
         the wrong comparisons are kept, which the sink counts.
         """
         needs_comparisons = uses_sorted_pairs(self.config.strategy, train)
-        return sort_part(
-            comparator,
-            train,
-            self.metrics,
-            self.config.empty,
-            start=self.start_train,
-            rows="all" if needs_comparisons else "wrong",
-            share=self.kept_train,
+        return self._sort(
+            comparator, train, "all" if needs_comparisons else "wrong", self.kept_train
         )
 
     def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
@@ -158,15 +138,53 @@ class IterationSteps:
         The comparisons that are kept become validation pairs: with the strategy `wrong` only the
         wrong comparisons, with any other strategy all comparisons that have an answer.
         """
-        return sort_part(
-            comparator,
-            vali,
-            self.metrics,
-            self.config.empty,
-            start=self.start_vali,
-            rows="wrong" if self.config.strategy == "wrong" else "answered",
-            share=self.kept_vali,
+        rows: Rows = "wrong" if self.config.strategy == "wrong" else "answered"
+        return self._sort(comparator, vali, rows, self.kept_vali)
+
+    def _sort(
+        self, comparator: TrainableComparator, part: Queries, rows: Rows, share: float
+    ) -> SortResult:
+        """Sort a part of the data and judge its comparisons, some queries at a time.
+
+        Args:
+            comparator: the comparator.
+            part: the queries.
+            rows: the comparisons to keep in the result: all, the answered, or the wrong ones.
+            share: the share of these comparisons to keep, see `is_kept`. Counts and measures
+                include all comparisons.
+        """
+        started = time.perf_counter()
+        # Every process compares all judged pairs; the sorts of graded queries are divided.
+        group = self.group if part.judged is None else ALONE
+        orders = [np.empty(0, np.int64)]
+        counts = [np.zeros(3, np.int64)]  # comparisons, wrong ones, and those with a preference
+        kept = [ComparedPairs.empty()]
+        for _, sorting in sorted_to_check(comparator, part, group):
+            compared = judged_by_data(part, sorting.compared)
+            orders.append(sorting.order)
+            counts.append(np.array([len(compared), compared.wrong.sum(), compared.decided.sum()]))
+            if rows != "all":
+                compared = compared.where(compared.wrong if rows == "wrong" else compared.answered)
+            if share < 1:
+                compared = compared.where(is_kept(compared, share))
+            kept.append(compared)
+        order = group.gather(np.concatenate(orders))
+        compared = ComparedPairs.joined(kept).gathered(group)
+        seconds = time.perf_counter() - started
+        n_compared, n_wrong, n_decided = group.sum(np.sum(counts, axis=0))
+        return SortResult(
+            comparisons=int(n_compared),
+            miscompared=int(n_wrong),
+            right=float((n_decided - n_wrong) / np.maximum(n_decided, 1)),
+            compared=compared,
+            order=order,
+            measures=evaluate(part, order, self.metrics, empty=self.config.empty),
+            seconds=seconds,
         )
+
+    def quality(self, ranking: SortResult) -> float:
+        """Return RankQuality of a sort."""
+        return ranking.measures[self.config.rank_quality.name]
 
     def scored(self, state: State, ranking: SortResult) -> State:
         """Keep this iteration's comparator as the best if it ranks the validation queries best.
@@ -175,60 +193,11 @@ class IterationSteps:
             state: the state before.
             ranking: the sort of V by the state's comparator.
         """
-        quality = ranking.measures[self.config.rank_quality.name]
-        share = share_right(ranking.observed)
-        return state.scored(quality, share, keep_last=self.keep_last)
-
-    def record(
-        self,
-        state: State,
-        train: SortResult,
-        vali: SortResult,
-        *,
-        new_train: int,
-        new_vali: int,
-        tp: int,
-        vp: int,
-        answers: int,
-        extra_parts: Mapping[str, Queries],
-    ) -> Iteration:
-        """Make the record of an iteration, after its sorts and before its training.
-
-        Args:
-            state: the state in which the comparator was measured.
-            train, vali: the sorts of the training queries T and of the validation queries V.
-            new_train, new_vali, tp, vp: see the attributes of `Iteration`.
-            answers: the number of answers that the judge has given so far.
-            extra_parts: further queries by name, on which the comparator is measured.
-        """
-        measures = {"train": train.measures, "vali": vali.measures}
-        for name, part in extra_parts.items():
-            measures[name] = self.measure(state.comparator, part)
-        return Iteration(
-            iteration=state.iteration,
-            comparisons_train=train.comparisons,
-            comparisons_vali=vali.comparisons,
-            miscompared_train=train.miscompared,
-            miscompared_vali=vali.miscompared,
-            new_train=new_train,
-            new_vali=new_vali,
-            tp=tp,
-            vp=vp,
-            quality=vali.measures[self.config.rank_quality.name],
-            best=state.best_iteration == state.iteration,
-            measures=measures,
-            epochs=NOT_TRAINED.epochs,
-            kept_epoch=NOT_TRAINED.kept_epoch,
-            train_loss=NOT_TRAINED.train_loss,
-            vali_loss=NOT_TRAINED.vali_loss,
-            seconds_sort=train.seconds + vali.seconds,
-            seconds_train=NOT_TRAINED.seconds,
-            observed={"train": train.observed | {"answers": answers}, "vali": vali.observed},
-        )
+        return state.scored(self.quality(ranking), ranking.right, keep_last=self.keep_last)
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
         """Rank queries by the comparator, and compute the measures by name."""
-        order = order_of(comparator, queries)
+        order = order_by_all(comparator, queries, self.group)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
     def pairs_of_train(
@@ -242,8 +211,8 @@ class IterationSteps:
             state: the state of this iteration.
 
         Returns:
-            The pairs TP_i, sorted by `ComparedPairs.in_order`, and the keys of all pairs that any
-            process has asked about so far.
+            The pairs TP_i, sorted by `ComparedPairs.in_order`, and the keys of all pairs that were
+            asked about so far.
         """
         part = replace(
             self._strategy_input(train, state),
@@ -251,18 +220,14 @@ class IterationSteps:
             compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        key, own_asked_keys = select_pairs(self.config.strategy, part)
+        key, asked_keys = select_pairs(self.config.strategy, part)
         if uses_sorted_pairs(self.config.strategy, train):
             pairs = pairs_to_learn(train, key, ranking.compared)
         else:  # the sort has not kept the comparisons
             pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":  # the strategy selects all compared pairs
             pairs = pairs.where(pairs.wrong)
-        return pairs, gather_keys(train, own_asked_keys)
-
-    def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
-        """Return the compared validation pairs; a training may choose its epoch by them."""
-        return ranking.compared.in_order()
+        return pairs, asked_keys
 
     def is_last(self, state: State, n_new: int) -> bool:
         """Whether the run ends with this iteration.
@@ -289,7 +254,7 @@ class IterationSteps:
         V: Queries,
         VP: ComparedPairs,
         progress: Progress,
-    ) -> tuple[TrainableComparator, OptimiserState, Trained]:
+    ) -> tuple[TrainableComparator, Trained]:
         """Train the next comparator on the training pairs.
 
         If the run divides one training among its iterations, the training makes this iteration's
@@ -305,33 +270,27 @@ class IterationSteps:
             progress: a function that is called with progress messages.
 
         Returns:
-            C_{i+1}, the state of its optimiser, and the result of the training.
+            C_{i+1}, and the result of the training.
         """
-        training = self.config.training
-        gain = self._weights_by_quality(state, T, TP, order)
         seed = self._seed(state)
         if self.config.start == "fresh":
             comparator = self.make(seed)
         else:  # C_i is copied, since it may be the best comparator, and training changes it
             comparator = copy.deepcopy(state.comparator)
-
-        if self.config.divides_one_training and self._has_several_trainings:
-            share = self.budget.share(state.iteration)
-            trained, optimiser = train_share(
-                comparator, T, TP, V, VP, training, share,
-                before=state.optimiser, gain=gain, seed=seed, progress=progress,
-            )  # fmt: skip
-            return comparator, optimiser, trained
+        divides = self.config.divides_one_training and self._has_several_trainings
 
         def quality_on_vali(net: Trainable) -> float:
             """Compute RankQuality of the net on the validation queries."""
-            return self.config.quality_of(V, order_of(net, V))
+            return self.config.quality_of(V, order_by_all(net, V, self.group))
 
         trained = train_on_pairs(
-            comparator, T, TP, V, VP, training,
-            score=quality_on_vali, gain=gain, seed=seed, progress=progress,
+            comparator, T, TP, V, VP, self.config.training,
+            share=self.budget.share(state.iteration) if divides else None,
+            moments=state.moments, score=quality_on_vali,
+            gain=self._weights_by_quality(state, T, TP, order),
+            seed=seed, group=self.group, progress=progress,
         )  # fmt: skip
-        return comparator, state.optimiser, trained
+        return comparator, trained
 
     @property
     def _has_several_trainings(self) -> bool:
@@ -363,8 +322,8 @@ class IterationSteps:
     def _strategy_input(self, train: Queries, state: State) -> SortedPart:
         """Make the input of a strategy for this iteration, without the result of a sort.
 
-        The input tells how many answers may be asked for, which pairs of this process were asked
-        about before, and how far the run is, as a share from 0 to 1.
+        The input tells how many answers may be asked for, which pairs were asked about before, and
+        how far the run is, as a share from 0 to 1.
         """
         config = self.config
         n_trainings = self.budget.iterations
@@ -376,7 +335,7 @@ class IterationSteps:
             state.comparator,
             n_answers,
             np.random.default_rng(self._seed(state)),
-            asked=own_keys(train, state.asked),
+            asked=state.asked,
             done=min(1.0, state.iteration / max(n_trainings - 1, 1)),
         )
 
@@ -392,7 +351,8 @@ def answered_parts(
     """Add the answers of judges to the queries of a run that starts or resumes.
 
     The judge of the training queries answers again about the pairs asked about so far. The judge of
-    the validation queries answers about all pairs that the run needs.
+    the validation queries answers about all pairs that the run needs, up to their share of the
+    run's answers.
 
     Args:
         train, vali: the training and the validation queries.
@@ -411,96 +371,20 @@ def answered_parts(
     # With a judge, `IterationSteps.ask` checks the training queries after the answers.
     if train.judge is None and not are_checked:
         check_can_be_learned(train)
-    answered_train = ask_judge(train, own_keys(train, state.asked))
-    vali, config = answered_vali(vali, config, state.comparator)
-    if vali.judge is not None or not are_checked:
+    train = ask_judge(train, state.asked)
+    if vali.judge is not None:
+        n_answers = answers_about_vali(config.judgements)
+        rng = np.random.default_rng(config.seed)
+        vali, _ = sort_and_ask("random", SortedPart(vali, state.comparator, n_answers, rng))
+        if config.judgements is not None and n_answers is not None:
+            config = replace(config, judgements=config.judgements - n_answers)
+        are_checked = False
+    if not are_checked:
         check_can_choose(config.rank_quality, vali)
-    return answered_train, vali, config
+    return train, vali, config
 
 
-def answered_vali(
-    vali: Queries, config: Config, comparator: TrainableComparator
-) -> tuple[Queries, Config]:
-    """Ask the judge of the validation queries, up to their share of the run's answers.
-
-    Returns:
-        The validation queries with the answers, and the settings, whose number of judgements is
-        what remains for the training queries.
-    """
-    if vali.judge is None:
-        return vali, config
-    n_answers = answers_about_vali(config.judgements)
-    rng = np.random.default_rng(config.seed)
-    vali, _ = sort_and_ask("random", SortedPart(vali, comparator, n_answers, rng))
-    if config.judgements is None or n_answers is None:  # the answers are not limited
-        return vali, config
-    return vali, replace(config, judgements=config.judgements - n_answers)
-
-
-def sort_part(
-    comparator: TrainableComparator,
-    part: Queries,
-    metrics: Sequence[Metric],
-    empty: Empty,
-    *,
-    start: I64,
-    rows: Rows,
-    share: float = 1.0,
-) -> SortResult:
-    """Sort a part of the data and judge its comparisons, some queries at a time to bound memory.
-
-    Args:
-        comparator: the comparator.
-        part: the queries.
-        metrics: the measures to compute.
-        empty: the way in which measures count queries without a relevant document.
-        start: (n_docs,) document numbers, query by query, in the order before the sort.
-        rows: the comparisons to keep in the result: all, the answered, or the wrong ones.
-        share: the share of these comparisons to keep, see `is_kept`. Counts and measures include
-            all comparisons.
-    """
-    started = time.perf_counter()
-    order = np.empty(part.n_docs, np.int64)
-    tally = Tally(part)
-    n_compared = 0
-    n_wrong = 0
-    kept = [ComparedPairs.empty()]
-    for docs, sorting in sorted_to_check(comparator, part, start=start):
-        compared = judged_by_data(part, sorting.compared)
-        order[docs] = sorting.order
-        tally.see(docs, sorting.order, compared)
-        n_compared += len(compared)
-        n_wrong += int(np.count_nonzero(compared.wrong))
-        kept.append(_rows_to_keep(part, compared, rows, share))
-    seconds = time.perf_counter() - started
-    own_counts = np.array([n_compared, n_wrong])
-    n_compared_of_all, n_wrong_of_all = sum_over_processes(part, own_counts)
-    return SortResult(
-        comparisons=int(n_compared_of_all),
-        miscompared=int(n_wrong_of_all),
-        compared=ComparedPairs.joined(kept),
-        order=order,
-        measures=evaluate(part, order, metrics, empty=empty),
-        observed=tally.facts(comparator),
-        seconds=seconds,
-    )
-
-
-def _rows_to_keep(
-    part: Queries, compared: ComparedPairs, rows: Rows, share: float
-) -> ComparedPairs:
-    """Select the comparisons to keep in the result of a sort.
-
-    Args:
-        part: the queries.
-        compared: the judged comparisons of the sort.
-        rows: whether to keep all comparisons, the comparisons with an answer, or the wrong ones.
-        share: the share of these comparisons to keep, chosen by a hash of the documents' numbers.
-    """
-    if rows == "wrong":
-        compared = compared.where(compared.wrong)
-    elif rows == "answered":
-        compared = compared.where(compared.answered)
-    if share < 1:
-        compared = compared.where(is_kept(part, compared, share))
-    return compared
+def stored_pairs(sink: PairSink, split: Split, part: Queries, state: State) -> ComparedPairs:
+    """Return the pairs of the iterations before the state's, with the answers of the data."""
+    pairs = sink.pairs(split, state.iteration)
+    return pairs if part.judged is None else judged_by_data(part, pairs)

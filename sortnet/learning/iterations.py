@@ -10,31 +10,30 @@ import numpy as np
 
 from sortnet.comparators import TrainableComparator
 from sortnet.core import I64, ComparedPairs
-from sortnet.learning.training import OptimiserState, Trained
+from sortnet.learning.training import Moments
 
 
 @dataclass(frozen=True)
 class SortResult:
     """Result of sorting a part of the data, such as the training queries, with a comparator.
 
-    If a process has a shard of the part, counts and measures are over all shards.
-
     Attributes:
         comparisons: the number of comparisons.
         miscompared: the number of wrong comparisons.
+        right: the share of right comparisons among those for which the judge prefers a document, 0
+            to 1.
         compared: the judged comparisons that were kept, see `sort_part`.
         order: (n_docs,) the ranking: document numbers query by query, best first.
         measures: the mean over the queries of each metric, by its name.
-        observed: `Tally.facts` of the sort.
         seconds: the wall-clock seconds of sorting and judging.
     """
 
     comparisons: int
     miscompared: int
+    right: float
     compared: ComparedPairs
     order: I64
     measures: dict[str, float]
-    observed: dict[str, Any]
     seconds: float
 
     @property
@@ -66,7 +65,7 @@ class Iteration:
         kept_epoch: the epoch of this training whose weights were kept, with 0 and mean as `epochs`.
         train_loss, vali_loss: the losses of this training, in its last and in its kept epoch.
         seconds_sort, seconds_train: the wall-clock seconds of the sorts and of the training.
-        observed: {"train" | "vali": `Tally.facts` of the sort}; empty in records of old versions.
+        observed: {"train": {"answers": the number of answers that the judge has given so far}}.
     """
 
     iteration: int
@@ -89,17 +88,6 @@ class Iteration:
     seconds_train: float
     observed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def with_training(self, trained: Trained) -> Iteration:
-        """Return a copy of the record, completed with the training that followed the sort."""
-        return replace(
-            self,
-            epochs=trained.epochs,
-            kept_epoch=trained.kept_epoch,
-            train_loss=trained.train_loss,
-            vali_loss=trained.vali_loss,
-            seconds_train=trained.seconds,
-        )
-
 
 @dataclass(frozen=True)
 class State:
@@ -115,7 +103,7 @@ class State:
         best_right: the share of the comparisons of validation pairs that the best comparator got
             right, 0 to 1.
         asked: (k,) keys of the training pairs that the judge was asked about, ascending.
-        optimiser: the state of the optimiser, with which the next training continues.
+        moments: `Trained.moments`, with which the next training continues.
         is_trained: whether the first comparator has the weights of a model, not random weights.
     """
 
@@ -127,7 +115,7 @@ class State:
     finished: bool = False
     best_right: float = 0.0
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    optimiser: OptimiserState = field(default_factory=OptimiserState)
+    moments: tuple[Moments, ...] = ()
     is_trained: bool = False
 
     def scored(self, quality: float, share_right: float, *, keep_last: bool = False) -> State:
@@ -135,7 +123,7 @@ class State:
 
         Args:
             quality: RankQuality of the comparator on the validation queries.
-            share_right: the share of right comparisons of validation pairs, which decides between
+            share_right: `SortResult.right` of the validation queries, which decides between
                 comparators of equal RankQuality.
             keep_last: whether the comparator is kept in any case.
         """

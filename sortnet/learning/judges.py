@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sortnet.core import F32, I32, I64, Comparator, ComparedPairs, Queries, Sorting
-from sortnet.core.shard import sum_over_processes
+from sortnet.core.shard import ALONE, Group, own_queries
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
 from sortnet.sorting.sort import margins_of, order_of, sorted_runs
@@ -50,24 +50,31 @@ def judged_by_data(queries: Queries, pairs: ComparedPairs) -> ComparedPairs:
 
 
 def sorted_to_check(
-    comparator: Comparator, queries: Queries, *, start: I64 | None = None
+    comparator: Comparator, queries: Queries, group: Group = ALONE
 ) -> Iterator[tuple[slice, Sorting]]:
     """Sort some queries at a time, and return comparisons that the data can answer.
 
-    If the data have grades, these are the comparisons of the sort. If the data have judgements, the
-    comparator compares exactly the judged pairs, since a sort compares only a few of them.
+    If the data have grades, these are the comparisons of the sort of this process's share of the
+    queries. If the data have judgements, the comparator compares exactly the judged pairs, since a
+    sort compares only a few of them.
 
     Yields:
         A slice of documents, and their ranking and comparisons, see `sorted_runs`.
     """
     if queries.judged is None:
-        yield from sorted_runs(comparator, queries, start=start)
+        yield from sorted_runs(comparator, queries, among=own_queries(group, queries.sizes))
         return
     i = queries.judged.winner.astype(np.int32)
     j = queries.judged.loser.astype(np.int32)
     margin = margins_of(comparator, queries, i, j)
     compared = ComparedPairs.of(i, j, margin=margin)
     yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), compared)
+
+
+def order_by_all(comparator: Comparator, queries: Queries, group: Group) -> I64:
+    """Return the ranking of `sort`, (n_docs,); each process sorts its share of the queries."""
+    among = own_queries(group, queries.sizes)
+    return group.gather(order_of(comparator, queries, among))
 
 
 def can_be_learned(queries: Queries) -> bool:
@@ -81,8 +88,8 @@ def can_be_learned(queries: Queries) -> bool:
 
 
 def check_can_be_learned(queries: Queries) -> None:
-    """Raise DataError if no query, in any process, has a pair of documents with a known order."""
-    if sum_over_processes(queries, int(can_be_learned(queries))):
+    """Raise DataError if no query has a pair of documents with a known order."""
+    if can_be_learned(queries):
         return
     if queries.judged is not None:
         reason = "no judgement prefers one of two"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
+from sortnet.core.shard import ALONE, Group
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.learning.tree_learner import TreeLearner
 
@@ -30,7 +31,7 @@ class Learner(Protocol):
         ...
 
     def loss(self, batch: MiniBatch) -> float:
-        """Compute the loss of this process's part of a mini-batch, without dropout."""
+        """Compute the loss of this process's share of a mini-batch, without dropout."""
         ...
 
     def moments(self) -> dict[str, NDArray[Any]]:
@@ -38,16 +39,22 @@ class Learner(Protocol):
         ...
 
 
-def learner_of(net: Trainable, settings: Training, moments: Mapping[str, NDArray[Any]]) -> Learner:
+def learner_of(
+    net: Trainable,
+    settings: Training,
+    moments: Mapping[str, NDArray[Any]],
+    group: Group = ALONE,
+) -> Learner:
     """Make the learner of soft trees, or of a net of torch.
 
     Args:
         net: the comparator, which is trained in place.
         settings: the settings of the training.
         moments: the result of `Learner.moments` of an earlier training to continue, or nothing.
+        group: the processes that share the training.
     """
     if isinstance(net, SoftTrees):
-        return TreeLearner(net, settings.fixed_weight_decay, moments)
+        return TreeLearner(net, settings.fixed_weight_decay, moments, group)
     from sortnet.learning.net_learner import NetLearner  # imports torch
 
-    return NetLearner(net, settings, moments)
+    return NetLearner(net, settings, moments, group)

@@ -28,10 +28,11 @@ from dataclasses import replace
 from sortnet.comparators import Make
 from sortnet.config import Config
 from sortnet.core import PairSink, Progress, Queries
-from sortnet.core.shard import sum_over_processes
-from sortnet.learning.iteration_steps import IterationSteps, answered_parts
-from sortnet.learning.iterations import Callback, State
-from sortnet.learning.pair_sinks import MemoryPairs, own_pairs
+from sortnet.core.shard import ALONE, Group
+from sortnet.learning.iteration_steps import IterationSteps, answered_parts, stored_pairs
+from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.training import NOT_TRAINED
 from sortnet.metrics import Metric
 
 
@@ -47,6 +48,7 @@ def learn_to_sort(
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
+    group: Group = ALONE,
     are_checked: bool = False,
     keep_last: bool = False,
 ) -> State:
@@ -72,6 +74,7 @@ def learn_to_sort(
         progress: a function that is called with progress messages.
         state: the state to resume from; the sink must have the pairs of the iterations before. A
             state of iteration 0 begins with its comparator as C_0.
+        group: the processes that share the sorts and the trainings; all have the same queries.
         are_checked: whether the caller has made the checks that raise DataError. Answers of a judge
             are checked when they arrive.
         keep_last: whether C* is the last comparator, not the best: for validation queries that are
@@ -87,18 +90,16 @@ def learn_to_sort(
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
     config = config.with_defaults
-    extra_parts = extra_parts or {}
     if state is None:
         state = State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
-    steps = IterationSteps.of(T, V, make, config, metrics, keep_last=keep_last)
+    steps = IterationSteps.of(T, V, make, config, metrics, group, keep_last=keep_last)
     if sink is None:
         sink = MemoryPairs()
-    sink = own_pairs(sink, T, V)
-    TP = sink.pairs("train", state.iteration)
-    VP = sink.pairs("vali", state.iteration)
+    TP = stored_pairs(sink, "train", T, state)
+    VP = stored_pairs(sink, "vali", V, state)
 
-    n_iterations = 0 if state.finished else steps.n_sorts
+    n_iterations = 0 if state.finished else steps.budget.iterations + 1
     for i in range(state.iteration, n_iterations):
         report = _with_iteration(progress, i)
         T, state = steps.ask(T, state)
@@ -106,40 +107,49 @@ def learn_to_sort(
         R_T = steps.sort_train(state.comparator, T)
         R_V = steps.sort_vali(state.comparator, V)
         state = steps.scored(state, R_V)
+        measures = {"train": R_T.measures, "vali": R_V.measures}
+        for name, part in (extra_parts or {}).items():
+            measures[name] = steps.measure(state.comparator, part)
 
         TP_i, asked_keys = steps.pairs_of_train(T, R_T, state)
-        VP_i = steps.pairs_of_vali(R_V)
+        VP_i = R_V.compared.in_order()
         sink.add("train", i, TP_i, R_T.wrong)
         sink.add("vali", i, VP_i)
         n_tp, n_vp = len(TP), len(VP)
         TP = TP | TP_i
         VP = VP | VP_i
-        n_new_train = _n_of_all_processes(T, len(TP) - n_tp)
-        n_new_vali = _n_of_all_processes(V, len(VP) - n_vp)
-        record = steps.record(
-            state,
-            R_T,
-            R_V,
-            new_train=n_new_train,
-            new_vali=n_new_vali,
-            tp=_n_of_all_processes(T, len(TP)),
-            vp=_n_of_all_processes(V, len(VP)),
-            answers=len(asked_keys),
-            extra_parts=extra_parts,
-        )
+        new_train, new_vali = len(TP) - n_tp, len(VP) - n_vp
 
-        finished = steps.is_last(state, n_new_train + n_new_vali)
-        C_next = state.comparator
-        optimiser = state.optimiser
+        finished = steps.is_last(state, new_train + new_vali)
+        C_next, trained = state.comparator, replace(NOT_TRAINED, moments=state.moments)
         if not finished:
-            C_next, optimiser, trained = steps.train(state, T, TP, R_T.order, V, VP, report)
-            record = record.with_training(trained)
-
+            C_next, trained = steps.train(state, T, TP, R_T.order, V, VP, report)
+        record = Iteration(
+            iteration=i,
+            comparisons_train=R_T.comparisons,
+            comparisons_vali=R_V.comparisons,
+            miscompared_train=R_T.miscompared,
+            miscompared_vali=R_V.miscompared,
+            new_train=new_train,
+            new_vali=new_vali,
+            tp=len(TP),
+            vp=len(VP),
+            quality=steps.quality(R_V),
+            best=state.best_iteration == i,
+            measures=measures,
+            epochs=trained.epochs,
+            kept_epoch=trained.kept_epoch,
+            train_loss=trained.train_loss,
+            vali_loss=trained.vali_loss,
+            seconds_sort=R_T.seconds + R_V.seconds,
+            seconds_train=trained.seconds,
+            observed={"train": {"answers": len(asked_keys)}},
+        )
         state = replace(
             state,
             iteration=i + 1,
             comparator=C_next,
-            optimiser=optimiser,
+            moments=trained.moments,
             asked=asked_keys,
             finished=finished,
         )
@@ -148,11 +158,6 @@ def learn_to_sort(
         if finished:
             break
     return state
-
-
-def _n_of_all_processes(queries: Queries, n: int) -> int:
-    """Add up a number of pairs over all processes that share the queries."""
-    return int(sum_over_processes(queries, n))
 
 
 def _with_iteration(progress: Progress, iteration: int) -> Progress:

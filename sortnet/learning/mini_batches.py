@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
+from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.large_arrays import joined_ranges
-from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
+from sortnet.core.shard import ALONE, Group, own_share
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
 # many pairs. A query of more documents counts as having `_LONG`.
@@ -22,10 +22,10 @@ AT_ONCE = 1 << 16  # number of pairs or documents processed at a time, which bou
 
 @dataclass(frozen=True)
 class MiniBatch:
-    """Mini-batch of pairs, of which a process has the pairs of its own queries.
+    """Mini-batch of pairs, or the share of it that a process of a group computes.
 
     Attributes:
-        queries: this process's queries.
+        queries: the queries.
         docs: (k,) numbers of the documents in the pairs, and perhaps of others of their queries.
         winner, loser: (m,) indexes into `docs` of the better and the worse document of each pair.
         weight: (m,) weights of the pairs.
@@ -45,14 +45,12 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class _PairRanges:
-    """The pairs of each of k queries that belong to a mini-batch: a range of consecutive pairs.
-
-    The mini-batches of an epoch take the pairs of a query one after another.
+    """The pairs of each of k queries: a range of the pairs that the query gives to an epoch.
 
     Attributes:
         queries: (k,) numbers of the queries.
-        first: (k,) where the range begins: the number of the query's pairs in earlier mini-batches.
-        n: (k,) number of the query's pairs in this mini-batch.
+        first: (k,) where the range begins: the number of the query's earlier pairs in the epoch.
+        n: (k,) number of the query's pairs in the range.
         n_in_epoch: (k,) number of the query's pairs in the epoch.
     """
 
@@ -61,55 +59,36 @@ class _PairRanges:
     n: I64
     n_in_epoch: I64
 
+    def cut(self, ends: I64, begin: int, end: int) -> _PairRanges:
+        """Cut the pairs begin .. end - 1 out of whole ranges that are put one after another.
 
-@dataclass(frozen=True)
-class _EpochRow:
-    """The pairs of an epoch, lined up query by query, to be cut into mini-batches.
-
-    Attributes:
-        queries: (n_queries,) numbers of the queries of all processes, in the order of the row.
-        n: (n_queries,) number of pairs of each query in `queries`.
-        ends: (n_queries,) where in the row the pairs of each query in `queries` end.
-    """
-
-    queries: I64
-    n: I64
-    ends: I64
-
-    def cut(self, begin: int, end: int) -> _PairRanges:
-        """Find out to which queries the pairs begin .. end - 1 of the row belong."""
-        first_query, last_query = np.searchsorted(self.ends, (begin, end - 1), side="right")
+        Args:
+            ends: (k,) where each range ends, the running sums of `n_in_epoch`.
+            begin, end: the numbers of the first pair, and of the first pair after the cut.
+        """
+        first_query, last_query = np.searchsorted(ends, (begin, end - 1), side="right")
         is_cut = slice(first_query, last_query + 1)
-        n_in_epoch = self.n[is_cut]
-        starts = self.ends[is_cut] - n_in_epoch
+        n_in_epoch = self.n_in_epoch[is_cut]
+        starts = ends[is_cut] - n_in_epoch
         # The first query may have pairs before the cut, the last query pairs after it.
-        n_before_cut = np.maximum(begin - starts, 0)
+        first = np.maximum(begin - starts, 0)
         n_until_end = np.minimum(end - starts, n_in_epoch)
-        return _PairRanges(
-            self.queries[is_cut], n_before_cut, n_until_end - n_before_cut, n_in_epoch
-        )
+        return _PairRanges(self.queries[is_cut], first, n_until_end - first, n_in_epoch)
 
 
 @dataclass(frozen=True)
 class QueryPairs:
     """Pairs grouped by query, and the documents that occur in the pairs.
 
-    Processes that share a training plan the same mini-batches, and each process computes the pairs
-    of its own queries. The sum of their gradients differs from the gradient of a single process
-    only by rounding.
-
     Attributes:
-        queries: this process's queries.
+        queries: the queries.
         docs: (n,) numbers of the documents that occur in pairs, ascending.
-        doc_offsets: (n_own + 1,) where in `docs` the documents of each query begin, for the n_own
-            queries of this process that have pairs.
+        doc_offsets: (n_queries + 1,) where in `docs` the documents of each query begin, for the
+            n_queries queries that have pairs.
         winner, loser: (m,) indexes into `docs` of the better and the worse document of each pair,
             query by query.
-        weight: (m,) weights of the pairs, whose mean is 1; None if all weights are 1.
-        offsets: (n_own + 1,) where in `winner` the pairs of each query begin.
-        n_pairs: (n_queries,) the number of pairs of each query that has pairs, over all processes.
-        n_docs: (n_queries,) the number of documents in the pairs of each query of `n_pairs`.
-        first: the index into `n_pairs` of this process's first query.
+        weight: (m,) weights of the pairs, whose mean is 1.
+        offsets: (n_queries + 1,) where in `winner` the pairs of each query begin.
     """
 
     queries: Queries
@@ -117,15 +96,12 @@ class QueryPairs:
     doc_offsets: I64
     winner: I32
     loser: I32
-    weight: F32 | None
+    weight: F32
     offsets: I64
-    n_pairs: I64
-    n_docs: I64
-    first: int
 
     def __len__(self) -> int:
-        """The number of pairs in all processes."""
-        return int(self.n_pairs.sum())
+        """The number of pairs."""
+        return len(self.winner)
 
     @classmethod
     def of(
@@ -143,35 +119,26 @@ class QueryPairs:
             pair_weight: `grade` to weight a pair by the grade of its better document.
             gain: (m,) factors of the weights of the pairs.
         """
-        winner, loser, weight = _weighted(queries, pairs, pair_weight, gain)
+        weight = _weights_of_pairs(queries, pairs, pair_weight, gain)
+        winner, loser, weight = _with_reverse_pairs(pairs, weight)
+        mean = weight.mean(dtype=np.float64) if len(weight) else 1.0
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = True
         occurs[loser] = True
         # (n_docs + 1,) how many of the documents before each document occur in pairs. This is the
         # index into `docs` of each document in a pair.
         index_in_docs = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
-
         # The pairs are sorted by winner, so that the pairs of a query follow each other.
-        n_pairs_of_query = np.diff(np.searchsorted(winner, queries.offsets))
-        n_docs_of_query = np.diff(index_in_docs[queries.offsets])
-        has_pairs = n_pairs_of_query > 0
-        own_n_pairs = n_pairs_of_query[has_pairs]
-        own_n_docs = n_docs_of_query[has_pairs]
-
-        # The mini-batches are planned by the sizes of the queries of all processes.
-        own_sizes = np.stack((own_n_pairs, own_n_docs), axis=1)
-        n_pairs, n_docs = gather_rows(queries, own_sizes).T
+        first_pairs = np.searchsorted(winner, queries.offsets)
+        has_pairs = np.diff(first_pairs) > 0
         return cls(
             queries,
             docs=np.flatnonzero(occurs),
-            doc_offsets=np.append(0, np.cumsum(own_n_docs)),
+            doc_offsets=np.append(index_in_docs[queries.offsets[:-1][has_pairs]], occurs.sum()),
             winner=index_in_docs[winner],
             loser=index_in_docs[loser],
-            weight=weight,
-            offsets=np.append(0, np.cumsum(own_n_pairs)),
-            n_pairs=n_pairs,
-            n_docs=n_docs,
-            first=sum_of_earlier_processes(queries, len(own_n_pairs)),
+            weight=(weight / (mean or 1.0)).astype(np.float32),
+            offsets=np.append(first_pairs[:-1][has_pairs], len(winner)),
         )
 
     def in_epoch(self, most: int | None) -> I64:
@@ -180,30 +147,34 @@ class QueryPairs:
         Args:
             most: see `pairs_in_epoch`.
         """
-        return pairs_in_epoch(self.n_pairs, self.n_docs, most)
+        return pairs_in_epoch(np.diff(self.offsets), np.diff(self.doc_offsets), most)
 
     def endless_batches(
-        self, size: int, most: int | None, rng: np.random.Generator
+        self, size: int, most: int | None, rng: np.random.Generator, group: Group = ALONE
     ) -> Iterator[MiniBatch]:
         """Yield mini-batches without end, by repeated passes over the pairs."""
         while len(self):
-            yield from self.batches(size, most, rng)
+            yield from self.batches(size, most, rng, group)
 
     def batches(
-        self, size: int, most: int | None, rng: np.random.Generator | None
+        self, size: int, most: int | None, rng: np.random.Generator | None, group: Group = ALONE
     ) -> Iterator[MiniBatch]:
         """Yield the mini-batches of one pass over the pairs of an epoch.
 
         The pairs of the epoch lie in one row, query by query. The row is cut into mini-batches, so
-        that a query may be divided among several. Each process yields the pairs of its own queries.
+        that a query may be divided among several. The processes of a group plan the same
+        mini-batches, and each yields its share of their pairs. The sum of their gradients differs
+        from the gradient of a single process only by rounding.
 
         Args:
             size: the number of pairs of a mini-batch, in all processes together.
             most: see `pairs_in_epoch`.
             rng: the generator that shuffles the queries, and draws the pairs of a query that gives
                 only some of its pairs. If None, nothing is random.
+            group: the processes that share each mini-batch.
         """
-        order = np.arange(len(self.n_pairs))
+        n_in_epoch = self.in_epoch(most)
+        order = np.arange(len(n_in_epoch))
         seed_of_pass = 0
         if rng is not None:
             rng.shuffle(order)
@@ -215,39 +186,25 @@ class QueryPairs:
             numbers: I64 = np.random.default_rng([seed_of_pass, query]).permutation(n)
             return numbers
 
-        n_of_query = self.in_epoch(most)[order]
-        row = _EpochRow(order, n_of_query, np.cumsum(n_of_query))
-        n_in_all = int(n_of_query.sum())
+        n_in_epoch = n_in_epoch[order]
+        row = _PairRanges(order, np.zeros_like(order), n_in_epoch, n_in_epoch)
+        ends = np.cumsum(n_in_epoch)
+        n_in_all = int(n_in_epoch.sum())
         for begin in range(0, n_in_all, size):
             end = min(begin + size, n_in_all)
-            ranges_of_all = row.cut(begin, end)
-            ranges, is_own = self._select_own(ranges_of_all)
+            own_begin, own_end = own_share(group, begin, end)
+            ranges = row.cut(ends, own_begin, own_end)
             pairs = joined_ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
             if rng is not None:
-                # Every process draws random bits for all pairs of the mini-batch, and uses the
-                # bits of its own pairs.
+                # Every process draws random bits for all pairs of the mini-batch.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                own_bits = bits[np.repeat(is_own, ranges_of_all.n)]
-                self._draw_pairs(pairs, ranges, own_bits)
+                self._draw_pairs(pairs, ranges, bits[own_begin - begin : own_end - begin])
                 self._shuffle_pairs(pairs, ranges, shuffled)
-            yield self._batch(ranges, pairs, end - begin)
-
-    def _select_own(self, ranges: _PairRanges) -> tuple[_PairRanges, Bool]:
-        """Select this process's queries, which are then numbered from 0, as in `offsets`.
-
-        Args:
-            ranges: the ranges of k queries, which are numbered over all processes.
-
-        Returns:
-            The ranges of this process's queries, and a mask (k,) of the selected ranges.
-        """
-        n_own_queries = len(self.offsets) - 1
-        queries = ranges.queries - self.first
-        is_own = (queries >= 0) & (queries < n_own_queries)
-        own_ranges = _PairRanges(
-            queries[is_own], ranges.first[is_own], ranges.n[is_own], ranges.n_in_epoch[is_own]
-        )
-        return own_ranges, is_own
+            docs, winner, loser = self._documents_of_batch(ranges, pairs)
+            # The loss is divided by the number of pairs, not by the sum of their weights. So a step
+            # is small if the pairs have little weight.
+            weight = self.weight[pairs] * np.float32(1 / (end - begin))
+            yield MiniBatch(self.queries, self.docs[docs], winner, loser, weight)
 
     def _draw_pairs(self, pairs: I64, ranges: _PairRanges, bits: NDArray[np.uint32]) -> None:
         """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
@@ -257,7 +214,7 @@ class QueryPairs:
 
         Args:
             pairs: (m,) indexes of pairs, query by query.
-            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
+            ranges: the range of each query's pairs in the mini-batch.
             bits: (m,) 32 random bits for each pair.
         """
         n_pairs = np.diff(self.offsets)[ranges.queries]
@@ -277,7 +234,7 @@ class QueryPairs:
 
         Args:
             pairs: (m,) indexes of pairs, query by query.
-            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
+            ranges: the range of each query's pairs in the mini-batch.
             shuffled: a function of a query's number and its number n of pairs, which returns the
                 numbers 0 .. n - 1 in random order, always the same for a query.
         """
@@ -287,7 +244,7 @@ class QueryPairs:
         for k in np.flatnonzero(is_divided).tolist():
             query = ranges.queries[k]
             n = ranges.n[k]
-            order = shuffled(int(query) + self.first, int(n_pairs[k]))
+            order = shuffled(int(query), int(n_pairs[k]))
             numbers = order[ranges.first[k] : ranges.first[k] + n]
             end = ends_in_batch[k]
             pairs[end - n : end] = self.offsets[query] + numbers
@@ -296,7 +253,7 @@ class QueryPairs:
         """Choose the documents whose features a mini-batch needs, and number its pairs by them.
 
         Args:
-            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
+            ranges: the range of each query's pairs in the mini-batch.
             pairs: (m,) indexes of the pairs, query by query.
 
         Returns:
@@ -321,22 +278,6 @@ class QueryPairs:
         shift_of_pair = np.repeat(starts_in_batch - starts, ranges.n)
         return docs, winner + shift_of_pair, loser + shift_of_pair
 
-    def _batch(self, ranges: _PairRanges, pairs: I64, n_in_all: int) -> MiniBatch:
-        """Make the mini-batch of the given pairs.
-
-        Args:
-            ranges: the range of each query's pairs in the mini-batch.
-            pairs: (m,) indexes of the pairs, query by query.
-            n_in_all: the number of pairs of the mini-batch in all processes together.
-        """
-        docs, winner, loser = self._documents_of_batch(ranges, pairs)
-        # The loss is divided by the number of pairs, not by the sum of their weights. So a step is
-        # small if the pairs have little weight.
-        weight = np.full(len(pairs), 1 / n_in_all, np.float32)
-        if self.weight is not None:
-            weight *= self.weight[pairs]
-        return MiniBatch(self.queries, self.docs[docs], winner, loser, weight)
-
 
 def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
     """Compute the number of pairs that an epoch draws from each query, (n_queries,).
@@ -354,26 +295,6 @@ def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
     for_documents = _PAIRS_A_DOCUMENT * np.minimum(n_docs, _LONG)
     n_in_epoch: I64 = np.minimum(n_pairs, np.maximum(for_documents, most))
     return n_in_epoch
-
-
-def _weighted(
-    queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
-) -> tuple[I32, I32, F32 | None]:
-    """Return the winners, losers and weights of all pairs to learn from, sorted by winner.
-
-    Returns:
-        (m,) winners, losers and weights. The weights are divided by their mean, unless all are 0;
-        None means that all weights are 1.
-    """
-    weight = _weights_of_pairs(queries, pairs, pair_weight, gain)
-    winner, loser, weight = _with_reverse_pairs(pairs, weight)
-    if _are_all_equal(queries, weight):
-        return winner, loser, None
-    total, n = sum_over_processes(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
-    mean = total / n
-    if mean == 0:  # all weights are 0, which the training refuses
-        mean = 1.0
-    return winner, loser, (weight / mean).astype(np.float32)
 
 
 def _weights_of_pairs(
@@ -415,18 +336,6 @@ def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I
     all_losers = np.append(loser, winner[is_unsure])
     order = np.argsort(all_winners, kind="stable")
     return all_winners[order], all_losers[order], all_weights[order]
-
-
-def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
-    """Check whether the weights of all processes are a single number above 0.
-
-    The result is also true without weights.
-    """
-    own_extremes = [weight.min(), weight.max()] if len(weight) else []
-    extremes = gather_rows(queries, np.array(own_extremes, np.float64))
-    if not len(extremes):
-        return True
-    return bool(extremes[0] > 0 and (extremes == extremes[0]).all())
 
 
 def _random_below(limits: I64, bits: NDArray[np.uint32]) -> I64:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator, to_device
-from sortnet.comparators.losses import pair_loss
 from sortnet.config import Training
-from sortnet.core.shard import Shard
+from sortnet.core.shard import ALONE, Group
 from sortnet.learning.mini_batches import MiniBatch
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -26,12 +25,18 @@ class NetLearner:
         net: the net, which is trained in place.
         settings: the settings of the training.
         moments: the result of `moments` of an earlier learner, to continue its training.
+        group: the processes that share the training.
     """
 
     def __init__(
-        self, net: NeuralComparator, settings: Training, moments: Mapping[str, NDArray[Any]]
+        self,
+        net: NeuralComparator,
+        settings: Training,
+        moments: Mapping[str, NDArray[Any]],
+        group: Group = ALONE,
     ) -> None:
         """Make the optimiser, and put the moments into it."""
+        self._group = group
         self._net = net
         self._settings = settings
         options = {"lr": settings.lr, "weight_decay": settings.fixed_weight_decay}
@@ -59,8 +64,8 @@ class NetLearner:
     def step(self, batch: MiniBatch, rate: float, share: float) -> SupportsFloat:
         """Change the weights by the gradient of a mini-batch's loss; return the loss before.
 
-        If several processes train the net, each has a part of the mini-batch, and the gradients and
-        the losses are added up over all processes.
+        If several processes train the net, each has a share of the mini-batch, and the gradients
+        and the losses are added up over all processes.
 
         Args:
             batch: the mini-batch.
@@ -69,12 +74,10 @@ class NetLearner:
         """
         self._net.train()
         self._net.zero_grad()
-        loss = torch.zeros((), device=self._net.device)
-        if len(batch.weight):
-            loss = self._loss(batch)
-            loss.backward()  # type: ignore[no-untyped-call]
-        if batch.queries.shard is not None:
-            loss = _sum_gradients(self._net, loss, batch.queries.shard)
+        loss = self._loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self._group.size > 1:
+            loss = _sum_gradients(self._net, loss, self._group)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
@@ -82,7 +85,7 @@ class NetLearner:
 
     @torch.no_grad()
     def loss(self, batch: MiniBatch) -> float:
-        """Compute the loss of this process's part of a mini-batch, without dropout."""
+        """Compute the loss of this process's share of a mini-batch, without dropout."""
         self._net.eval()
         return float(self._loss(batch))
 
@@ -95,7 +98,9 @@ class NetLearner:
         )
         with self._products():
             embedded = net.embed(x).float()
-        return pair_loss(net, embedded, winner, loser, weight, loss=self._settings.loss)
+        if self._settings.loss == "logistic":  # log(1 + exp(-logit)), as in RankNet
+            return net.logistic_loss(embedded, winner, loser, weight)
+        return weight @ net.loss(embedded[winner], embedded[loser])
 
     def _products(self) -> AbstractContextManager[None]:
         """Return a context in which a training multiplies in the precision of the settings."""
@@ -104,13 +109,13 @@ class NetLearner:
         return torch.autocast(self._net.device.type, torch.bfloat16)
 
 
-def _sum_gradients(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
+def _sum_gradients(net: NeuralComparator, loss: Tensor, group: Group) -> Tensor:
     """Replace the net's gradients by their sums over all processes; return the summed loss."""
     weights = list(net.parameters())
     gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
     # All numbers are sent in one message, since each message has a fixed cost.
     message = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
-    total = torch.from_numpy(shard.group.sum(message.cpu().numpy())).to(message)
+    total = torch.from_numpy(group.sum(message.cpu().numpy())).to(message)
     sizes = [weight.numel() for weight in weights]
     total_loss, *sums = torch.split(total, [1, *sizes])
     for weight, gradient in zip(weights, sums, strict=True):

@@ -11,20 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators import TrainableComparator
 from sortnet.config import LEARNING
 from sortnet.core import F32, F64, I64, Bool, ComparedPairs, Pairs, Queries
 from sortnet.core.compared_pairs import prefers_i
-from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
-from sortnet.core.shard import (
-    gather_rows,
-    numbers_in_shard,
-    offsets_of_all,
-    sum_of_earlier_processes,
-    sum_over_processes,
-)
+from sortnet.core.pairs import is_in, packed, unique, unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
@@ -45,21 +37,17 @@ _IN_ALL = MOST_PAIRS  # largest number of pairs that `compared` learns from
 class SortedPart:
     """Input of a strategy: a part of the data, its ranking, and the comparator that sorted it.
 
-    If several processes share the queries, every process draws the same pairs from the queries of
-    all processes, and keeps the pairs of its own queries. So the selection does not depend on the
-    number of processes.
-
     Attributes:
-        queries: the queries of the part, or this process's shard of the queries.
+        queries: the queries of the part.
         comparator: the comparator that sorted the part.
-        wanted: the number of pairs to select, over all processes; None if the strategy decides.
-        rng: the generator of random pairs, the same in all processes.
-        asked: (k,) ascending keys of this process's pairs that were asked about before.
+        wanted: the number of pairs to select; None if the strategy decides.
+        rng: the generator of random pairs.
+        asked: (k,) ascending keys of the pairs that were asked about before.
         done: the share of the run's trainings that are done, 1 before the last training.
         order: (n_docs,) the ranking: document numbers query by query, best first.
         compared: the pairs that the sort compared, if the strategy needs them, see
             `uses_sorted_pairs`.
-        comparisons: the number of all comparisons of the sort, over all processes.
+        comparisons: the number of all comparisons of the sort.
     """
 
     queries: Queries
@@ -88,9 +76,7 @@ def compared(part: SortedPart) -> I64:
 
 def random(part: SortedPart) -> I64:
     """Draw pairs uniformly from the pairs of all queries; most pairs come from long queries."""
-    sizes = np.diff(offsets_of_all(part.queries))
-    n_pairs = sizes * (sizes - 1) / 2
-    return _draw(part, n_pairs, part.number)
+    return _draw(part, part.number)
 
 
 def uncertain(part: SortedPart) -> I64:
@@ -99,11 +85,11 @@ def uncertain(part: SortedPart) -> I64:
     No candidate was asked about before. The first pairs of a run are random, since the margins of
     an untrained comparator carry no information.
     """
-    if _is_first_selection(part):
+    if not len(part.asked):
         return random(part)
     candidates = _draw_candidates(part)
-    certainty = _certainty_of_all(part, candidates)
-    return _lowest_candidates(part, candidates, certainty)
+    certainty = certainty_of(part.comparator, part.queries, *unpacked(candidates))
+    return candidates[np.argsort(certainty, kind="stable")[: part.number]]
 
 
 def top(part: SortedPart) -> I64:
@@ -118,21 +104,16 @@ def top(part: SortedPart) -> I64:
     The factor a grows from 0 to 1/2 over the run's trainings, since the first comparators hardly
     know which documents are near the top. The first pairs of a run are random, as in `uncertain`.
     """
-    if _is_first_selection(part):
+    if not len(part.asked):
         return random(part)
     candidates = np.append(_draw_candidates(part), compared(part))
     candidates = unique(candidates[~is_in(candidates, part.asked)])
-    certainty = _certainty_of_all(part, candidates)
-    rank = _ranks(part.queries, part.order)
     i, j = unpacked(candidates)
-    higher_rank = gather_rows(part.queries, np.minimum(rank[i], rank[j]))
+    certainty = certainty_of(part.comparator, part.queries, i, j)
+    rank = part.queries.ranks(part.order)
+    higher_rank = np.minimum(rank[i], rank[j])
     values = _shares_below(certainty) + _TOP * part.done * _shares_below(higher_rank)
-    return _lowest_candidates(part, candidates, values)
-
-
-def _is_first_selection(part: SortedPart) -> bool:
-    """Whether no process has asked about any pair of the part yet."""
-    return not sum_over_processes(part.queries, len(part.asked))
+    return candidates[np.argsort(values, kind="stable")[: part.number]]
 
 
 # The choices of `Config.pairs`. With the strategy `wrong` all compared pairs are selected, but a
@@ -168,43 +149,28 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
     is_judged = queries.judged is not None
     if is_judged or strategy == "wrong" or not uses_sorted_pairs(strategy, queries):
         return 1.0
-    sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
+    sizes = queries.sizes.astype(np.float64)
     n_in_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
     n_in_run = min(n_sorts, _DIFFERENT_SORTS) * n_in_sort
     total = np.minimum(n_in_run, sizes * (sizes - 1) / 2).sum()
     return float(min(1.0, _IN_ALL / max(total, 1)))
 
 
-def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
+def is_kept(compared: ComparedPairs, share: float) -> Bool:
     """Decide which compared pairs a run keeps, a mask (m,).
 
-    A hash of the two documents' numbers decides. So a pair that is compared again is kept again,
-    and the kept pairs do not depend on the number of processes.
+    A hash of the two documents' numbers decides. So a pair that is compared again is kept again.
 
     Args:
-        queries: the queries of the pairs.
         compared: the compared pairs.
         share: the share of the pairs to keep, 0 to 1.
     """
-    if share >= 1:
-        return np.ones(len(compared), np.bool_)
-    key = compared.unordered_key
-    if queries.shard is not None:
-        key = moved(key, queries.shard.first_doc)
-    upper_24_bits = _hashed(key) >> np.uint64(40)
+    bits = compared.unordered_key.astype(np.uint64)
+    for _ in range(2):  # mix the bits as the generator SplitMix64 does
+        bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    upper_24_bits = bits >> np.uint64(40)
     is_in_share: Bool = upper_24_bits < share * 2.0**24
     return is_in_share
-
-
-def _hashed(key: I64) -> NDArray[np.uint64]:
-    """Hash 64-bit keys, so that each bit of a result depends on all bits of its key.
-
-    The bits are mixed as the generator SplitMix64 mixes them.
-    """
-    bits = key.astype(np.uint64)
-    for _ in range(2):
-        bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    return bits
 
 
 def n_answers_to_ask(
@@ -269,33 +235,15 @@ def select_pairs(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     key = unique(select(part))
     is_selected = is_in(key, part.asked)
     rows_of_new = np.flatnonzero(~is_selected)
-    rows_to_ask = _within_limit(part, rows_of_new)
+    rows_to_ask = rows_of_new
+    if part.wanted is not None and len(rows_of_new) > part.wanted:
+        surplus = part.rng.permutation(len(rows_of_new))[part.wanted :]
+        rows_to_ask = np.delete(rows_of_new, surplus)
     is_selected[rows_to_ask] = True
     # np.union1d would first hash all keys, which takes ten times as long as this sort.
     asked_keys = np.append(part.asked, key[rows_to_ask])
     asked_keys.sort(kind="stable")
     return key[is_selected], asked_keys
-
-
-def _within_limit(part: SortedPart, new_rows: I64) -> I64:
-    """Choose at random at most `part.wanted` of the new pairs of all processes.
-
-    Args:
-        part: the input of the strategy.
-        new_rows: (n,) the ascending rows of this process's new pairs.
-
-    Returns:
-        The chosen rows, in ascending order.
-    """
-    n_new = int(sum_over_processes(part.queries, len(new_rows)))
-    if part.wanted is None or n_new <= part.wanted:
-        return new_rows
-    # Every process draws the same surplus from the new pairs of all processes, and drops the part
-    # of the surplus that belongs to its own pairs.
-    surplus = part.rng.permutation(n_new)[part.wanted :]
-    surplus -= sum_of_earlier_processes(part.queries, len(new_rows))
-    is_own = (surplus >= 0) & (surplus < len(new_rows))
-    return np.delete(new_rows, surplus[is_own])
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
@@ -373,7 +321,7 @@ def sort_and_ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
         part,
         queries=unjudged,
         compared=sorting.compared,
-        comparisons=int(sum_over_processes(unjudged, len(sorting.compared))),
+        comparisons=len(sorting.compared),
         order=sorting.order,
     )
     key, asked_keys = select_pairs(strategy, sorted_part)
@@ -440,45 +388,11 @@ def _draw_candidates(part: SortedPart) -> I64:
     million candidates, but at least 2.
 
     Returns:
-        The ascending keys of the pairs of this process's queries.
+        The ascending keys of the candidates.
     """
-    sizes = np.diff(offsets_of_all(part.queries))
-    n_pairs = sizes * (sizes - 1) / 2
     n_candidates = min(_CANDIDATES * part.number, max(2 * part.number, _AT_ONCE))
-    drawn_pairs = unique(_draw(part, n_pairs, n_candidates))
+    drawn_pairs = unique(_draw(part, n_candidates))
     return drawn_pairs[~is_in(drawn_pairs, part.asked)]
-
-
-def _certainty_of_all(part: SortedPart, candidates: I64) -> F32:
-    """Compute how certain the comparator is about the candidates of all processes.
-
-    Args:
-        part: the input of the strategy.
-        candidates: the keys of this process's candidates.
-
-    Returns:
-        The certainty of each candidate, process by process.
-    """
-    i, j = unpacked(candidates)
-    own_certainty = certainty_of(part.comparator, part.queries, i, j)
-    return gather_rows(part.queries, own_certainty)
-
-
-def _lowest_candidates(part: SortedPart, candidates: I64, values: F32 | F64) -> I64:
-    """Select the `part.number` candidates with the lowest values, over all processes.
-
-    Args:
-        part: the input of the strategy.
-        candidates: the keys of this process's candidates.
-        values: the values of the candidates of all processes, process by process.
-
-    Returns:
-        The keys of the selected candidates of this process, lowest value first.
-    """
-    selected = np.argsort(values, kind="stable")[: part.number]  # numbers among all candidates
-    index = selected - sum_of_earlier_processes(part.queries, len(candidates))
-    is_of_this_process = (index >= 0) & (index < len(candidates))
-    return candidates[index[is_of_this_process]]
 
 
 def _shares_below(values: F32 | I64) -> F64:
@@ -491,45 +405,25 @@ def _shares_below(values: F32 | I64) -> F64:
     return shares
 
 
-def _ranks(queries: Queries, order: I64) -> I64:
-    """Compute the rank of each document in its query, (n_docs,), from 0 for the best.
-
-    Args:
-        queries: the queries.
-        order: (n_docs,) document numbers query by query, best first.
-    """
-    rank = np.empty(queries.n_docs, np.int64)
-    rank[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
-    return rank
-
-
-def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
-    """Draw n pairs of documents: first a query, then two different documents of the query.
-
-    Args:
-        part: the input of the strategy.
-        weight: (n_queries,) the probability of each query, times any factor.
-        n: the number of pairs, in all processes together.
+def _draw(part: SortedPart, n: int) -> I64:
+    """Draw n pairs of documents uniformly from the pairs of all queries.
 
     Returns:
-        Keys of the drawn pairs of this process's queries; a pair may be drawn several times.
+        Keys of the drawn pairs; a pair may be drawn several times.
     """
-    total = float(weight.sum())
+    offsets = part.queries.offsets
+    sizes = part.queries.sizes
+    n_pairs = sizes * (sizes - 1) / 2
+    total = float(n_pairs.sum())
     if n <= 0 or total == 0:
         return np.empty(0, np.int64)
-    offsets = offsets_of_all(part.queries)
-    sizes = np.diff(offsets)
-    share = weight / total
+    share = n_pairs / total
     batches = []
     for start in range(0, n, _AT_ONCE):
         m = min(_AT_ONCE, n - start)
-        query = part.rng.choice(len(weight), m, p=share)
+        query = part.rng.choice(len(sizes), m, p=share)
         i, j = _draw_two_documents(part.rng, sizes[query])
-        first_doc = numbers_in_shard(part.queries, offsets[query])
-        is_own = (first_doc >= 0) & (first_doc < part.queries.n_docs)
-        doc_i = (first_doc + i)[is_own]
-        doc_j = (first_doc + j)[is_own]
-        batches.append(unordered(doc_i, doc_j))
+        batches.append(unordered(offsets[query] + i, offsets[query] + j))
     return np.concatenate(batches)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from sortnet.config import Config, Training
 from sortnet.core import Queries
-from sortnet.core.shard import offsets_of_all
 from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
 
@@ -52,9 +51,9 @@ class Share:
     epoch: int
 
     @property
-    def steps(self) -> int:
-        """The number of steps that the training makes."""
-        return self.end - self.first
+    def epochs(self) -> float:
+        """The number of epochs that the training makes."""
+        return (self.end - self.first) / self.epoch
 
 
 @dataclass(frozen=True)
@@ -65,18 +64,15 @@ class Budget:
         steps: the number of steps of all trainings together.
         iterations: the number of trainings.
         epoch: the number of steps of an epoch.
-        epoch_pairs: the number of pairs that an epoch would draw from all pairs of the training
-            queries; at most `MOST_PAIRS`.
 
-    >>> budget = Budget(steps=100, iterations=3, epoch=16, epoch_pairs=512)
-    >>> [budget.share(i).steps for i in range(3)]
-    [33, 33, 34]
+    >>> budget = Budget(steps=100, iterations=3, epoch=16)
+    >>> [budget.share(i).end for i in range(3)]
+    [33, 66, 100]
     """
 
     steps: int
     iterations: int
     epoch: int
-    epoch_pairs: int
 
     def share(self, iteration: int) -> Share:
         """Return the steps of the training in an iteration; iterations count from 0."""
@@ -98,7 +94,7 @@ class Budget:
         settings = config.training
         if config.divides_one_training:
             _refuse_choice_of_epochs(settings)
-        sizes = np.diff(offsets_of_all(train))
+        sizes = train.sizes
         n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, settings.query_pairs)
         epoch_pairs = min(int(n_pairs.sum()), MOST_PAIRS)
         epoch_steps = steps_of_epoch(epoch_pairs, settings)
@@ -108,7 +104,7 @@ class Budget:
         iterations = config.trainings
         if config.start == "warm":
             iterations = min(iterations, n_epochs)
-        return cls(n_epochs * epoch_steps, iterations, epoch_steps, epoch_pairs)
+        return cls(n_epochs * epoch_steps, iterations, epoch_steps)
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
@@ -123,6 +119,21 @@ def _refuse_choice_of_epochs(settings: Training) -> None:
         f"{name} chooses among the epochs of a training, and with start=warm one training is "
         "divided among the iterations: give start=fresh, or max_iter=1"
     )
+
+
+def whole_training(n_pairs: int, n_docs: int, settings: Training) -> Share:
+    """Compute the steps of a training by itself.
+
+    Args:
+        n_pairs: the number of pairs of an epoch.
+        n_docs: the number of training documents.
+        settings: the settings of the training.
+    """
+    epoch = steps_of_epoch(n_pairs, settings)
+    n_epochs = settings.epochs
+    if n_epochs is None:
+        n_epochs = default_epochs(n_docs, epoch, most=MOST_OF_TRAINING)
+    return Share(0, n_epochs * epoch, n_epochs * epoch, epoch)
 
 
 def learning_rate(settings: Training, step: int, share: Share) -> float:

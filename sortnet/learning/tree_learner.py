@@ -18,8 +18,8 @@ from sortnet.comparators.tree_kernels import (
     fill_scores,
     update_weights,
 )
-from sortnet.core import F32, Queries
-from sortnet.core.shard import sum_over_processes
+from sortnet.core import F32
+from sortnet.core.shard import ALONE, Group
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.threads import side_by_side
 
@@ -37,12 +37,18 @@ class TreeLearner:
         trees: the trees, which are trained in place.
         weight_decay: the decay of AdamW, apart from the gradient (Loshchilov and Hutter 2019).
         moments: the result of `moments` of an earlier learner, to continue its training.
+        group: the processes that share the training.
     """
 
     def __init__(
-        self, trees: SoftTrees, weight_decay: float, moments: Mapping[str, NDArray[Any]]
+        self,
+        trees: SoftTrees,
+        weight_decay: float,
+        moments: Mapping[str, NDArray[Any]],
+        group: Group = ALONE,
     ) -> None:
         """Copy the moments; without moments all are 0, as before the first step."""
+        self._group = group
         self._trees = trees
         self._weight_decay = np.float32(weight_decay)
         self._n_steps = int(moments.get("step", 0))
@@ -65,7 +71,7 @@ class TreeLearner:
     def step(self, batch: MiniBatch, rate: float, share: float) -> float:
         """Change the weights by the gradient of a mini-batch's loss; return the loss before.
 
-        If several processes train the trees, each has a part of the mini-batch, and the gradients
+        If several processes train the trees, each has a share of the mini-batch, and the gradients
         and the losses are added up over all processes.
 
         Args:
@@ -76,8 +82,8 @@ class TreeLearner:
         self._trees.weights_change()
         self._trees.anneal(share)
         loss, gradients = self._gradients(batch)
-        if batch.queries.shard is not None:
-            loss, gradients = _summed(batch.queries, loss, gradients)
+        if self._group.size > 1:
+            loss, gradients = _summed(self._group, loss, gradients)
         self._n_steps += 1
         for name, gradient in gradients.items():
             update_weights(
@@ -92,12 +98,12 @@ class TreeLearner:
         return loss
 
     def loss(self, batch: MiniBatch) -> float:
-        """Compute the loss of this process's part of a mini-batch."""
+        """Compute the loss of this process's share of a mini-batch."""
         exp_scores = _exp_scores(self._trees.prepare(batch.x))
         return _add_losses(exp_scores, batch, np.zeros_like(exp_scores))
 
     def _gradients(self, batch: MiniBatch) -> tuple[float, dict[str, F32]]:
-        """Compute the loss of this process's part of a mini-batch, and its gradients by name.
+        """Compute the loss of this process's share of a mini-batch, and its gradients by name.
 
         With scale = exp(log_steepness) / 2 and shift = -thresholds * scale, the chain rule turns
         the gradients in scale and shift into gradients in thresholds and log_steepness. A gradient
@@ -212,12 +218,12 @@ def _add_losses(
 
 
 def _summed(
-    queries: Queries, loss: float, gradients: Mapping[str, F32]
+    group: Group, loss: float, gradients: Mapping[str, F32]
 ) -> tuple[float, dict[str, F32]]:
     """Add up a loss and gradients over all processes, in one message."""
     flat = [gradient.reshape(-1) for gradient in gradients.values()]
     message = np.concatenate([np.array([loss], np.float32), *flat])
-    total = sum_over_processes(queries, message)
+    total = group.sum(message)
     sums = {}
     start = 1  # the first number is the loss
     for name, gradient in gradients.items():

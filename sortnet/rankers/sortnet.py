@@ -11,7 +11,7 @@ from sortnet.comparators.make import MakeFor, make_comparator
 from sortnet.config import Config, choose_quality
 from sortnet.core import PairSink, Progress, Queries
 from sortnet.core.memory import return_freed
-from sortnet.core.shard import Alone, Group, sharded
+from sortnet.core.shard import ALONE, Group
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
 from sortnet.learning.iterations import Callback, Iteration, State
@@ -24,8 +24,6 @@ from sortnet.rankers.from_model import checked_settings, first_comparator, with_
 from sortnet.rankers.model import Model, as_model
 
 __all__ = ["ALONE", "Model", "as_model", "checked_config", "fit"]
-
-ALONE = Alone()
 
 
 def fit(
@@ -109,13 +107,7 @@ def fit(
             state = State(0, first_comparator(from_model.comparator, config), is_trained=True)
         info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
 
-    # The size of the whole part decides, not the size of this process's share. So the result does
-    # not depend on the number of processes.
     halved = scaler.is_large(train)
-
-    def scaled_share(queries: Queries) -> Queries:
-        """Scale this process's share of the queries."""
-        return scaler(sharded(queries, group), halved=halved)
 
     best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
     # Saving comes before the user's callbacks, which may read the saved model.
@@ -128,16 +120,19 @@ def fit(
 
     metric_names = [*measured(config.rank_quality), *metrics]
     state = learn_to_sort(
-        scaled_share(train),
-        scaled_share(vali),
+        scaler(train, halved=halved),
+        scaler(vali, halved=halved),
         (make_for or make_comparator)(config, scaler.n_columns),
         config,
         metrics=[config.metric(name) for name in metric_names],
         sink=sink,
-        extra_parts={name: scaled_share(part) for name, part in (extra_parts or {}).items()},
+        extra_parts={
+            name: scaler(part, halved=halved) for name, part in (extra_parts or {}).items()
+        },
         callbacks=all_callbacks,
         progress=progress,
         state=state,
+        group=group,
         are_checked=True,
         keep_last=keep_last,
     )

@@ -13,7 +13,6 @@ from sortnet.comparators import Make, SoftTrees, TrainableComparator
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
-from sortnet.learning.training import OptimiserState
 from sortnet.rankers.model_folder import (
     Array,
     parse_tensors,
@@ -51,7 +50,7 @@ def save_state(path: str | Path, state: State) -> None:
     if state.best is not None:
         arrays |= weights_of(state.best, "best")
     # The name of a moment of an optimiser is `optimiser.NUMBER_OF_NET.WEIGHT:MOMENT`.
-    for number, moments_of_net in enumerate(state.optimiser.moments):
+    for number, moments_of_net in enumerate(state.moments):
         for name, moment in moments_of_net.items():
             arrays[f"optimiser.{number}.{name}"] = moment
     values = {
@@ -61,7 +60,6 @@ def save_state(path: str | Path, state: State) -> None:
         "finished": state.finished,
         "best_quality": state.best_quality,
         "has_best": state.best is not None,
-        "steps": state.optimiser.steps,
     }
     content = tensors_as_bytes(arrays, {"state": json.dumps(values)})
     write_atomically(Path(path), lambda file: file.write_bytes(content))
@@ -93,9 +91,15 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     if saved["has_best"]:
         best = take_comparator(make, "best", tensors, path)
         values["best_quality"] = saved["best_quality"]
-    optimiser = _take_optimiser_state(current, saved["steps"], tensors, path)
+    moments: list[dict[str, Array]] = []
+    if any(name.startswith("optimiser.") for name in tensors):
+        members: tuple[HasArrays, ...] = current.members
+        moments = [
+            _take_moments(member, f"optimiser.{number}.", tensors, path)
+            for number, member in enumerate(members)
+        ]
     refuse_rest(tensors, path)
-    return State(comparator=current, best=best, asked=asked_pairs, optimiser=optimiser, **values)
+    return State(comparator=current, best=best, asked=asked_pairs, moments=tuple(moments), **values)
 
 
 def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
@@ -108,37 +112,13 @@ def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
     values = parse_json(metadata.get("state", "null"), path)
     if not isinstance(values, dict):
         raise ModelError(f"{path}: not the state of a run")
-    check_fields(values, {**_VALUE_TYPES, "has_best": bool, "steps": int}, path)
+    check_fields(values, {**_VALUE_TYPES, "has_best": bool}, path)
     if values["has_best"]:
         check_fields(values, {"best_quality": float}, path)
     # Before the first iteration, the best iteration is -1.
     if not -1 <= values["best_iteration"] <= values["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(values['iteration'])}")
     return values
-
-
-def _take_optimiser_state(
-    comparator: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
-) -> OptimiserState:
-    """Take the state of the optimisers of all members out of the tensors.
-
-    Args:
-        comparator: the comparator that is trained.
-        steps: number of steps of the training so far.
-        tensors: the arrays of the file by name.
-        path: the file, for messages.
-    """
-    if steps < 0:
-        raise ModelError(f"{path}: steps cannot be {shown(steps)}")
-    has_moments = any(name.startswith("optimiser.") for name in tensors)
-    if not has_moments:
-        return OptimiserState(steps)
-    members: tuple[HasArrays, ...] = comparator.members
-    moments = [
-        _take_moments(member, f"optimiser.{number}.", tensors, path)
-        for number, member in enumerate(members)
-    ]
-    return OptimiserState(steps, tuple(moments))
 
 
 def _take_moments(

@@ -76,11 +76,20 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
 
 
 def sorted_runs(
-    comparator: Comparator, queries: Queries, *, start: I64 | None = None
+    comparator: Comparator,
+    queries: Queries,
+    *,
+    start: I64 | None = None,
+    among: tuple[int, int] | None = None,
 ) -> Iterator[tuple[slice, Sorting]]:
     """Sort as `sort` does, but yield the results for some queries at a time.
 
     The caller need not keep all comparisons in memory.
+
+    Args:
+        comparator, queries, start: see `sort`.
+        among: the first query to sort, and the first query after those to sort. If None, all
+            queries are sorted.
 
     Yields:
         A slice of document numbers, whole queries, and their ranking and comparisons. Document
@@ -92,7 +101,7 @@ def sorted_runs(
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     n_docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
     n_values = _VALUES if form is None else _READ_AT_ONCE
-    for first, last in _runs_of_queries(queries, n_docs, n_values):
+    for first, last in _runs_of_queries(queries, n_docs, n_values, among):
         yield _sorted_run(comparator, queries, first, last, start, form)
 
 
@@ -137,12 +146,13 @@ def _sorted_run(
     return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
 
 
-def order_of(comparator: Comparator, queries: Queries) -> I64:
-    """Return the ranking of `sort`, (n_docs,), without keeping the comparisons."""
-    order = np.empty(queries.n_docs, np.int64)
-    for docs, sorting in sorted_runs(comparator, queries):
-        order[docs] = sorting.order
-    return order
+def order_of(comparator: Comparator, queries: Queries, among: tuple[int, int] | None = None) -> I64:
+    """Return the ranking of `sort`, (n_docs,), without keeping the comparisons.
+
+    If `among` names some of the queries, as in `sorted_runs`, only their documents are ranked.
+    """
+    runs = sorted_runs(comparator, queries, among=among)
+    return np.concatenate([np.empty(0, np.int64), *(sorting.order for _, sorting in runs)])
 
 
 def arrangement(queries: Queries) -> I64:
@@ -215,11 +225,15 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
         queries: the queries.
         i, j: (m,) numbers of the documents of each pair, two documents of one query.
 
+    Raises:
+        ComparatorError: if a margin is not a number.
+
     Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
     for pairs in _prepare_pairs(comparator, queries, i, j):
         margins[pairs.rows] = comparator.prefer(pairs.prepared, pairs.i, pairs.j)
+    refuse_nan(margins, queries, i)
     return margins
 
 
@@ -253,14 +267,19 @@ def _prepare_pairs(
             yield _PreparedPairs(rows, prepared, i[rows] - begin, j[rows] - begin)
 
 
-def _runs_of_queries(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
+def _runs_of_queries(
+    queries: Queries, n_docs: int, n_values: int, among: tuple[int, int] | None = None
+) -> Iterator[tuple[int, int]]:
     """Divide queries into runs of at most `n_docs` documents and `n_values` values of features.
 
     Yields:
         The first query of a run, and the first query after the run.
     """
+    begin, end = among or (0, len(queries))
     most_docs = n_values // max(queries.n_features, 1)
-    return runs_of_queries(queries.offsets, min(n_docs, most_docs))
+    offsets = queries.offsets[begin : end + 1]
+    for first, last in runs_of_queries(offsets, min(n_docs, most_docs)):
+        yield begin + first, begin + last
 
 
 def _sort_compiled(

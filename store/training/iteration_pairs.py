@@ -11,7 +11,7 @@ from store.runs.run import Run
 
 
 class IterationPairs:
-    """A `PairSink` that gathers the pairs of all processes, for the first process to store.
+    """A `PairSink` that keeps the pairs of an iteration, for the first process to store.
 
     Args:
         group: the processes of the run.
@@ -30,10 +30,8 @@ class IterationPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> None:
-        """Gather an iteration's pairs, see `PairSink.add`."""
-        own = AddedPairs.of(split, iteration, pairs, wrong)
-        right, wrong_keys, mistakes = map(self._group.gather, (own.right, own.wrong, own.mistakes))
-        self._added.append(AddedPairs(split, iteration, right, wrong_keys, mistakes))
+        """Keep an iteration's pairs, see `PairSink.add`."""
+        self._added.append(AddedPairs.of(split, iteration, pairs, wrong))
 
     def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
         """Send the stored pairs of the first process to all processes, see `PairSink.pairs`."""
