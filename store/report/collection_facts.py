@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -22,7 +21,7 @@ from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.growth import growth_points
 from store.service.convergence import recorded
-from store.service.costs import CALL_COUNTS, sum_up_costs
+from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
 
@@ -99,7 +98,6 @@ def _facts_of(
     study = service.study
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
-    judges = _judge_reports(service, annotators, all_judgements)
     remaining = remaining_facts(service.remaining)
     _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
@@ -110,8 +108,8 @@ def _facts_of(
         "items": len(items) - len(study.retired),
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
-        "judges": judges,
-        **_add_up_costs(judges),
+        "judges": _judge_reports(service, annotators, all_judgements),
+        **sum_up_costs(all_judgements, np.arange(len(all_judgements))),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
@@ -119,13 +117,6 @@ def _facts_of(
         "goal": session.goal,
         "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
-
-
-def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up the calls, tokens and cost of all judges."""
-    sums = {name: sum(judge[name] for judge in judges) for name in CALL_COUNTS}
-    costs = [judge["cost"] for judge in judges if judge["cost"] is not None]
-    return {**sums, "cost": sum(costs) if costs else None}
 
 
 def _judge_reports(
@@ -153,6 +144,8 @@ def _judge_reports(
 def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:
     """Return how many items are the top, the rows of these items, and the rows of the page.
 
+    `intervals` has all rows of the group whose item has the most answers.
+
     Args:
         service: the fitted collection.
         top: the number of items of each group. If None, the number in the goal, or else 10; then
@@ -160,21 +153,13 @@ def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]
     """
     n_top = top or service.session.goal.top or TOP
     rows = _ranking_rows(service, n_top)
+    most_judged = max(rows, key=lambda row: row["judgements"])
     return {
         "top": n_top,
         "ranking": [row for row in rows if row["rank"] <= n_top],
         "rows": rows if top is None else [row for row in rows if row["rank"] <= top],
-        "intervals": _rows_of_busiest_group(rows),
+        "intervals": [row for row in rows if row["group"] == most_judged["group"]],
     }
-
-
-def _rows_of_busiest_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the group with the most answers; all rows if there are no groups."""
-    answers_of_group: Counter[str | None] = Counter()
-    for row in rows:
-        answers_of_group[row["group"]] += row["judgements"]
-    [(busiest, _)] = answers_of_group.most_common(1)
-    return [row for row in rows if row["group"] == busiest]
 
 
 def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:

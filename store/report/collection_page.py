@@ -16,7 +16,7 @@ from sortnet.preference.goal import Goal
 from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria
-from store.report.columns import TITLES, annotator_row, table_cells
+from store.report.columns import TITLES, annotator_row, meanings, table_cells
 from store.report.growth import growth_picture
 from store.report.html_page import (
     Block,
@@ -52,12 +52,6 @@ _GOAL_STATES = {
 _JUDGE_COLUMNS = (
     "annotator", "state", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
 )  # fmt: skip
-_ABOUT_JUDGES = (
-    "Reliability: 1 for the average of these judges, 0 for coin tosses, below 0 for a judge who "
-    "prefers the worse item. Side bias: above 0 towards the left. The 90 % interval is in "
-    "brackets. With others, with self: the share of answers that are the same / the share expected "
-    "of average judges."
-)
 
 
 def page_of(
@@ -115,15 +109,9 @@ def _tiles(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         n_items += f" in {count(facts['groups'], 'group')}"
     yield "Items", n_items
     yield "Answers", f"{facts['answers']:,} by {count(len(facts['judges']), 'judge')}"
-    if facts["calls"]:
-        tokens = facts["tokens_in"] + facts["tokens_out"]
-        yield "Calls of models", f"{facts['calls']:,}, {tokens:,} tokens"
     if facts["cost"] is not None:
         yield "Cost", amount(facts["cost"])
-    remaining = facts["remaining"]
-    yield "Goal", _GOAL_STATES[remaining["standing"]]
-    if remaining["holdout_n"] >= ENOUGH_SHARED:
-        yield "Held-out accuracy", f"{remaining['holdout_right']:.0%} of {remaining['holdout_n']}"
+    yield "Goal", _GOAL_STATES[facts["remaining"]["standing"]]
 
 
 def _pictures(facts: dict[str, Any]) -> list[Block]:
@@ -183,7 +171,7 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
     names = [name for name in _JUDGE_COLUMNS if any(row[name] for row in rows)]
     blocks: list[Block] = [
         ("table", Table("Who answered, how well, and at what cost", *table_cells(rows, names))),
-        ("text", _ABOUT_JUDGES),
+        ("lines", meanings(names)),
     ]
     stated = [_calibration_line(judge) for judge in facts["judges"] if judge["calibration"]]
     if stated:

@@ -59,6 +59,7 @@ def _start_of_comment(comment: str) -> str:
 _MEANINGS = {
     "reliability": "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the "
     "worse item; 90 % intervals in brackets",
+    "side bias": "side bias: above 0 towards the left",
     "with others": "with others, with self: share of answers that are the same / expected of "
     "average annotators",
 }

@@ -64,17 +64,16 @@ def growth_picture(points: Sequence[Mapping[str, Any]], goal: Goal) -> Picture |
 
 @lru_cache(16)  # an open page asks again every few seconds
 def _drawn(points: tuple[tuple[int, float, float | None], ...], goal: Goal) -> Picture:
-    """Draw points (answers, expected, holdout), and say the last of them in a sentence."""
+    """Draw points (answers, expected, holdout), and tell the last expected share."""
     frame = pd.DataFrame(points, columns=["answers", "expected", "holdout"])
     figure = certainty_growth(frame, goal=None if goal.top else 1 - goal.wrong)
-    answers, expected, holdout = points[-1]
-    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
+    answers, expected, _ = points[-1]
     aim = f"top {goal.top} to belong there" if goal.top else "pairs to be in the right order"
-    predicted = "" if holdout is None else f" and predicted {holdout:.0%} of the hold-out"
     alt = (
-        f"After {answers} answers the model expects {expected:.0%} of the {aim}{predicted}; the "
-        f"goal: {goal_in_words(goal)}."
+        f"After {answers} answers the model expects {expected:.0%} of the {aim}; the goal: "
+        f"{goal_in_words(goal)}."
     )
+    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
     caption = (
         f"Share of {subject}, by number of answers: expected by the model, and of the hold-out "
         "answers that it predicted."

@@ -16,7 +16,7 @@ from sortnet.files import rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text
 from store import Run
-from store.frames import after_the_first, counted_iterations, measure_names
+from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
 from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
@@ -337,8 +337,8 @@ def _hardest_table(counted: pd.DataFrame, sources: Sources, top: int) -> Table:
     ]
     part = PARTS[str(of_part["split"].iloc[0])]
     caption = (
-        f"The hardest {part} queries {counted_iterations(counted)}: pairs that were wrong, how "
-        "many times, and the pair that was wrong most often."
+        f"The hardest {part} queries, by the mistakes after iteration 0, which sorts at random: "
+        "pairs that were wrong, how many times, and the pair that was wrong most often."
     )
     return Table(caption, ["query", "wrong pairs", "times", *_PAIR_HEADS], rows, text=(0, 3, 4))
 
