@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
+from store.report.columns import Record
 from store.report.growth import growth_points
 from store.service.convergence import recorded
 from store.service.costs import sum_up_costs
@@ -34,7 +34,7 @@ _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
 def facts_for_programs(
     collection: Collection, *, top: int | None = None, progress: Progress = lambda text: None
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Record | list[Record]:
     """Collect the facts of a collection's page for JSON, which has only the top items.
 
     Args:
@@ -59,7 +59,7 @@ def facts_of_criteria(
     goal: Goal | None = None,
     top: int | None = None,
     progress: Progress = lambda text: None,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Collect the facts of the report of each criterion of a collection.
 
     If the collection has no criteria, the list has one entry, the facts of the collection.
@@ -80,7 +80,7 @@ def _facts_of(
     service: LabellingService,
     annotators: Sequence[Annotator],
     top: int | None,
-) -> dict[str, Any]:
+) -> Record:
     """Collect the facts of the report of a collection with one question, as plain values.
 
     Args:
@@ -121,7 +121,7 @@ def _facts_of(
 
 def _judge_reports(
     service: LabellingService, annotators: Sequence[Annotator], all_judgements: Judgements
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Report on each annotator with judgements: reliability, calibration, and cost of answers."""
     all_names = [annotator.name for annotator in annotators]
     names = [name for name in all_names if name in all_judgements.annotators]
@@ -141,7 +141,7 @@ def _judge_reports(
     return judges
 
 
-def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:
+def _ranking_facts(service: LabellingService, top: int | None) -> Record:
     """Return how many items are the top, the rows of these items, and the rows of the page.
 
     `intervals` has all rows of the group whose item has the most answers.
@@ -162,7 +162,7 @@ def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]
     }
 
 
-def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
+def _ranking_rows(service: LabellingService, top: int) -> list[Record]:
     """Make a row for each item, the best first, group by group.
 
     A row includes the probability that the item is among the `top` best items of its group.
@@ -171,7 +171,7 @@ def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
     items = service.items
     rows = []
     for item in ranking.order.tolist():
-        row: dict[str, Any] = {"group": None if items.groups is None else items.groups[item]}
+        row: Record = {"group": None if items.groups is None else items.groups[item]}
         row |= _id_and_text(items, item)
         for name in _RANKING_COLUMNS:
             row[name] = plain(getattr(ranking, name)[item])
@@ -179,7 +179,7 @@ def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
+def _dispute_facts(dispute: Dispute, items: Items) -> Record:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
     first, second = dispute.pair
     # A probability is about the left item of its answer.
@@ -205,7 +205,7 @@ def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
     }
 
 
-def _id_and_text(items: Items, number: int) -> dict[str, Any]:
+def _id_and_text(items: Items, number: int) -> Record:
     """Return an item's id and the beginning of its text, which is None if there is no text."""
     text = cut(words_of(items, number), _LONGEST_TEXT)
     return {"id": items.ids[number], "text": text or None}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import pandas as pd
 
@@ -12,15 +11,14 @@ from sortnet.files import plain
 from sortnet.preference.goal import Goal
 from sortnet.preference.stopping import Remaining
 from store.plots.figures import certainty_growth
+from store.report.columns import Record
 from store.report.html_page import Picture, picture
 from store.service.convergence import FEW
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words
 
 
-def growth_points(
-    service: LabellingService, recorded_fits: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def growth_points(service: LabellingService, recorded_fits: Sequence[Record]) -> list[Record]:
     """Return the certainty after different numbers of answers, the latest fit last.
 
     A point has the number of answers, `answers`; the share of pairs or top items that the model
@@ -38,14 +36,14 @@ def growth_points(
     return [*fits_of_fewer_answers, _point(n_answers, service.remaining)]
 
 
-def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
+def _point(n_answers: int, remaining: Remaining) -> Record:
     """Make a point of the picture of growing certainty."""
     holdout = remaining.check.right if remaining.check.n >= FEW else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
 
-def growth_picture(points: Sequence[Mapping[str, Any]], goal: Goal) -> Picture | None:
+def growth_picture(points: Sequence[Record], goal: Goal) -> Picture | None:
     """Draw how certainty has grown; None if fewer than two points are known.
 
     Args:
