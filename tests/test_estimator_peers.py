@@ -147,34 +147,6 @@ def test_verbose_writes_a_line_an_iteration(capsys):
     assert capsys.readouterr().err == ""
 
 
-class AfterIteration:
-    """As much of a callback of XGBoost as matters: no function."""
-
-    def after_iteration(self, model, epoch, evals_log): ...
-
-
-class EarlyStopping:
-    """As LightGBM's: called with one argument."""
-
-    def __call__(self, env): ...
-
-
-@pytest.mark.parametrize(
-    "given", [[AfterIteration()], [EarlyStopping()], EarlyStopping(), [print, 3]]
-)
-def test_a_callback_of_another_library_is_refused(given):
-    with pytest.raises(DataError, match=r"callbacks: .* to stop early, set max_stale"):
-        small().fit(X, y, qid=qid, callbacks=given)
-
-
-@pytest.mark.parametrize(
-    ("name", "here"), [("early_stopping_rounds", "max_stale"), ("learning_rate", "lr")]
-)
-def test_a_parameter_of_another_library_is_named_as_it_is_here(name, here):
-    with pytest.raises(TypeError, match=f"no parameter '{name}'; here it is {here}"):
-        SortNetRanker(**{name: 3})
-
-
 def test_threads_are_as_asked_and_then_as_before(fitted_threads):
     before = torch.get_num_threads(), kernel_threads()
     with limit_threads(2):
