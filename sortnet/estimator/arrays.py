@@ -17,7 +17,7 @@ from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
-from sortnet.items.table_documents import NameRule, described, documents_of
+from sortnet.items.table_documents import described, documents_of
 from sortnet.rankers.base import Ranker
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
@@ -140,7 +140,7 @@ class Features:
         named_roles = Columns(id=ID if ID in columns else None)
         roles = choose_columns(rows, named_roles, (), None)
         roles = without_unique_text(roles, named_roles)
-        documents = documents_of(rows, roles, NameRule.ANY)
+        documents = documents_of(rows, roles)
         recorded_roles = replace(roles, id=id or roles.id, group=query)
         matrix, names, describer = described(
             replace(documents, roles=recorded_roles), None, deviations=deviations
@@ -168,7 +168,7 @@ class Features:
         roles = Columns(**described_columns, features=self._column_features)  # type: ignore[arg-type]
         if not len(rows):
             return np.empty((0, len(self.names)))
-        return described(documents_of(rows, roles, NameRule.ANY), self.describer).features
+        return described(documents_of(rows, roles), self.describer).features
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""
