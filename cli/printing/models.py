@@ -21,8 +21,7 @@ from store.report.models_of_run import from_which, kept_model
 
 if TYPE_CHECKING:
     from sortnet.core import I64, Queries
-    from sortnet.explanation.attribution import ColumnValue
-    from sortnet.explanation.compared_documents import ComparedDocuments, RankedDocument
+    from sortnet.explanation.attribution import ColumnValue, ComparedDocuments, RankedDocument
     from store.report.evaluation import Evaluation
     from store.report.feature_importance import FeatureImportance
 
