@@ -452,15 +452,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         }
         for column, alone in quality_of_column.items():
             table = (column, self.features_.columns)
-            if table in _noted:
-                continue
-            _noted.add(table)
-            note(
-                vali.source,
-                f"the column {shown(column)} alone orders documents nearly as well as the model "
-                f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
-                "grade, leave it out",
-            )
+            if table not in _noted:
+                _noted.add(table)
+                note(
+                    vali.source,
+                    f"the column {shown(column)} alone orders documents nearly as well as the "
+                    f"model ({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is "
+                    "made of the grade, leave it out",
+                )
 
     def _callbacks(
         self,

@@ -236,14 +236,12 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
     >>> readable_names(("sugar", "text: rare ship"), {"text": "description"})
     ('sugar', 'description: rare ship')
     """
-    column_of_role = _columns_of_table(columns)
     readable = []
-    for stored_name in names:
-        role, separator, feature = stored_name.partition(": ")
-        if role + separator not in MADE:
-            readable.append(stored_name)
-            continue
-        readable.append(f"{column_of_role.get(role, role)}: {feature}")
+    for name in names:
+        prefix, separator, feature = name.partition(": ")
+        if prefix + separator in MADE:
+            name = f"{described_column(prefix + separator, columns)}: {feature}"
+        readable.append(name)
     n_features_named = Counter(readable)
     return tuple(
         name if n_features_named[name] == 1 else stored_name

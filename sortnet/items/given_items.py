@@ -95,7 +95,7 @@ def items_from(
         return _items_of_file(Path(values), named, ignore, least)
     if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
         raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
-    if not is_frame(values):
+    if isinstance(values, tuple) or not is_frame(values):
         values = list(values)
     if is_frame(values):
         return _items_of_frame(values, named, ignore, least)
@@ -103,10 +103,8 @@ def items_from(
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
     _refuse_few(len(values), least)
     if all(isinstance(value, str) for value in values):
-        numbers = range(len(values))
-        items = items_of_table(
-            Rows(_SOURCE, {"text": values}, numbers, "number"), Columns(text="text")
-        )
+        rows = Rows(_SOURCE, {"text": values}, range(len(values)), "number")
+        items = items_of_table(rows, Columns(text="text"))
         items = replace(items, ids=_ids_by_content(values, values))
     elif all(isinstance(value, os.PathLike) for value in values):
         items = _items_of_paths(values)
@@ -141,9 +139,7 @@ def _rows_of_file(path: Path, roles: Columns) -> list[dict[str, Any]]:
     """Read the rows of a table as a judge gets them: texts as written, and numbers as numbers."""
     rows = read_rows(path)
     dicts = rows.dicts()
-    for name in roles.features:
-        if name in roles.dates:
-            continue
+    for name in {*roles.features} - {*roles.dates}:
         numbers, _ = numbers_of(rows.columns[name])
         for row, number in zip(dicts, numbers.tolist(), strict=True):
             if isinstance(row[name], str):
@@ -235,18 +231,15 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
     ids = []
     for text, content in zip(texts, contents, strict=True):
         line = " ".join(text.split())
-        is_printable = not any(unicodedata.category(letter) in _UNPRINTABLE for letter in line)
-        is_short = 0 < len(line) <= _LONGEST_ID
-        is_all_content = line == text == content  # the text is on one line, and there is no more
-        if is_short and is_all_content and is_printable:
+        if any(unicodedata.category(letter) in _UNPRINTABLE for letter in line):
+            line = ""
+        # The text is on one line, and there is no more.
+        is_all_content = line == text == content
+        if is_all_content and 0 < len(line) <= _LONGEST_ID:
             ids.append(line)
             continue
         sha256 = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
-        digest = sha256.hexdigest()[:_DIGITS_OF_HASH]
-        if is_printable:
-            ids.append(f"{line[:_START]} {digest}".strip())  # only the digest if there is no text
-        else:
-            ids.append(digest)
+        ids.append(f"{line[:_START]} {sha256.hexdigest()[:_DIGITS_OF_HASH]}".strip())
     return tuple(ids)
 
 
