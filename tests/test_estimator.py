@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from setting_values import FIXED, LACKING, others, whole
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -24,7 +23,6 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.evaluation import hold_out
-from sortnet.estimator.parameters import OWN
 from sortnet.rankers.from_model import with_share_of_epochs
 from sortnet.rankers.sortnet import fit
 
@@ -106,18 +104,6 @@ def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         pytest.skip("arrays of other libraries are not promised")
     check(estimator)
-
-
-@pytest.mark.parametrize("comparator", LACKING)
-def test_every_parameter_reaches_the_settings(parts, comparator):
-    expected = others(comparator) | {"max_iter": 3, "relevant_from": 2, "seed": 5}
-    given = {name: value for name, value in expected.items() if name != "seed"}
-    defaults = SortNetRanker().get_params()
-    besides = set(OWN)
-    assert given.keys() == defaults.keys() - besides - {*LACKING[comparator], *FIXED[comparator]}
-    assert all(value != defaults[name] for name, value in given.items())
-    SortNetRanker(**given, random_state=5).fit(X, y, qid=qid)
-    assert parts[2].flat() == whole(comparator, expected)
 
 
 @pytest.mark.parametrize("scaling", ["query", "none"])
@@ -311,8 +297,6 @@ def test_tuning_takes_the_settings_that_are_best_on_the_validation_part():
     "call",
     [
         lambda r: r.predict([[1.0]]),
-        lambda r: r.rank([[1.0]]),
-        lambda r: r.score([[1.0]], [1]),
         lambda r: r.compare([1.0], [2.0]),
         lambda r: r.save("nowhere"),
     ],
@@ -371,10 +355,7 @@ LOST = "has no qid, but the ranker was fitted with queries"
     "ask",
     [
         lambda ranker, X, y: ranker.predict(X),
-        lambda ranker, X, y: ranker.rank(X),
-        lambda ranker, X, y: ranker.score(X, y),
         lambda ranker, X, y: ranker.compare(0, 1, context=X),
-        lambda ranker, X, y: clone(ranker).fit(X, y, qid=made()[2], eval_set=(X, y)),
         lambda ranker, X, y: clone(ranker).fit(X, y, group=[60, 48], eval_set=[(X, y)]),
     ],
 )

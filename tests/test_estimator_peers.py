@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy import sparse
 from sklearn.base import clone
 from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts is a fixture
 
@@ -266,18 +265,6 @@ def test_columns_without_features_are_named_and_an_array_where_columns_were_is_r
         shopped.predict(np.zeros((2, 5)), qid=[1, 1])
     with pytest.raises(DataError, match="feature names should match"):
         shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
-
-
-# sparse rows
-
-
-@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array])
-def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
-    X, y, qid = made()
-    X[np.abs(X) < 0.5] = 0
-    ranker = small(**QUICK).fit(make(X), y, qid=qid)
-    dense = small(**QUICK).fit(X, y, qid=qid)
-    np.testing.assert_array_equal(ranker.predict(make(X), qid), dense.predict(X, qid))
 
 
 # real scores
