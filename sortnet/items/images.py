@@ -174,9 +174,8 @@ def _histogram(
 
 def _sharpness(light: NDArray[np.float64]) -> float:
     """Compute the mean absolute Laplacian of the lightness, a measure of sharpness."""
-    inner = light[1:-1, 1:-1]
-    around = light[:-2, 1:-1] + light[2:, 1:-1] + light[1:-1, :-2] + light[1:-1, 2:]
-    return float(np.abs(4 * inner - around).mean())
+    laplacian = np.diff(light, 2, axis=0)[:, 1:-1] + np.diff(light, 2, axis=1)[1:-1]
+    return float(np.abs(laplacian).mean())
 
 
 def _entropy(light: NDArray[np.float64]) -> float:
