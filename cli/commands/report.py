@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +12,6 @@ from cli.console import progress, put, say, write_output
 from cli.inputs.run_ids import run_ids
 from cli.options import (
     Whole,
-    data_option,
     files,
     folders,
     is_typed,
@@ -53,7 +51,6 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
     metavar="N",
     help="Number of items shown, of each group of a collection.  [default: all]",
 )
-@data_option
 @threads_option
 @store_and_json
 @click.pass_context
@@ -135,7 +132,6 @@ def _write_run(
     model: str | None,
     data: tuple[str, ...],
     queries: int,
-    cache: Path | None,
     threads: int | None,
     top: int | None,
 ) -> None:
@@ -154,7 +150,7 @@ def _write_run(
             report(run, page, progress=status)
         else:
             missing = write_run_page(
-                run, page, model=model, data=data, top=queries, cache=cache, progress=status
+                run, page, model=model, data=data, top=queries, progress=status
             )
     if missing:
         say(missing)

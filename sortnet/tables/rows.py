@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.tables.values import Cells, may_have_numbers, numbers_of, word
@@ -61,6 +62,20 @@ class Rows:
             file_number = bisect_right(first_rows, row_from_start) - 1
             _, path = self.files[file_number]
         return f"{path}, {self.unit} {self.lines[row]}"
+
+    def take(self, numbers: I64) -> Rows:
+        """Select the rows with the given numbers, which must be ascending."""
+        columns: dict[str, Cells] = {}
+        for name, cells in self.columns.items():
+            if isinstance(cells, list):
+                columns[name] = [cells[k] for k in numbers]
+            else:
+                columns[name] = cells[numbers]
+        # Each file now starts at the row after the last selected row of the files before it.
+        starts = np.searchsorted(numbers, [first for first, _ in self.files]).tolist()
+        files = [(start, path) for start, (_, path) in zip(starts, self.files, strict=True)]
+        lines = [self.lines[k] for k in numbers]
+        return replace(self, columns=columns, lines=lines, files=files)
 
     def dicts(self) -> list[dict[str, Any]]:
         """Convert the rows to dicts, {column: cell}.

@@ -54,7 +54,6 @@ def write_run_page(
     model: str | None = None,
     data: Sequence[str] = (),
     top: int = 5,
-    cache: Path | None = None,
     progress: Progress = lambda text: None,
 ) -> str:
     """Write the page of a run, which needs no network, to a file in one step.
@@ -65,7 +64,6 @@ def write_run_page(
         model: the folder of the run's model, if the folder was moved.
         data: the files of the run's training or validation queries, if the files were moved.
         top: the number of hardest queries.
-        cache: the folder of parsed data. If None, data is not cached.
         progress: gets the name of each step.
 
     Returns:
@@ -81,7 +79,7 @@ def write_run_page(
     refuse_without_iterations(run)
     paths = [find_data(facts) for facts in run.data.values() if "path" in facts]
     refuse_page_file(file, *paths)
-    sources = find_sources(run, model, data, cache=cache, progress=progress)
+    sources = find_sources(run, model, data, progress=progress)
     findings = find_out(sources, _MODEL, progress)
     progress("drawing")
     write_page(file, render(run, sources, findings, top=top))
