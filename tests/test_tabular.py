@@ -97,7 +97,7 @@ def test_without_labels_grades_are_zero_if_one_may_be_without(tmp_path):
         ("1,0,-1e39,2", "column 'a': '-1e39' is infinite in float32"),
         ("1,-1,1,2", "grade '-1' is not a whole number from 0"),
         ("1,0.5,1,2", "grade '0.5' is not a whole number from 0"),
-        ("1,,1,2", "there is no grade in column 'label'"),
+        ("1,,1,2", "the grade in column 'label' is missing"),
         ("1,good,1,2", "the grade in column 'label': 'good' is not a number"),
         (",0,1,2", "there is no 'qid'"),
         ("1,0,1", "3 fields where the header has 4: '1,0,1'"),

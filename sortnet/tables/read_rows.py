@@ -37,9 +37,10 @@ from sortnet.tables.rows import (
     Rows,
     check_header,
     first_repeated,
-    join_cells,
+    join_rows,
     listed,
     numbers_if_all_are,
+    rows_of_cells,
 )
 from sortnet.tables.values import Cells, are_dates, numbers_of, word
 
@@ -105,19 +106,7 @@ def _join_tables(path: Path, files: Sequence[Path], tables: Sequence[Rows]) -> R
     ends = np.cumsum([len(table) for table in tables]).tolist()
     first_rows = [0, *ends[:-1]]  # number of the first row of each file among the joined rows
     files_with_rows = [*zip(first_rows, files, strict=True)]
-    return replace(_joined(tables), path=path, files=files_with_rows)
-
-
-def _joined(tables: Sequence[Rows]) -> Rows:
-    """Join the rows of tables; if a table lacks a column, its rows have None in that column."""
-    names = dict.fromkeys(name for table in tables for name in table.columns)
-    columns = {
-        name: join_cells([table.columns.get(name, [None] * len(table)) for table in tables])
-        for name in names
-    }
-    lines = [line for table in tables for line in table.lines]
-    dates = frozenset(name for table in tables for name in table.dates)
-    return replace(tables[0], columns=columns, lines=lines, dates=dates)
+    return replace(join_rows(tables), path=path, files=files_with_rows)
 
 
 def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
@@ -340,7 +329,7 @@ def _read_json_lines(path: Path, keep: Keep) -> Rows:
             tables.append(_rows_of_records(path, records, line_numbers, "line", keep))
             records, line_numbers, n_cells = [], [], 0
     tables.append(_rows_of_records(path, records, line_numbers, "line", keep))
-    rows = replace(_joined(tables), unfinished=lines.cut)
+    rows = replace(join_rows(tables), unfinished=lines.cut)
     if lines.cut and len(rows):
         note_unfinished(rows.place(-1))
     return rows
@@ -385,11 +374,7 @@ def _rows_of_records(
         name: [record.get(stored_name) for record in records]
         for name, stored_name in zip(header, names, strict=True)
     }
-    dates = frozenset(name for name, cells in columns.items() if are_dates(cells))
-    for name in header:
-        if not keep(name):
-            columns[name] = numbers_if_all_are(columns[name])
-    return Rows(path, columns, lines, unit, dates=dates)
+    return rows_of_cells(path, columns, lines, unit, keep)
 
 
 def _checked_object(place: str, value: Any) -> dict[str, Any]:

@@ -50,9 +50,7 @@ def growth_of(service: LabellingService) -> list[Record]:
 
 
 @lru_cache(4)
-def _replayed_points(
-    session: Session, collection: Collection, n_quarters: int
-) -> list[Record]:
+def _replayed_points(session: Session, collection: Collection, n_quarters: int) -> list[Record]:
     """Fit a new session to growing numbers of the first judgements; return a point for each fit.
 
     Points without any answer are left out.
