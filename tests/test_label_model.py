@@ -224,7 +224,7 @@ def test_a_server_that_goes_away_after_an_answer_is_waited_for():
         question = pair_made() | {"messages": [{"role": "user", "content": text}]}
         with connection.open_connections():
             (worker,) = connection.make_workers()
-            assert worker.ask([question])[0].answer == "left"
+            assert [one.answer for one in worker.ask([question])] == ["left"]
             worker.server.client._url = "http://127.0.0.1:9/v1"
             with pytest.raises(Fault, match=r"still .*Connection refused after 0 seconds"):
                 worker.ask([question])

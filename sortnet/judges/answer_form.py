@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
@@ -104,13 +104,13 @@ class AnswerForm:
             is_unclear = text.strip() and reading.why_not == UNREADABLE
             reason = "" if is_unclear else hidden(reading.why_not)
             return unanswered(Reason.UNREADABLE, f"{reason}\n{text}", meta=meta, **facts)
-        facts["meta"] = stored_meta(meta)
-        facts["comment"] = None if reading.is_bare else stored_text(text)
+        comment = None if reading.is_bare else stored_text(text)
+        facts |= {"meta": stored_meta(meta), "comment": comment}
         if not self.is_of_set:
             # Equal probabilities say a tie: the written letter is then the first of two equal ones.
             answer: Word = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
             return Verdict(answer, reading.p, **facts)
         if reading.best == SAME:
             return Verdict("same", **facts)
-        worst = None if reading.worst is None else PLACES.index(reading.worst)
-        return Verdict("best", best=PLACES.index(reading.best), worst=worst, **facts)
+        places = [PLACES.index(letter) for letter in (reading.best, reading.worst) if letter]
+        return replace(Verdict.by_place(self.n_items, *places), **facts)

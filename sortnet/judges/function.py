@@ -7,7 +7,7 @@ import inspect
 import math
 import numbers
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.limits import check_fields
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
-from sortnet.messages import note
 from sortnet.preference.base import Word
 
 # What a function of two items may return, and an example, for messages.
@@ -158,11 +157,10 @@ class FunctionWorker:
         self._function = function
         self._items = items
         self._by_place = by_place
-        self._is_noted = False
         self._stopped = threading.Event()
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Call the function for each question; return the verdicts.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Call the function for each question; yield the verdicts.
 
         An exception of the function is the verdict that its question got no answer.
 
@@ -170,35 +168,19 @@ class FunctionWorker:
             Fault: at an interrupt.
             Refused: if the function returns a value that is no answer.
         """
-        verdicts: list[Verdict] = []
         for question in questions:
             if self._stopped.is_set():
-                raise Fault("interrupted", verdicts)
+                raise Fault("interrupted")
             items = [self._items[item["id"]] for item in asked_items(question)]
             try:
                 answer = self._function(*items)
             except Exception as error:
                 text = f"{type(error).__name__}: {one_line(error)}"
-                verdicts.append(unanswered(Reason.ERROR, text, error=error))
+                yield unanswered(Reason.ERROR, text, error=error)
                 continue
             by_place = self._by_place or len(items) > 2
-            if by_place:
-                self._note_places(answer, len(items))
             worst = question.get("worst", True)
-            verdicts.append(verdict_of_value(answer, len(items), by_place=by_place, worst=worst))
-        return verdicts
-
-    def _note_places(self, answer: object, n_items: int) -> None:
-        """Note once what a number about two items means, unless there were sets before.
-
-        Version 0.4 read the number as the probability that the left item is better.
-        """
-        if n_items == 2 and not self._is_noted and _place(answer, 2) is not None:
-            note(
-                f"the function takes *items, so that {shown(_python_value(answer))} is the place "
-                "of the better item: 0 is the left one, 1 the right one"
-            )
-        self._is_noted = True
+            yield verdict_of_value(answer, len(items), by_place=by_place, worst=worst)
 
     def stop(self) -> None:
         """End `ask` before the next call of the function."""
@@ -273,12 +255,11 @@ def _verdict_by_place(value: Any, n_items: int, worst: bool) -> Verdict | None:
     The result is None if the value has no such places.
     """
     chosen = value if isinstance(value, tuple) else (value,)
-    places = [_place(number, n_items) for number in chosen]
+    places = [_place(_python_value(number), n_items) for number in chosen]
     if len(places) not in (1, 2) or None in places or len({*places}) < len(places):
         return None
-    if n_items == 2:
-        return Verdict("left" if places[0] == 0 else "right")
-    return Verdict("best", best=places[0], worst=places[1] if worst and len(places) == 2 else None)
+    best, *others = places
+    return Verdict.by_place(n_items, best, others[0] if others and worst else None)
 
 
 def _python_value(value: object) -> Any:
@@ -287,10 +268,7 @@ def _python_value(value: object) -> Any:
     return value.item() if is_scalar else value  # type: ignore[attr-defined]
 
 
-def _place(number: object, n_items: int) -> int | None:
-    """Return a number if it is the number of a place, from 0; otherwise None."""
-    value = _python_value(number)
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        return None
-    place = int(value)
-    return place if 0 <= place < n_items else None
+def _place(value: object, n_items: int) -> Any:
+    """Return a value as an int if it is the number of a place, from 0; otherwise None."""
+    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value < n_items else None  # type: ignore

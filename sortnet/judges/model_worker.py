@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -56,24 +56,23 @@ class ModelWorker:
         self._stopped = threading.Event()  # set when nothing more is asked
         self._random = random.Random(seed)
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask the server each question, and return the verdicts.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Ask the server each question, and yield the verdicts.
 
         Args:
             questions: questions with the messages for the model under `messages`.
 
         Raises:
-            Fault: if a question fails; the fault has the verdicts on the questions before.
+            Fault: if a question fails.
         """
-        verdicts: list[Verdict] = []
         for question in questions:
             try:
-                verdicts.append(self._verdict(question))
+                verdict = self._verdict(question)
             except Fault as fault:
                 # The key is hidden before the message is cut, so that no part of the key stays.
                 text = self.server.without_key(str(fault), _LONGEST_FAULT)
-                raise type(fault)(text, verdicts) from None
-        return verdicts
+                raise type(fault)(text) from None
+            yield verdict
 
     def stop(self) -> None:
         """End `ask` before its next call, and end a pause between two calls at once."""

@@ -27,7 +27,6 @@ from store.asking.answer_summary import AnswerSummary, cost_text
 from store.asking.machine import Machine, judgements_of
 from store.collections.collection_rows import LONGEST_NAME
 from store.collections.leases import Lease
-from store.database.engine import Database
 from store.runs.run import Run
 from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
@@ -84,11 +83,6 @@ class RunQuestions:
     split: Split = "train"
     dealt: dict[str, list[Pair]] = field(default_factory=dict)
     is_enough: bool = False  # the training decides how many pairs are asked about
-
-    @property
-    def database(self) -> Database:
-        """The database of the store."""
-        return self.answers.collection.database
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -152,9 +146,8 @@ class RunQuestions:
             instructions=None,
         )
 
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
-        """Store the verdicts on a pair, with ids that keep them from being stored twice."""
-        del was_away  # no lease can be lost
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
+        """Store the verdicts on a pair; no lease can be lost."""
         numbers = [self.answers.number_of_id[self.ids[item]] for item in lease.question.items]
         about_items = replace(lease.question, items=tuple(numbers))
         judgements = judgements_of(replace(lease, question=about_items), verdicts)
@@ -380,7 +373,7 @@ class RunJudge:
         machines = [machine for machine in self._machines if not machine.is_over]
         newly_lost = [lost for lost in self._machines if lost not in [*machines, *self._lost]]
         for machine in newly_lost:
-            why = machine.fault or machine.judge.why_no_more()
+            why = machine.fault or machine.judge.budget.why()
             self._notify(f"{machine.judge.name}: {why}; it is asked no more")
         self._lost += newly_lost
         if machines:

@@ -8,20 +8,19 @@ import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sortnet.errors import LeaseError, StudyError
+from sortnet.errors import StudyError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.verdicts import Verdict
 from sortnet.messages import count
-from sortnet.preference import Answer, Judgement, Question
+from sortnet.preference import Judgement, Question
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
-from store.database.engine import Database
 from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
@@ -41,13 +40,6 @@ class ServiceQuestions:
 
     service: LabellingService
     _renew_at: float = math.inf  # time of the monotonic clock when leases are renewed
-    # {id of a lease that a server lost: id of the lease in its place}
-    _new_ids: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def database(self) -> Database:
-        """The database of the store."""
-        return self.service.collection.database
 
     @property
     def ids(self) -> Sequence[str]:
@@ -96,57 +88,22 @@ class ServiceQuestions:
         """Write a leased question as a worker reads it; `turned` reverses the order of items."""
         return asked_question_of(self.service, lease, turned=turned)
 
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
-        """Store the verdicts on a leased question, and return False if it has another answer.
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
+        """Store the verdicts on a leased question, and return False if it was answered before.
 
         Raises:
-            LeaseError: if the lease is lost, but not while the store's server was away.
+            LeaseError: if the lease is lost.
         """
         service = self.service
         judgement, *turned = judgements_of(lease, verdicts)
         mark_model(service, lease.annotator)
-        try:
-            stored = self._stored(lease, judgement)
-        except LeaseError:
-            if not was_away or not self._lease_again(lease):
-                raise
-            stored = self._stored(lease, judgement)
-        if _choice(stored) != _choice(judgement):
+        if not service.answer(lease.id, judgement).new:
             return False
         for of_order in turned:
             append_once(service, f"{lease.id}-2", of_order)
         if turned:
             service.sync()
         return True
-
-    def _stored(self, lease: Lease, judgement: Judgement) -> Judgement:
-        """Store a judgement under a lease, or under the lease that has replaced it."""
-        id = self._new_ids.get(lease.id, lease.id)
-        return self.service.answer(id, judgement).judgement
-
-    def _lease_again(self, lease: Lease) -> bool:
-        """Lease a question whose lease is lost, and return False if it may not be asked any more.
-
-        Another annotator may have a lease on its items, or another process may have retired an item
-        since the question was chosen. Later questions of the annotator about the same pairs are
-        released: nobody is asked them while the answer to this one is on the way.
-        """
-        collection = self.service.collection
-        pairs = {*lease.question.pairs}
-        later = [
-            open_lease.id
-            for open_lease in collection.leases(lease.annotator)
-            if collection.may_take_over(open_lease)
-            and not pairs.isdisjoint(open_lease.question.pairs)
-        ]
-        collection.release(lease.annotator, later)
-        self.service.sync()
-        if not all(map(self.service.session.allows, pairs)):
-            return False
-        new_leases = self.service.lease(lease.annotator, [lease.question])
-        if new_leases:
-            self._new_ids[lease.id] = new_leases[0].id
-        return bool(new_leases)
 
     def attend(self, annotator: str) -> None:
         """Fit the model to the new answers, if there are many, and renew the leases in time."""
@@ -159,11 +116,6 @@ class ServiceQuestions:
     def left(self) -> str:
         """Describe how many answers are left until the goal is reached."""
         return answers_left(self.service.remaining)
-
-
-def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
-    """Return a judgement's answer, and its best and worst item if it is about several items."""
-    return judgement.answer, judgement.best, judgement.worst
 
 
 def ask_in_turn(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
@@ -227,7 +179,7 @@ def why_ended(service: LabellingService, machine: Machine) -> str:
     if machine.fault:
         return machine.fault
     if reason is EndReason.BUDGET:
-        return machine.judge.why_no_more()
+        return machine.judge.budget.why()
     if reason is not EndReason.NOTHING_LEFT:
         return why(service.remaining)
     why_none = service.why_nothing_left(machine.annotator)
