@@ -103,13 +103,15 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     Returns:
         The result, and why nearly all questions got no answer; empty if more got an answer.
     """
-    answers = BatchAnswers(collection, goal=until, notify=say)
-    with closing(answers), progress() as status:
+    collection.check_one_question()
+    service = LabellingService(collection, goal=until, record=True)
+    answers = BatchAnswers(service, say)
+    with closing(service), progress() as status:
         for file in files:
             status(f"reading {file}")
             answers.read(file)
         status("fitting the answers")
-        answers.settle()
+        service.settle()
     n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
     value: dict[str, Any] = {
         **answers.counts,
@@ -120,11 +122,7 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     counts = [f"{number:,} {outcome}" for outcome, number in answers.counts.items() if number]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    text = [", ".join(counts)]
-    for service in answers.services.values():
-        criterion = service.collection.criterion
-        distance = short_status(service)
-        text.append(f"{criterion}: {distance}" if criterion else distance)
+    text = [", ".join(counts), short_status(service)]
     notes = [
         f"batch {name}: {count(n_open, 'question')} without an answer yet"
         for name, n_open in n_open_by_batch.items()

@@ -17,13 +17,22 @@ from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.limits import check_fields
-from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
+from sortnet.judges.verdicts import (
+    REPLIES,
+    SET_REPLIES,
+    Fault,
+    Refused,
+    Verdict,
+    answer_at,
+    unanswered,
+)
 from sortnet.preference.base import Word
 
-# What a function of two items may return, and an example, for messages.
-_OF_TWO = (
-    f"a function of two items returns {', '.join(REPLIES)}, None, or a float, the probability that "
-    'the left item is better, as in: return "left" if p > 0.5 else "right", or: return float(p)'
+# What a function may return, for messages.
+_MAY_RETURN = (
+    "a function of two items returns left, right, tie, skip, None, or a float, the probability "
+    'that the left item is better, as in: return "left" if p > 0.5 else "right"; a function of '
+    "*items returns the number of the best, from 0, or a tuple (best, worst), same, skip or None"
 )
 
 
@@ -43,7 +52,7 @@ class Function:
             caller's thread.
 
     Raises:
-        SortNetError: on a coroutine function, or something that cannot be called.
+        SortNetError: on something that cannot be called.
 
     >>> Function(lambda left, right: "left", name="first").annotator
     'first'
@@ -57,8 +66,6 @@ class Function:
         """Check the function and the number of workers."""
         if not callable(self.function):
             raise SortNetError(f"the judge is {shown(self.function)}: give a function of two items")
-        if inspect.iscoroutinefunction(self.function):
-            raise SortNetError(_COROUTINE)
         check_fields(self)
 
     @property
@@ -222,21 +229,15 @@ def verdict_of_value(
     value = _python_value(answer)
     if value is None:
         return Verdict("skip", comment="the function returned None")
-    words: Sequence[Word] = REPLIES if n_items == 2 else ("same", "skip")
+    if isinstance(value, str) and value == "same" and n_items == 2:
+        return Verdict("tie")
+    words: Sequence[Word] = REPLIES if n_items == 2 else SET_REPLIES
     if isinstance(value, str) and value in words:
         return Verdict(words[words.index(value)])
-    if isinstance(value, str) and value == "same" and by_place:  # of two items it is a tie
-        return Verdict("tie")
     verdict = _verdict_by_place(value, n_items, worst) if by_place else _verdict_by_p(value)
-    if verdict is not None:
-        return verdict
-    may_return = _OF_TWO
-    if by_place:
-        may_return = (
-            f"of {n_items} items it may return the number of the best, 0 to {n_items - 1}, or two "
-            f"different ones in a tuple (best, worst), same, {', '.join(words)}, or None"
-        )
-    raise Refused(f"the judge returned {shown(value)}: {may_return}")
+    if verdict is None:
+        raise Refused(f"the judge returned {shown(value)} about {n_items} items: {_MAY_RETURN}")
+    return verdict
 
 
 def _verdict_by_p(value: Any) -> Verdict | None:

@@ -95,7 +95,15 @@ class Program:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Make the connection to the program; each worker starts a copy when it is first asked."""
+        """Make the connection to the program; each worker starts a copy when it is first asked.
+
+        Raises:
+            SortNetError: if the program does not exist or cannot be run.
+        """
+        program = split_command(self.command)[0]
+        if shutil.which(program) is None:
+            code = errno.EACCES if Path(program).exists() else errno.ENOENT
+            raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
 
         def make_workers() -> list[ProgramWorker]:
             return [ProgramWorker(self) for _ in range(self.workers)]
@@ -121,18 +129,6 @@ def split_command(typed: str) -> list[str]:
     if not words:
         raise SortNetError("a program as judge: no command")
     return words
-
-
-def refuse_missing_program(typed: str) -> None:
-    """Refuse a command whose program does not exist or cannot be run, without starting it.
-
-    Raises:
-        SortNetError: if the program cannot be started.
-    """
-    program = split_command(typed)[0]
-    if shutil.which(program) is None:
-        code = errno.EACCES if Path(program).exists() else errno.ENOENT
-        raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
 
 
 class RunningProgram:

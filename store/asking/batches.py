@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +33,6 @@ from sortnet.judges.unanswered import AnswerRecord, Unanswered
 from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
-from sortnet.preference.goal import Goal
 from store.asking.service_questions import append_once, asked_question_of, mark_model
 from store.collections.batches import Batch
 from store.collections.collection import Collection
@@ -194,19 +193,9 @@ def _request_lines(
             yield request_line(batch, lease.id, body, is_turned=is_turned)
 
 
-def _batches(collection: Collection) -> dict[str, tuple[Batch, Collection]]:
-    """Return {name: batch and its collection} of a collection and all its criteria."""
-    with collection.database.one_state():
-        return {
-            batch.name: (batch, criterion)
-            for criterion in collection.asked()
-            for batch in criterion.batches()
-        }
-
-
 def open_batches(collection: Collection) -> list[Batch]:
-    """List the batches with unanswered questions, of a collection and all its criteria."""
-    return [batch for batch, _ in _batches(collection).values() if batch.n_open]
+    """List the batches of a collection with unanswered questions."""
+    return [batch for batch in collection.batches() if batch.n_open]
 
 
 def cancel_batch(collection: Collection, name: str) -> int:
@@ -221,8 +210,7 @@ def cancel_batch(collection: Collection, name: str) -> int:
         raise StoreError(
             f"collection {collection.name!r} has no open batch {name[:40]!r}; open are {names}"
         )
-    _, criterion = _batches(collection)[name]
-    return criterion.cancel_batch(name)
+    return collection.cancel_batch(name)
 
 
 @dataclass
@@ -230,29 +218,22 @@ class BatchAnswers:
     """Reads files of answers to batches, and stores each answer under the lease of its question.
 
     Attributes:
-        collection: the collection that has the batches.
-        goal: the goal at which labelling stops; None: the goal of the study.
+        service: the service of the collection that has the batches.
         notify: called with a line about each answer that is not stored.
         counts: {`stored`: new answers, skips included, `repeated`: answers that had been stored
             before, `failed`: requests without an answer, whose questions may be asked again,
             `refused`: answers that belong to no open question of the collection}.
         skipped: {reason: number of new skips}.
         annotators: {annotator: number of new answers}.
-        services: {name of a criterion: its service} for the criteria with answers.
         record: which questions were answered.
     """
 
-    collection: Collection
-    goal: Goal | None = None
+    service: LabellingService
     notify: Callable[[str], None] = note
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
     skipped: Counter[str] = field(default_factory=Counter)
     annotators: Counter[str] = field(default_factory=Counter)
-    services: dict[str, LabellingService] = field(default_factory=dict)
     record: AnswerRecord = field(default_factory=AnswerRecord)
-
-    def __post_init__(self) -> None:
-        self._batches = _batches(self.collection)
 
     def read(self, file: str) -> None:
         """Store the answers of a file; a line that cannot be used is noted and skipped.
@@ -264,97 +245,55 @@ class BatchAnswers:
         Raises:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
-        n_used_before = self._n_used
-        n_notes = 0
-        for (name, _), lines in groupby(answer_lines(Path(file)), _transaction_of):
-            for line, words in self._store_lines(name, list(lines)):
-                n_notes += 1
-                if n_notes <= _MOST_NOTES:
+        collection = self.service.collection
+        batches = {batch.name: batch for batch in collection.batches()}
+        n_refused = n_lines = n_notes = 0
+        # One transaction for many answers is faster.
+        for _, lines in groupby(answer_lines(Path(file)), lambda line: line.number // _TOGETHER):
+            with collection.locked():
+                outcomes = [(line, *self._store_line(batches, line)) for line in lines]
+            self.service.sync()
+            for line, outcome, words in outcomes:
+                self.counts[outcome] += 1
+                n_lines += 1
+                n_refused += outcome == "refused"
+                n_notes += bool(words)
+                if words and n_notes <= _MOST_NOTES:
                     text = printable(without_secrets(words))
                     self.notify(f"{file}, line {line.number}: {text}")
         if n_notes > _MOST_NOTES:
             self.notify(f"{file}: and {n_notes - _MOST_NOTES} more lines of this kind")
-        if self._n_used == n_used_before:
+        if n_refused == n_lines:
             raise DataError(
-                f"{file}: none of its answers belongs to an open question of {self.collection.name}"
+                f"{file}: none of its answers belongs to an open question of {collection.name}"
             )
 
-    @property
-    def _n_used(self) -> int:
-        """Number of lines that belong to questions of the collection."""
-        return sum(self.counts.values()) - self.counts["refused"]
-
-    def settle(self) -> None:
-        """Fit the models of all criteria to the stored answers."""
-        for service in self.services.values():
-            service.settle()
-
-    def close(self) -> None:
-        """Close the services of all criteria."""
-        for service in self.services.values():
-            service.close()
-
-    def _store_lines(self, name: str, lines: Sequence[AnswerLine]) -> list[tuple[AnswerLine, str]]:
-        """Store the answers in lines of one batch, in one transaction.
-
-        Args:
-            name: name of the batch; empty: the lines answer no request of SortNet.
-
-        Returns:
-            What is noted about lines.
-        """
-        if name not in self._batches:
-            self.counts["refused"] += len(lines)
-            words = f"{self.collection.name} has no batch {name}"
-            return [(line, line.fault or words) for line in lines]
-        batch, collection = self._batches[name]
-        if collection.name not in self.services:
-            service = LabellingService(collection, goal=self.goal, record=True)
-            self.services[collection.name] = service
-        service = self.services[collection.name]
-        notes = []
-        with collection.locked():
-            for line in lines:
-                try:
-                    outcome, words = self._store_line(service, batch, line)
-                except (LeaseError, JudgementError):
-                    outcome = "refused"
-                    words = f"its question is not one of batch {name}, or was taken back meanwhile"
-                self.counts[outcome] += 1
-                notes.append((line, words))
-        service.sync()
-        return [(line, words) for line, words in notes if words]
-
-    def _store_line(
-        self, service: LabellingService, batch: Batch, line: AnswerLine
-    ) -> tuple[str, str]:
+    def _store_line(self, batches: Mapping[str, Batch], line: AnswerLine) -> tuple[str, str]:
         """Store the answer in a line; release the question of a failed request.
 
         Returns:
             The outcome, one of `_OUTCOMES`, and what is noted about it.
-
-        Raises:
-            LeaseError, JudgementError: if the question has no lease of the batch.
         """
-        question = service.collection.question_of_batch(batch.name, line.lease)
-        form = AnswerForm(len(question.items), batch.about.get("worst", False))
+        collection = self.service.collection
+        if line.batch not in batches:
+            return "refused", line.fault or f"{collection.name} has no batch {line.batch}"
+        batch = batches[line.batch]
         try:
+            question = collection.question_of_batch(batch.name, line.lease)
+            form = AnswerForm(len(question.items), batch.about.get("worst", False))
             verdict = _read_verdict(line, batch, form)
+            is_new = self._store(batch, line, question, verdict)
         except Fault as fault:
             if not line.is_turned:  # a request in the reverse order has no lease to release
-                service.collection.release(batch.annotator, [line.lease])
+                collection.release(batch.annotator, [line.lease])
             return "failed", str(fault)
-        mark_model(service, batch.annotator)
-        if line.is_turned:
-            judgement = verdict.judgement(question.turned, batch.annotator)
-            is_new = append_once(service, f"{batch.name}-{line.lease}-2", judgement)
-        else:
-            judgement = verdict.judgement(question, batch.annotator)
-            is_new = service.answer(line.lease, judgement).new
+        except (LeaseError, JudgementError):
+            words = f"its question is not one of batch {batch.name}, or was taken back meanwhile"
+            return "refused", words
         if not is_new:
             return "repeated", "its question was answered before"
         self.annotators[batch.annotator] += 1
-        items = frozenset(service.items.ids[k] for k in question.items)
+        items = frozenset(self.service.items.ids[k] for k in question.items)
         if verdict.why is None:
             self.record.note_answer(items)
             return "stored", ""
@@ -363,14 +302,14 @@ class BatchAnswers:
         left_out = self.record.note_unanswered(Unanswered(items, verdict.why, comment))
         return "stored", "".join(f"item {item!r} got no answer: {comment}" for item in left_out)
 
-
-def _transaction_of(line: AnswerLine) -> tuple[str, int]:
-    """Return a key that is the same for consecutive lines to store in one transaction.
-
-    These lines are of the same batch, and one of a few hundred lines together, because one
-    transaction for many answers is faster.
-    """
-    return line.batch, (line.number - 1) // _TOGETHER
+    def _store(self, batch: Batch, line: AnswerLine, question: Question, verdict: Verdict) -> bool:
+        """Store a verdict, and return whether it is new."""
+        mark_model(self.service, batch.annotator)
+        if line.is_turned:
+            judgement = verdict.judgement(question.turned, batch.annotator)
+            return append_once(self.service, f"{batch.name}-{line.lease}-2", judgement)
+        judgement = verdict.judgement(question, batch.annotator)
+        return self.service.answer(line.lease, judgement).new
 
 
 def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:

@@ -508,18 +508,12 @@ class Machine:
         self.notify(f"{self.judge.name}: {text}")
 
     def _progress_text(self, rate: float) -> str:
-        """Describe the progress: answers, rate, failures, questions left, and what was spent."""
-        n_skipped = self.skipped.total()
-        questions_left = self.questions.left()
-        if self._most_answers is not None:
-            n_left = self._most_answers - self.answered
-            questions_left = f"{n_left} left" if n_left else ""
+        """Describe the progress: answers, rate, questions left, and what was spent."""
         texts = (
             f"{self.answered} answered",
             f"{rate:.1f} a second",
-            f"{n_skipped} skipped" if n_skipped else "",
             f"{self.failed} failed" if self.failed else "",
-            questions_left,
+            self.questions.left(),
             self.judge.spent_text(),
         )
         return ", ".join(filter(None, texts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -22,6 +21,7 @@ from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
 from store.service.annotators import created_annotator
+from store.service.costs import parse_meta
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
 
@@ -143,34 +143,21 @@ def ask_in_turn(machines: Sequence[Machine], service: LabellingService, number: 
 
 def _take_turns(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
     """Ask machines in rounds, in each of which every judge that can be asked has a turn."""
+    most = math.inf if number is None else number
     in_round = [*machines]
     while in_round:
-        turn = _turn_size(_answers_left(machines, number), len(in_round))
+        n_left = most - sum(machine.answered for machine in machines)
+        turn = n_left if len(in_round) == 1 else min(_ANSWERS_A_TURN, n_left / len(in_round))
         for machine in tuple(in_round):
-            n_left = _answers_left(machines, number)
+            n_left = most - sum(machine.answered for machine in machines)
             if service.remaining.stop:
                 service.settle()  # answers that came in after the goal may take it back
             if n_left == 0 or service.remaining.stop:
                 return
-            machine.ask(min((n for n in (turn, n_left) if n is not None), default=None))
+            size = min(turn, n_left)
+            machine.ask(None if size == math.inf else math.ceil(size))
             if machine.reason not in (EndReason.NUMBER, EndReason.GOAL):
                 in_round.remove(machine)
-
-
-def _answers_left(machines: Sequence[Machine], number: int | None) -> int | None:
-    """Return how many of `number` answers are still to be given; None if it is None."""
-    return None if number is None else number - sum(machine.answered for machine in machines)
-
-
-def _turn_size(n_left: int | None, n_judges: int) -> int | None:
-    """Choose the number of answers in a turn: 20, or an equal share of those that are left.
-
-    >>> _turn_size(None, 3), _turn_size(10, 3), _turn_size(500, 2), _turn_size(None, 1)
-    (20, 4, 20, None)
-    """
-    if n_judges == 1:
-        return n_left
-    return _ANSWERS_A_TURN if n_left is None else min(_ANSWERS_A_TURN, math.ceil(n_left / n_judges))
 
 
 def why_ended(service: LabellingService, machine: Machine) -> str:
@@ -185,17 +172,11 @@ def why_ended(service: LabellingService, machine: Machine) -> str:
     why_none = service.why_nothing_left(machine.annotator)
     if machine.failed:
         why_none = f"{why_none}, but for {machine.failed} that failed"
-    left_out = machine.judge.record.left_out
+    left_out = sorted(machine.judge.record.left_out)
     if left_out:
-        why_none = f"{why_none}, but for those about {_names(left_out)}"
+        names = " and ".join(map(repr, left_out[:_MOST_NAMED]))
+        why_none = f"{why_none}, but for those about {count(len(left_out), 'item')}, {names}"
     return why_none
-
-
-def _names(items: Collection[str]) -> str:
-    """Name some items in a text; of many items only the number."""
-    if len(items) > _MOST_NAMED:
-        return count(len(items), "item")
-    return " and ".join(f"item {item!r}" for item in sorted(items))
 
 
 def asked_question_of(
@@ -255,8 +236,8 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     judgements = service.judgements()
     if annotator not in judgements.annotators:
         return 0
-    facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
-    return sum(fields.get("calls", 1) if isinstance(fields, dict) else 1 for fields in facts)
+    texts = judgements.meta[judgements.by(annotator)]
+    return sum(parse_meta(text or "{}").get("calls", 1) for text in texts)
 
 
 def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:

@@ -41,20 +41,6 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
     return record
 
 
-def records_by_name(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return {name under which answers are stored: record} of the stored judges of a run.
-
-    Earlier versions stored the record of the only judge, without its name.
-
-    >>> records_by_name({"judge": "python judge.py", "workers": 2})
-    {'python judge.py': {'judge': 'python judge.py', 'workers': 2}}
-    """
-    if all(isinstance(record, Mapping) for record in stored.values()):
-        return dict(stored)
-    name = stored.get("function") or stored.get("judge") or stored["model"]
-    return {name: dict(stored)}
-
-
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
     """Make the judge that a record describes.
 

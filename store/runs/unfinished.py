@@ -30,9 +30,9 @@ def again(run: Run) -> str | None:
         return None
     judge = run.judge
     if judge is not None:
-        from store.runs.judge_record import is_stored_whole, records_by_name
+        from store.runs.judge_record import is_stored_whole
 
-        if not all(map(is_stored_whole, records_by_name(judge).values())):
+        if not all(map(is_stored_whole, judge.values())):
             return resume_call(run.out)
     return resume_command(run.out)
 
