@@ -290,12 +290,12 @@ def _reliability_and_bias(
     if not len(rows):
         return None, None
     answers = Answers.of_table(table, rows[-_MOST_ANSWERS:])
-    measured = measured_annotator(answers, posterior, number)
-    half_width = measured.bias_sd * ndtri(_QUANTILES[1])
-    return (
-        Measured(measured.value, measured.low, measured.high),
-        Measured(measured.bias, measured.bias - half_width, measured.bias + half_width),
-    )
+    annotator, bias_sd = measured_annotator(answers, posterior, number)
+    ((reliability, low, high, bias),) = np.column_stack(
+        (annotator.reliability, annotator.low, annotator.high, annotator.bias)
+    ).tolist()
+    half_width = bias_sd * float(ndtri(_QUANTILES[1]))
+    return Measured(reliability, low, high), Measured(bias, bias - half_width, bias + half_width)
 
 
 def _share(k: int, n: int) -> Measured:

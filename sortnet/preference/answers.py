@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -81,15 +82,25 @@ class Answers:
             return self
         items = np.array([*pairs], np.int64)
         m = len(items)
-        gold = choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
-        return joined([self, _widened(gold, self.items.shape[1])])
+        width = self.items.shape[1]
+        return joined([self, choices_of_two(items, np.ones(m), np.full(m, GOLD), width=width)])
+
+    def of_own_items(self) -> tuple[Answers, I64]:
+        """Number the items that have answers from 0; return the answers, and these items."""
+        items = np.unique(self.items[self.items >= 0])
+        numbers = np.where(self.items < 0, -1, np.searchsorted(items, self.items))
+        return replace(self, items=numbers), items
+
+    def by_one(self) -> Answers:
+        """Let all answers be by the annotator with number 0."""
+        return replace(self, annotator=np.zeros(len(self), np.int64))
 
     def in_words(self, annotators: Collection[int]) -> Answers:
         """Let the measurements of these annotators count as words, best or worst."""
         is_theirs = np.isin(self.annotator, [*annotators])
         return replace(self, probit=np.where(is_theirs, np.nan, self.probit))
 
-    @property
+    @cached_property
     def may_tie(self) -> Bool:
         """Whether each row may be a tie: it is the choice of the better of two items, (m,)."""
         n_items = np.count_nonzero(self.items >= 0, axis=1)
@@ -113,8 +124,7 @@ class Answers:
         return Edges(row, a, b, self.items[row, a], self.items[row, b])
 
 
-@dataclass(frozen=True, eq=False)
-class Edges:
+class Edges(NamedTuple):
     """Pairs of places, of which a choice has as many as its items have pairs.
 
     Attributes:
@@ -143,39 +153,26 @@ def joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def _widened(answers: Answers, width: int) -> Answers:
-    """Add empty places, so that each row has `width` places."""
-    n_new = width - answers.items.shape[1]
-    if not n_new:
-        return answers
-    places = ((0, 0), (0, n_new))
-    return replace(
-        answers,
-        items=np.pad(answers.items, places, constant_values=-1),
-        share=np.pad(answers.share, places),
-        place=np.pad(answers.place, places),
-    )
-
-
-def choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> Answers:
-    """Make choices of the better of two items.
+def choices_of_two(items: I64, for_first: F64, annotator: I64, *, width: int = 2) -> Answers:
+    """Make choices of the better of two items, which no judgement has as an answer.
 
     Args:
         items: (m, 2) the items.
         for_first: (m,) the share of the choice that the first item got.
         annotator: (m,) the annotators.
-        event: (m,) the rows in the table of judgements.
+        width: the number of places, of which all but two are empty.
     """
     m = len(items)
+    new_places = ((0, 0), (0, width - 2))
     return Answers(
-        items=items,
-        share=np.column_stack((for_first, 1 - for_first)),
+        items=np.pad(items, new_places, constant_values=-1),
+        share=np.pad(np.column_stack((for_first, 1 - for_first)), new_places),
         direction=np.ones(m),
-        place=np.tile([0.5, -0.5], (m, 1)),
+        place=np.pad(np.tile([0.5, -0.5], (m, 1)), new_places),
         annotator=annotator,
         probit=np.full(m, np.nan),
         tied=np.zeros(m, np.bool_),
-        event=event,
+        event=np.full(m, -1),
         weight=np.ones(m),
     )
 

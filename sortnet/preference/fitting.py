@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +10,13 @@ import numpy as np
 from sortnet.core import F64
 from sortnet.preference.answers import Answers
 from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.fit import DENSE, fit, fit_many
 from sortnet.preference.history import History
 from sortnet.preference.hyperparameters import choose
-from sortnet.preference.many_items import DENSE, fit_many, sampled
-from sortnet.preference.model import Annotators, Columns, Posterior, Prior, fit
+from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.study import Study
 
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
-_SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
 _UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least, ...
 _MOST_UNFITTED = 100  # ... but after this number
@@ -236,24 +234,15 @@ class SessionFitting:
         answers = answers.with_gold(self._study.gold_pairs())
         if not len(answers):
             return prior, average
-        squares = self._squares
-        sample_prior = prior
-        if self.history.n_items > _SAMPLE:
-            answers, sample_prior, items = sampled(answers, prior, self._seed, most=_SAMPLE)
-            squares = None if squares is None else Columns(squares.values[items])
-        chosen, annotators, _ = choose(
+        return choose(
             answers,
-            sample_prior,
-            squares,
+            prior,
+            self._squares,
             average,
             models=self.models(),
             must_earn=not self._wants_top,
             seed=self._seed + n_events,
         )
-        columns = self._linear
-        if self._squares is not None and chosen.columns is squares:
-            columns = self._squares
-        return replace(chosen, columns=columns), annotators
 
 
 def _with_squares(X: F64) -> Columns:

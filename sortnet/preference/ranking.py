@@ -13,7 +13,7 @@ from sortnet.preference.answers import Answers
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.goal import SURE
 from sortnet.preference.groups import count_apart
-from sortnet.preference.model import SHARPNESS, Posterior, choice_odds
+from sortnet.preference.model import Posterior, predict
 from sortnet.preference.plan import Plan
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
@@ -167,12 +167,5 @@ def _check(fitting: SessionFitting) -> Check:
 def _p_of_best(posterior: Posterior, answers: Answers) -> F64:
     """Predict the probability that each place is named best, (m, k), 0 in an empty place."""
     annotators = posterior.annotators.padded(int(answers.annotator.max(initial=-1)) + 1)
-    c = annotators.reliability[answers.annotator]
-    bias = annotators.bias[answers.annotator]
-    is_empty = answers.items < 0
-    p = np.zeros(answers.items.shape)
     draws = posterior.draws[:_DRAWS]
-    for scores in draws:
-        z = SHARPNESS * c[:, None] * scores[answers.items] + bias[:, None] * answers.place
-        p += choice_odds(z, is_empty, 0.0).expected
-    return p / len(draws)
+    return np.mean([predict(answers, scores, annotators, 0.0).expected for scores in draws], axis=0)

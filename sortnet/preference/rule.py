@@ -32,7 +32,7 @@ from sortnet.core import F64, I64
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.model import SHARPNESS, Posterior
+from sortnet.preference.model import SHARPNESS, Posterior, information_of_words
 
 Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about now
 
@@ -43,7 +43,6 @@ _DRAWS = 64  # draws by which sets are compared
 _LEAST_OPEN = 1e-4  # openness of an item whose place is known for certain
 _ORDER_OF_TOP = 0.1  # openness of a certain top item in a set, whose answer also orders the top
 _FARTHEST_PROBIT = 2.33  # a probability beyond .99 only says "at least"
-_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MOST = 0.5  # a larger share of the variance tells enough about items without an answer
 _LEAST_VARIANCE = 1e-12
 
@@ -140,13 +139,11 @@ class Beliefs:
 
     def noise(self, i: I64, j: I64, variance: F64) -> F64:
         """Compute the variance of an answer about each pair, in units of the scores."""
-        mean = np.abs(self.mean[i] - self.mean[j])
-        z = SHARPNESS * mean / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
-        p = 1 / (1 + np.exp(-np.minimum(z, 30)))
-        of_word: F64 = 1 / (SHARPNESS**2 * p * (1 - p))
+        mean = self.mean[i] - self.mean[j]
+        of_word = 1 / information_of_words(mean, variance)
         if not self.scale:
             return of_word
-        return np.where(self.scale * mean < _FARTHEST_PROBIT, 1.0, of_word)
+        return np.where(self.scale * np.abs(mean) < _FARTHEST_PROBIT, 1.0, of_word)
 
     def expect_answer(self, items: Sequence[int]) -> None:
         """Lower the covariance as an answer about these items would; the mean stays.

@@ -13,7 +13,7 @@ from scipy.special import gammainccinv, ndtr
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.goal import SURE, Goal, above_edge, wrong_of_top
 from sortnet.preference.groups import Apart, Groups
-from sortnet.preference.model import SHARPNESS, Draws, Posterior
+from sortnet.preference.model import Draws, Posterior, information_of_words
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
@@ -27,7 +27,6 @@ _LEAST_WANTED = 0.001  # a goal of no error at all is never sure
 # A goal that is reached in fewer than 5 % of 40 futures is out of reach.
 _FUTURES_OF_ALL, _HOPELESS = 40, 0.05
 _OPEN = 0.1  # a place is open if it is wrong or right with at least this probability
-_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
 _PAIRS_OF_FUTURE = 2_000  # and in a future that is drawn, from at most this number
 _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
@@ -339,11 +338,9 @@ def near_ties(
 
 def _information(posterior: Posterior, i: I64, j: I64, times: F64) -> F64:
     """Return the expected information, (n, n), of answers about these pairs."""
-    mean, variance = posterior.difference(i, j)
-    z = SHARPNESS * np.abs(mean) / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
-    p = 1 / (1 + np.exp(-np.minimum(z, 30)))
+    of_answer = information_of_words(*posterior.difference(i, j))
     information = np.zeros((posterior.n_items, posterior.n_items))
-    information[i, j] = information[j, i] = -times * SHARPNESS**2 * p * (1 - p)
+    information[i, j] = information[j, i] = -times * of_answer
     information[np.diag_indices(posterior.n_items)] = -information.sum(axis=1)
     return information
 
