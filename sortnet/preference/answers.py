@@ -108,6 +108,12 @@ class Answers:
         return may_tie
 
     @property
+    def is_choice(self) -> Bool:
+        """Whether each row names the best item, or gives it more than half of the votes, (m,)."""
+        is_choice: Bool = (self.direction > 0) & (self.share.max(axis=1, initial=0.0) > 0.5)
+        return is_choice
+
+    @property
     def is_measured(self) -> Bool:
         """Whether each row is a measurement of a difference, (m,)."""
         return ~np.isnan(self.probit)

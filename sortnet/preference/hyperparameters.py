@@ -101,8 +101,10 @@ def choose(
         wide = replace(chosen, variance=max(chosen.variance, first_prior.variance))
         annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.scores, rng)
         chosen = _choose_prior(answers, first_prior, candidates, annotators, must_earn=must_earn)
-    has_squares = squares is not None and chosen.columns is candidates[1]
-    return replace(chosen, columns=squares if has_squares else linear), annotators
+    columns = linear
+    if squares is not None and chosen.columns is candidates[1]:
+        columns = squares
+    return replace(chosen, columns=columns), annotators
 
 
 def _sample(answers: Answers, rng: np.random.Generator) -> tuple[Answers, I64]:

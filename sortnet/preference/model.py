@@ -239,7 +239,7 @@ def likelihood(answers: Answers, s: F64, annotators: Annotators, nu: float) -> L
     factor = SHARPNESS * answers.direction * reliability_of_rows(answers, annotators)
     has_item = answers.items >= 0
     slope_of_place = factor[:, None] * residual
-    slope = np.bincount(answers.items[has_item], slope_of_place[has_item], minlength=len(s))
+    slope = _sums(answers.items[has_item], slope_of_place[has_item], len(s))
     push = answers.direction * (residual * answers.place).sum(axis=1)
     gap = answers.place[row, a] - answers.place[row, b]
     # Gold pairs, which have no bias, are counted as an annotator after all others.
@@ -247,13 +247,18 @@ def likelihood(answers: Answers, s: F64, annotators: Annotators, nu: float) -> L
     annotator = np.where(answers.annotator == GOLD, n, answers.annotator)
     return Likelihood(
         value=float(answers.weight @ log_p),
-        slope=slope.astype(np.float64),
+        slope=slope,
         weight=variance * factor[row] ** 2,
-        bias_slope=np.bincount(annotator, push, n + 1)[:n],
-        bias_stiffness=np.bincount(annotator[row], variance * gap**2, n + 1)[:n],
+        bias_slope=_sums(annotator, push, n + 1)[:n],
+        bias_stiffness=_sums(annotator[row], variance * gap**2, n + 1)[:n],
         tie_slope=float(answers.weight @ (answers.tied - p_tie)),
         tie_stiffness=float(answers.weight @ (p_tie * (1 - p_tie))),
     )
+
+
+def _sums(number: I64, values: F64, n: int) -> F64:
+    """Sum the values with each number, (n,)."""
+    return np.bincount(number, values, n).astype(np.float64)
 
 
 def laplacian(i: I64, j: I64, weight: F64, n: int) -> sparse.csr_array:

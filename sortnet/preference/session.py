@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from sortnet.core.pairs import unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
-from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.asking import SessionAsking
 from sortnet.preference.base import MOST_ITEMS, Judgement, Pair, Question
 from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.design import design
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.groups import Groups
+from sortnet.preference.groups import Groups, count_apart
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import Posterior
-from sortnet.preference.plan import Plan
-from sortnet.preference.ranking import remaining
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import (
+    OpenRanks,
+    Remaining,
+    Standing,
+    group_standings,
+    near_ties,
+    overall,
+)
 from sortnet.preference.study import Study
 
 STRATEGIES = ("default", "random")
+_ITEMS_PER_ANSWER = 4  # near-ties are told from an answer for so many items on
 
 
 class Session:
@@ -84,28 +93,17 @@ class Session:
         self.study = study or Study()
         self.n_items = len(X)
         self.seed = seed
-        self.holdout = holdout
-        self.repeats = repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
         if strategy not in STRATEGIES:
             raise JudgementError(f"unknown strategy {strategy!r}; known are default and random")
         self.set_size = checked_set_size(set_size)
-        groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
-        self._plan = Plan(
-            groups_of_items,
-            AskablePairs(groups_of_items, retired=self.study.retired, among=among),
-            self.study,
-            self.goal,
-            strategy,
-            holdout,
-            repeats,
-            self.set_size,
-            seed,
-        )
+        self._groups = Groups(groups, self.n_items, without=self.study.retired, among=among)
         self._fitting = SessionFitting(X, self.study, wants_top=self.goal.top > 0, seed=seed)
         self._history = self._fitting.history
         self._lock = self._fitting.lock
-        self._asking = SessionAsking(self._plan, self._fitting)
+        self._asking = SessionAsking(
+            self._fitting, self._groups, self.study, self.goal, strategy, holdout, repeats, seed
+        )
 
     @property
     def events(self) -> int:
@@ -224,7 +222,7 @@ class Session:
             n_answers = self._history.seen()
         # The lock is not held from here on, so that no question waits for the ranking.
         k = self.goal.top if top is None else top
-        return rank_items(posterior, n_answers, self._plan.groups, top=k)
+        return rank_items(posterior, n_answers, self._groups, top=k)
 
     @property
     def posterior(self) -> Posterior:
@@ -244,7 +242,65 @@ class Session:
         """
         if fresh:
             self.refit()
-        return remaining(self._plan, self._fitting)
+        check = self._fitting.check()  # before the lock: it may need a fit
+        history, groups, goal = self._history, self._groups, self.goal
+        with self._lock:
+            posterior = self._fitting.fits.all
+            n_votes = history.n_votes
+            n_answers = history.seen()
+            component = history.all_components()
+            n_models = len(self._fitting.models())
+            n_annotators = len(history.annotators)
+            n_annotators_of_pairs = history.n_annotators_of_pairs()
+        # The lock is not held from here on, so that no question waits for the computations.
+        # Each annotator can be asked each pair once. A question has one free pair at least.
+        n_pairs_left = groups.n_askable * max(n_annotators, 1) - n_annotators_of_pairs.total()
+        standings = group_standings(posterior, groups, goal, seed=self.seed, n_answers=n_answers)
+        wrong, sure, is_reached = overall(standings, goal)
+        groups_to_stop = [
+            standing._replace(stop=standing.stop and check.passed) for standing in standings
+        ]
+        remaining = Remaining(
+            goal=goal,
+            standing=Standing.ASKING,
+            wrong=wrong,
+            sure=sure,
+            check=check,
+            n_free=max(n_pairs_left, 0),
+            n_annotators=n_annotators,
+            only_models=bool(n_models) and n_models == n_annotators and not self.study.gold,
+            features=self._fitting.has_features,
+            groups=tuple(groups_to_stop) if len(groups) > 1 else (),
+            apart=count_apart(component, n_answers > 0, groups),
+        )
+        if goal.top >= max(map(len, groups.members)):
+            return replace(remaining, standing=Standing.ALL_TOP, questions=0, fewest=0, most=0)
+        if is_reached:
+            return remaining.with_check()
+        if not n_votes:
+            return remaining
+        # If nearly all questions are used up, more annotators help, whether or not there are
+        # near-ties. A few answers do not show how much the items differ.
+        may_be_told = _ITEMS_PER_ANSWER * n_votes >= self.n_items
+        if 2 * remaining.n_free > n_votes and may_be_told:
+            ties = self._near_ties(posterior, n_annotators, n_annotators_of_pairs)
+            if ties is not None:
+                return replace(remaining, standing=Standing.NEAR_TIES, near_ties=ties)
+        # Features may predict an item without an answer; otherwise each item takes part once.
+        n_unseen = int(np.count_nonzero(n_answers[np.concatenate(groups.members)] == 0))
+        n_for_unseen = 0 if self._fitting.has_features else n_unseen // self.set_size
+        return remaining.with_questions(n_votes, n_for_unseen)
+
+    def _near_ties(
+        self, posterior: Posterior, n_annotators: int, n_annotators_of_pairs: Counter[int]
+    ) -> OpenRanks | None:
+        """Find near-ties that keep the goal out of reach; None if there are too many pairs."""
+        pairs = self._groups.askable
+        if pairs is None or posterior.covariance is None:
+            return None
+        keys = unordered(*pairs).tolist()
+        times_left = np.array([n_annotators - n_annotators_of_pairs[key] for key in keys])
+        return near_ties(posterior, self._groups, self.goal, (*pairs, times_left), seed=self.seed)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair of items, the lower number first, may be asked at all.
@@ -252,7 +308,7 @@ class Session:
         Both items must be in the same group, and neither may be retired. If the session was created
         with a list of pairs, `among`, the pair must be in the list.
         """
-        return pair in self._plan.pairs
+        return self._groups.may_ask(pair)
 
     def weighted(self) -> tuple[Comparisons, dict[str, float]]:
         """Return the comparisons to train a comparator on, and each annotator's reliability.
