@@ -15,7 +15,6 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.special import logsumexp
 
 from sortnet.core import F64, I64, Bool
-from sortnet.core.pairs import unordered
 from sortnet.preference.answers import GOLD, Answers
 from sortnet.preference.fit import BIAS_SD, find_mode
 from sortnet.preference.model import (
@@ -34,7 +33,7 @@ _LOG_VARIANCES = np.linspace(-4.0, 3.2, 10)
 _SD = 1.2  # of the prior of the log variance
 _SD_UNANIMOUS = 0.15  # of this prior below 0, while no answer contradicts others
 _LARGE_VARIANCE = 1e3  # a variance at which scores explain all answers that contradict no others
-_CLEAR_MARGIN = 0.01  # a difference of scores by which an answer is contradicted
+_CLEAR_RATIO = 1.017  # of probabilities, by which a choice is contradicted: .01 of a score
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
@@ -242,14 +241,13 @@ def _form_chains(answers: Answers, n_items: int) -> bool:
 
 
 def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
-    """Count the choices that the most probable scores contradict."""
+    """Count the choices that the most probable scores contradict, whoever made them."""
     is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
     choices = answers.where(is_choice)
     scores = find_mode(choices, prior, annotators, close=_CLOSE).scores
-    z = choices.direction[:, None] * scores[choices.items]
-    highest = np.where(choices.items >= 0, z, -np.inf).max(axis=1, initial=-np.inf)
-    of_choice = (choices.share * z).sum(axis=1)
-    return int(np.count_nonzero(of_choice < highest - _CLEAR_MARGIN))
+    p = predict(choices, scores, Annotators.average(len(annotators)), 0.0).expected
+    p_of_choice = (choices.share * p).sum(axis=1)
+    return int(np.count_nonzero(p.max(axis=1, initial=0.0) > _CLEAR_RATIO * p_of_choice))
 
 
 def _choose_reliabilities(
@@ -300,12 +298,10 @@ def _choose_reliabilities(
 
 def _is_about_gold(answers: Answers) -> Bool:
     """Whether each row is a choice of the best among items of a gold pair, (m,)."""
-    edges = answers.edges
-    pairs = unordered(edges.i, edges.j)
-    is_gold = answers.annotator == GOLD
-    is_gold_pair = np.isin(pairs, pairs[is_gold[edges.row]])
     about_gold: Bool = np.zeros(len(answers), np.bool_)
-    about_gold[edges.row[is_gold_pair]] = True
+    for better, worse in answers.items[answers.annotator == GOLD, :2]:
+        has_both = (answers.items == better).any(axis=1) & (answers.items == worse).any(axis=1)
+        about_gold |= has_both
     return about_gold & (answers.direction > 0)
 
 
@@ -324,12 +320,11 @@ def _measured(
         p_different: the prior probability that the annotator is not as reliable as the average.
     """
     scales = _SCALES if answers.is_measured.any() else annotator.scale
-    candidates = [
-        [_annotator(annotator, reliability, scale) for reliability in _RELIABILITIES]
-        for scale in scales
-    ]
     log_p = np.array(
-        [[_log_p(answers, draws, one).sum() for one in of_scale] for of_scale in candidates]
+        [
+            [_log_p(answers, draws, _with(annotator, c, scale)).sum() for c in _RELIABILITIES]
+            for scale in scales
+        ]
     )
     prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
     best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
@@ -340,13 +335,13 @@ def _measured(
     cumulated = np.cumsum(p * prior) / (p @ prior)
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(p) - 1)
     return replace(
-        _annotator(annotator, reliability, scales[best_scale]),
+        _with(annotator, reliability, scales[best_scale]),
         low=_RELIABILITIES[[low]],
         high=_RELIABILITIES[[high]],
     )
 
 
-def _annotator(annotator: Annotators, reliability: float, scale: float) -> Annotators:
+def _with(annotator: Annotators, reliability: float, scale: float) -> Annotators:
     """Copy one annotator with another reliability and scale."""
     return replace(annotator, reliability=np.array([reliability]), scale=np.array([scale]))
 
@@ -377,31 +372,27 @@ def _in_words_where_better(
         if is_theirs.sum() < _ENOUGH_MEASUREMENTS:
             continue
         is_first = is_theirs & (rng.random(len(answers)) < 0.5)
-        halves = is_first, is_theirs & ~is_first
-        gain = np.concatenate(
-            [_gain_of_words(answers, prior, annotators, number, half) for half in halves]
-        )
-        standard_error = float(gain.std()) / np.sqrt(len(gain))
-        in_words[number] = gain.mean() > standard_error
+        gain = []
+        for half in (is_first, is_theirs & ~is_first):
+            rest = answers.where(~half)
+            words = answers.where(half).in_words([number]).by_one()
+            of_words = _log_p_of_words(words, rest.in_words([number]), prior, annotators, number)
+            gain += [*(of_words - _log_p_of_words(words, rest, prior, annotators, number))]
+        standard_error = np.std(gain) / np.sqrt(len(gain))
+        in_words[number] = np.mean(gain) > standard_error
     chosen = answers.in_words(np.flatnonzero(in_words).tolist())
     return chosen, replace(annotators, in_words=in_words)
 
 
-def _gain_of_words(
-    answers: Answers, prior: Prior, annotators: Annotators, number: int, half: Bool
+def _log_p_of_words(
+    words: Answers, rest: Answers, prior: Prior, annotators: Annotators, seed: int
 ) -> F64:
-    """Compute how much better each word in one half is predicted if the annotator's words count."""
-    rest = answers.where(~half)
-    words = answers.where(half).in_words([number]).by_one()
-    log_p = []
-    for others in (rest.in_words([number]), rest):
-        prior_of_half, scaled = prior, annotators
-        if others.is_measured.any():
-            prior_of_half, scaled = _choose_scale(others, prior, annotators)
-        chosen = _choose_prior(others, prior_of_half, [prior.columns], scaled, must_earn=True)
-        draws = find_mode(others, chosen, scaled).drawn(_DRAWS, np.random.default_rng(number))
-        log_p.append(_log_p(words, draws, Annotators.average(1)))
-    return log_p[0] - log_p[1]
+    """Predict words of an average annotator by the rest of the answers, (m,)."""
+    if rest.is_measured.any():
+        prior, annotators = _choose_scale(rest, prior, annotators)
+    prior = _choose_prior(rest, prior, [prior.columns], annotators, must_earn=True)
+    draws = find_mode(rest, prior, annotators).drawn(_DRAWS, np.random.default_rng(seed))
+    return _log_p(words, draws, Annotators.average(1))
 
 
 def measured_annotator(

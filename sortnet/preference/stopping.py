@@ -387,6 +387,6 @@ def _open_ranks(posterior: Posterior, members: I64, goal: Goal) -> tuple[int, in
         return int(ranks[0]), int(ranks[-1])
     mean, variance = posterior.difference(best_first[:-1], best_first[1:])
     is_sure = ndtr(-np.abs(mean) / np.sqrt(variance)) < _OPEN
-    ends = np.concatenate(([-1], np.flatnonzero(is_sure), [len(is_sure)]))
+    ends = np.concatenate(([0], np.flatnonzero(is_sure) + 1, [len(members)]))
     longest = int(np.argmax(np.diff(ends)))
-    return int(ends[longest]) + 2, int(ends[longest + 1]) + 1
+    return int(ends[longest]) + 1, int(ends[longest + 1])
