@@ -12,12 +12,11 @@ from zlib import crc32
 import numpy as np
 
 from sortnet.preference.base import HOLDOUT, Pair, Question, unordered_pair
-from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.fitting import FittedEvents
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Posterior
 from sortnet.preference.rule import Beliefs, Free, openness
-from sortnet.preference.study import Study
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
 _REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
@@ -52,24 +51,20 @@ class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
     Attributes:
-        fitting: the events, and the model fitted to the events.
+        fitting: the events, the model fitted to the events, gold pairs and overlap.
         groups: the groups of the items, and the pairs that may be asked.
-        study: gold pairs and overlap.
         goal: the goal.
         strategy: `default`, or `random` for random pairs.
         holdout: share of hold-out questions.
         repeats: share of repeated questions.
-        seed: seed of all random choices.
     """
 
-    fitting: SessionFitting
+    fitting: FittedEvents
     groups: Groups
-    study: Study
     goal: Goal
     strategy: str
     holdout: float
     repeats: float
-    seed: int
 
     def __post_init__(self) -> None:
         self._history = self.fitting.history
@@ -90,7 +85,7 @@ class SessionAsking:
         is_holdout = drawn_number < self.holdout
         if not is_holdout and drawn_number < self.holdout + self.repeats:
             yield self._choose_repeat
-        elif drawn_number >= 1 - self.study.gold_rate:
+        elif drawn_number >= 1 - self.fitting.study.gold_rate:
             yield self._choose_gold
         if not is_holdout:
             yield self._choose_overlap
@@ -252,7 +247,7 @@ class SessionAsking:
 
     def _choose_gold(self, request: _Request) -> Question | None:
         """Choose a question with a gold pair that this annotator has not answered."""
-        gold_pairs = [pair for pair in self.study.gold if request.free(*pair)]
+        gold_pairs = [pair for pair in self.fitting.study.gold if request.free(*pair)]
         if not gold_pairs:
             return None
         items = self._grown(gold_pairs[request.rng.integers(len(gold_pairs))], request)
@@ -261,9 +256,9 @@ class SessionAsking:
 
     def _choose_overlap(self, request: _Request) -> Question | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
-        if self.study.overlap <= 1:
+        if self.fitting.study.overlap <= 1:
             return None
-        for items in self._history.answered_by_few(self.study.overlap):
+        for items in self._history.answered_by_few(self.fitting.study.overlap):
             if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
@@ -293,7 +288,7 @@ class SessionAsking:
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
         """Make a random generator, seeded by the session's seed, the annotator and the numbers."""
         number_of_name = crc32(annotator.encode())
-        return np.random.default_rng((self.seed, number_of_name, *numbers))
+        return np.random.default_rng((self.fitting.seed, number_of_name, *numbers))
 
 
 def are_free(items: Sequence[int], free: Free) -> bool:

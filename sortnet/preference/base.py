@@ -210,11 +210,7 @@ class Judgement(OfItems):
         return ""
 
     def _fault_of_choice(self) -> str:
-        """Return why answer, best and worst item do not go together; empty if they do."""
-        if self.answer not in ANSWERS:
-            return f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
-        if (self.answer == "undo") != (self.undoes is not None):
-            return '`undoes` must be set if and only if answer is "undo"'
+        """Return why best and worst item do not go with the answer; empty if they do."""
         if (self.answer == "best") != (self.best is not None):
             return '`best` must be set if and only if answer is "best"'
         if self.worst is not None and (self.best is None or len(self.items) == 2):
@@ -227,7 +223,11 @@ class Judgement(OfItems):
         return ""
 
     def _fault_of_value(self) -> str:
-        """Return which number or text is out of range; empty if none is."""
+        """Return which other field cannot be so; empty if there is none."""
+        if self.answer not in ANSWERS:
+            return f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
+        if (self.answer == "undo") != (self.undoes is not None):
+            return '`undoes` must be set if and only if answer is "undo"'
         if self.p is not None and len(self.items) > 2:
             return f"a p is for two items, and there are {len(self.items)}"
         for name, (most, in_words) in _RANGES.items():

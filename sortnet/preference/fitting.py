@@ -64,8 +64,8 @@ class Fits(NamedTuple):
     milestone: int
 
 
-class SessionFitting:
-    """Fits the model of a session; several threads may use it.
+class FittedEvents:
+    """Events, and the model kept fitted to them; several threads may use it.
 
     Args:
         X: (n, d) the standardised features.
@@ -84,8 +84,8 @@ class SessionFitting:
         """Fit without answers: the posterior is the prior."""
         self.history = History(len(X), study.probabilities)
         self.lock = threading.RLock()
-        self._study = study
-        self._seed = seed
+        self.study = study
+        self.seed = seed
         self._fitting = threading.Lock()  # held while a thread fits
         self.has_features = bool(X.shape[1])
         self._wants_top = wants_top
@@ -94,16 +94,17 @@ class SessionFitting:
         self.fits = self._fit(None, ranking=True)
 
     def refit(self) -> None:
-        """Fit to all events so far, unless the last fit is up to date."""
+        """Fit the model to all events so far; other threads may ask and tell meanwhile.
+
+        Cost: see `fit` and `fit_many`; each time there are a quarter more events, the
+        hyperparameters are chosen again, which takes about fifty fits to 300 items.
+        """
         with self._fitting:
             if not self.fits.at == self.fits.all_at == len(self.history.events):
                 self.fits = self._fit(self.fits, ranking=True)
 
     def fit_if_due(self) -> None:
-        """Fit before a question is chosen, if a fit is due and no other thread fits.
-
-        `is_due` says when a fit is due.
-        """
+        """Fit before a question is chosen, if a fit is due and no other thread fits."""
         if self.is_due(self.fits.at) and self._fitting.acquire(blocking=False):
             try:
                 self.fits = self._fit(self.fits, ranking=False)
@@ -117,14 +118,19 @@ class SessionFitting:
         longer, there are 2 % of their number of new events at least, but never more than 100.
         """
         share_of_items = min(self.history.n_items // _UNFITTED_OF_ITEMS, _MOST_UNFITTED)
-        least = 1 if self.is_quick else share_of_items
+        least = 1 if self.quick else share_of_items
         n_unfitted = len(self.history.events) - n_fitted
         return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 
     @property
-    def is_quick(self) -> bool:
-        """Whether a fit takes a few milliseconds."""
+    def quick(self) -> bool:
+        """Whether `refit` takes only a few milliseconds."""
         return self.history.n_items <= _FEW_ITEMS
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior of the scores from the last fit to all answers."""
+        return self.fits.all
 
     def scale_of(self, annotator: str) -> float:
         """Return the scale of an annotator whose next answer is a measurement; 0 for words."""
@@ -139,10 +145,16 @@ class SessionFitting:
     def models(self) -> list[int]:
         """List the numbers of the annotators that are models."""
         numbers = self.history.annotators
-        return [numbers[name] for name in self._study.models if name in numbers]
+        return [numbers[name] for name in self.study.models if name in numbers]
 
-    def weights(self) -> tuple[Comparisons, dict[str, float]]:
-        """Return all answers as comparisons, and the reliability of each annotator."""
+    def weighted(self) -> tuple[Comparisons, dict[str, float]]:
+        """Return the comparisons to train a comparator on, and each annotator's reliability.
+
+        Reliability is 1 for the average annotator, and below 0 for an annotator who prefers the
+        worse item. Without answers there are no reliabilities.
+
+        Cost: that of `refit`.
+        """
         self.refit()
         with self.lock:
             names = [*self.history.annotators]
@@ -180,7 +192,7 @@ class SessionFitting:
         fits = self.fits
         with self.lock:
             answers = self.history.answers(fits.all_at)
-        rng = np.random.default_rng(self._seed + fits.all_at)
+        rng = np.random.default_rng(self.seed + fits.all_at)
         is_drawn = rng.random(fits.all_at) < _LEFT_OUT
         is_out = is_drawn[answers.event]
         posterior = self._posterior(
@@ -225,8 +237,8 @@ class SessionFitting:
     ) -> Posterior:
         """Fit to answers and gold pairs, in words where words predict better."""
         counted = answers.in_words(np.flatnonzero(annotators.in_words).tolist())
-        counted = counted.with_gold(self._study.gold_pairs())
-        seed = self._seed + at
+        counted = counted.with_gold(self.study.gold_pairs())
+        seed = self.seed + at
         if self.history.n_items > DENSE:
             return fit_many(counted, prior, annotators, seed=seed)
         return fit(counted, prior, annotators, start, seed=seed)
@@ -238,7 +250,7 @@ class SessionFitting:
         average = Annotators.average(n_annotators)
         with self.lock:
             answers = self.history.answers(n_events, holdout=False)
-        answers = answers.with_gold(self._study.gold_pairs())
+        answers = answers.with_gold(self.study.gold_pairs())
         if not len(answers):
             return prior, average
         return choose(
@@ -248,7 +260,7 @@ class SessionFitting:
             average,
             models=self.models(),
             must_earn=not self._wants_top,
-            seed=self._seed + n_events,
+            seed=self.seed + n_events,
         )
 
 
