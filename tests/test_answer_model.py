@@ -159,7 +159,7 @@ def test_words_alone_are_bradley_terry_as_scipy_fits_it():
     mode = find_mode(
         answers_of(*judgements), without_columns(n, variance=2.5), Annotators.average(1)
     )
-    assert np.allclose(mode.scores, peer, atol=1e-4)
+    assert np.allclose(mode.unknowns, peer, atol=1e-4)
 
 
 def test_the_posterior_of_three_items_is_near_the_exact_one():

@@ -98,7 +98,7 @@ def choose(
         is_model = np.isin(np.arange(len(annotators)), [*models])
         # Answers of somebody who prefers the worse item make all differences of scores look small.
         wide = replace(chosen, variance=max(chosen.variance, first_prior.variance))
-        annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.scores, rng)
+        annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.unknowns, rng)
         chosen = _choose_prior(answers, first_prior, candidates, annotators, must_earn=must_earn)
     columns = linear
     if squares is not None and chosen.columns is candidates[1]:
@@ -218,7 +218,7 @@ def _evidence(answers: Answers, prior: Prior, shares: F64, annotators: Annotator
         for factor in np.exp(_LOG_VARIANCES).tolist():
             of_grid = replace(prior, share=share, variance=prior.variance * factor)
             mode = find_mode(answers, of_grid, annotators, start, close=_CLOSE)
-            start = mode.scores
+            start = mode.unknowns
             evidence.append(mode.evidence)
     return np.reshape(evidence, (len(shares), -1))
 
@@ -244,7 +244,7 @@ def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> i
     """Count the choices that the most probable scores contradict, whoever made them."""
     is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
     choices = answers.where(is_choice)
-    scores = find_mode(choices, prior, annotators, close=_CLOSE).scores
+    scores = find_mode(choices, prior, annotators, close=_CLOSE).unknowns
     p = predict(choices, scores, Annotators.average(len(annotators)), 0.0).expected
     p_of_choice = (choices.share * p).sum(axis=1)
     return int(np.count_nonzero(p.max(axis=1, initial=0.0) > _CLEAR_RATIO * p_of_choice))
