@@ -88,7 +88,7 @@ def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
         ({"worst": 2}, "cannot be the best and the worst"),
         ({"best": 7}, "none of those in question"),
         ({"p": 0.7}, "a p is for two items, and there are 4"),
-        ({"milliseconds": -5}, "after -5 milliseconds"),
+        ({"milliseconds": -5}, "milliseconds must be 0 or more"),
         ({"undoes": 7}, "`undoes` must be set"),
         ({"comment": "x" * 2001}, "2,001 characters"),
     ):

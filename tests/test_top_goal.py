@@ -59,7 +59,7 @@ def test_the_goal_is_reached_if_in_nine_of_ten_draws_no_more_are_wrong_in_any_gr
 ):
     posterior, groups = made
     goal = Goal(max(allowed, 0.5) / top, top)
-    wrong, _, reached = overall(group_standings(posterior, groups, goal, seed=0), goal)
+    share, _, reached = overall(group_standings(posterior, groups, goal, seed=0), goal)
     shares, sure = [], []
     for members in groups.members:
         k = min(top, len(members))
@@ -70,7 +70,7 @@ def test_the_goal_is_reached_if_in_nine_of_ten_draws_no_more_are_wrong_in_any_gr
         ]
         shares.append(np.mean(wrong) / k)
         sure.append(np.mean(np.array(wrong) <= goal.allowed(k)))
-    assert wrong == pytest.approx(np.mean(shares))
+    assert share == pytest.approx(np.mean(shares))
     assert reached == (min(sure) >= 0.9)
 
 

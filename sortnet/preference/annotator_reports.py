@@ -143,10 +143,10 @@ def annotator_reports(
         n_right = int((votes.for_low[of_gold] == gold[of_gold]).sum())  # a tie is never right
         gold_share = _share(n_right, n_gold) if n_gold else None
         is_model = name in study.models
-        seconds = table.milliseconds[rows] / 1000
-        seconds = seconds[seconds >= 0]  # below 0 if it was not measured
-        median_seconds = float(np.median(seconds)) if len(seconds) else np.inf
-        too_fast = len(seconds) >= _ENOUGH_TIMES and median_seconds < TOO_FAST and not is_model
+        times = table.milliseconds[rows]
+        times = times[times >= 0]  # below 0 if it was not measured
+        median_seconds = float(np.median(times)) / 1000 if len(times) else np.inf
+        too_fast = len(times) >= _ENOUGH_TIMES and median_seconds < TOO_FAST and not is_model
         agreement, expected_agreement, n_shared = _shares(with_others[row])
         consistency, expected_consistency, n_repeats = _shares(with_self[row])
         reports.append(
@@ -166,7 +166,7 @@ def annotator_reports(
                 skipped=int(replies[ANSWERS.index("skip")]),
                 cant_say=int(replies[ANSWERS.index("cant-say")]),
                 undone=int(replies[ANSWERS.index("undo")]),
-                median_seconds=median_seconds if len(seconds) else None,
+                median_seconds=median_seconds if len(times) else None,
                 too_fast=too_fast,
                 state=study.state(name),
                 reason=study.reason_of_exclusion(name),
