@@ -169,7 +169,7 @@ def annotator_reports(
                 median_seconds=median_seconds if len(times) else None,
                 too_fast=too_fast,
                 state=study.state(name),
-                reason=study.reason_of_exclusion(name),
+                reason=study.excluded[name].reason if name in study.excluded else None,
                 verdict=_verdict(table, rows, reliability, gold_share, too_fast),
                 model=is_model,
                 probabilities=_probabilities(name, number, table.p[rows], posterior, study),

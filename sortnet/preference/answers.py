@@ -74,7 +74,7 @@ class Answers:
 
     def where(self, selected: Bool | I64) -> Answers:
         """Select rows by a mask or by row numbers."""
-        return Answers(**{name: column[selected] for name, column in _columns(self).items()})
+        return Answers(*(getattr(self, name)[selected] for name in self.__dataclass_fields__))
 
     def with_gold(self, pairs: Collection[Pair]) -> Answers:
         """Add the known answer to each gold pair, given as (better item, worse item)."""
@@ -146,17 +146,10 @@ class Edges(NamedTuple):
     j: I64
 
 
-def _columns(answers: Answers) -> dict[str, np.ndarray]:
-    """The columns of the answers by name."""
-    return {name: getattr(answers, name) for name in Answers.__dataclass_fields__}
-
-
 def joined(parts: Sequence[Answers]) -> Answers:
     """Join answers that have equally many places."""
-    columns = [_columns(part) for part in parts]
-    return Answers(
-        **{name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    )
+    names = Answers.__dataclass_fields__
+    return Answers(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def choices_of_two(items: I64, for_first: F64, annotator: I64, *, width: int = 2) -> Answers:
@@ -191,21 +184,22 @@ def _choices_of_best(
     If all items are equally good, each item gets the same share. A share of votes for the first of
     two items replaces the choice; a measurement is beside it.
     """
-    n_places = np.count_nonzero(table.items[rows] >= 0, axis=1)
+    n_places = table.n_items[rows]
     items = table.items[rows, : max(2, n_places.max(initial=0))]
     has_item = items >= 0
-    best = table.best[rows]
-    same = best < 0
-    share = np.where(same[:, None], has_item / n_places[:, None], items == best[:, None])
+    best = table.best[rows, None]
+    is_same = best[:, 0] < 0
+    share = np.where(best < 0, has_item / n_places[:, None], items == best)
     place = 0.5 - np.arange(items.shape[1]) / (n_places[:, None] - 1)
     annotator = table.annotator[rows]
-    p = np.where(n_places == 2, table.p[rows], np.nan)
+    p = table.p[rows]  # of two items, or NaN
     kinds = [probabilities.get(name, "share") for name in table.annotators]
     kind = np.array(kinds, np.str_)[annotator]
     has_share = ~np.isnan(p) & (kind == "share")
-    share[has_share, :2] = np.column_stack((p, 1 - p))[has_share]
+    share[has_share, 0] = p[has_share]
+    share[has_share, 1] = 1 - p[has_share]
     is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P)
-    is_measured = is_within & ~same & (kind == "measurement")
+    is_measured = is_within & ~is_same & (kind == "measurement")
     m = len(rows)
     return Answers(
         items=items,
@@ -214,7 +208,7 @@ def _choices_of_best(
         place=np.where(has_item, place, 0.0),
         annotator=annotator,
         probit=ndtri(np.where(is_measured, p, np.nan)),
-        tied=same & (n_places == 2) & ~has_share,
+        tied=is_same & (n_places == 2) & ~has_share,
         event=rows,
         weight=np.ones(m),
     )

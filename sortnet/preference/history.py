@@ -60,10 +60,12 @@ class History:
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
+        if new.highest_item >= self.n_items:
+            raise JudgementError(f"there is no item {new.highest_item} among {self.n_items}")
         start = len(self.events)
         self.events.extend(new)
         try:
-            self._check(start)
+            self._check_undos(start)
         except JudgementError:
             before = self.events[:start]
             self.events = Judgements()
@@ -75,18 +77,14 @@ class History:
         self._n_compared.update(self._compared(new_rows[~is_undo]))
         self._n_compared.subtract(self._compared(undone_rows))
 
-    def _check(self, start: int) -> None:
-        """Raise JudgementError if an event from row `start` on has an unknown item or judgement."""
-        items = self.events.items[start:]
-        is_unknown = (items < -1) | (items >= self.n_items)
-        if is_unknown.any():
-            raise JudgementError(f"there is no item {items[is_unknown][0]} among {self.n_items}")
-        for row in start + np.flatnonzero(self.events.answer[start:] == UNDO):
-            undone_row = int(self.events.rows_of_numbers(self.events.undoes[[row]])[0])
-            is_earlier = 0 <= undone_row < row
-            earlier = self.events[undone_row] if is_earlier else None
-            is_undone = bool(is_earlier and self.events.undone_by[undone_row] < row)
-            check_undo(self.events[int(row)], earlier, undone=is_undone)
+    def _check_undos(self, start: int) -> None:
+        """Raise JudgementError if an undo from row `start` on undoes no judgement."""
+        undo_rows = start + np.flatnonzero(self.events.answer[start:] == UNDO)
+        undone_rows = self.events.rows_of_numbers(self.events.undoes[undo_rows])
+        for row, undone_row in zip(undo_rows.tolist(), undone_rows.tolist(), strict=True):
+            earlier = self.events[undone_row] if 0 <= undone_row < row else None
+            is_undone = bool(self.events.undone_by[undone_row] < row)
+            check_undo(self.events[row], earlier, undone=is_undone)
 
     def _compared(self, rows: I64) -> list[tuple[int, int]]:
         """List (annotator, key of a pair) for each pair that the answers in these rows compare."""

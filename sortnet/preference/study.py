@@ -265,11 +265,6 @@ class Study:
         }
         return next((state for state, applies in states.items() if applies), "active")
 
-    def reason_of_exclusion(self, annotator: str) -> str | None:
-        """Return why an annotator is excluded; None without a reason."""
-        decision = self.excluded.get(annotator)
-        return None if decision is None else decision.reason
-
     def left(self, annotator: str, answered: int) -> int | None:
         """Count the answers that are left of an annotator's quota; None without a quota."""
         quota = self.quotas.get(annotator)
