@@ -70,7 +70,7 @@ def test_a_program_begins_with_measurements_unless_it_has_answered_or_somebody_d
     expected = {"program": kinds[before]} if before in kinds else {}
     assert collection.study().probabilities == expected
     session = LabellingService(collection).session
-    measured = session._history.answers(session.events).is_measured
+    measured = session.history.answers(session.events).is_measured
     assert measured.tolist() == [before == "nothing"] * len(measured)
 
 

@@ -358,7 +358,7 @@ def take(self, known, line):
     return real(self, known, line)
 batches.BatchAnswers._store_line = take
 with open_store("s.db") as store:
-    answers = batches.BatchAnswers(LabellingService(store.collection("t"), record=True))
+    answers = batches.BatchAnswers(LabellingService(store.collection("t")))
     answers.read("answers.jsonl")
 """
 

@@ -83,7 +83,7 @@ def test_a_tie_stays_a_word_and_training_gets_soft_targets():
     said = [Judgement.of(MODEL, (0, 1), "tie", p=0.5), Judgement.of(MODEL, (1, 2), "left", p=0.8)]
     session = Session(None, 3, study=study_of([MEASURES]))
     session.replay(said)
-    answers = session._history.answers(2)
+    answers = session.history.answers(2)
     assert answers.share[:, 0].tolist() == [0.5, 1.0]
     assert answers.tied.tolist() == [True, False]
     assert answers.is_measured.tolist() == [False, True]

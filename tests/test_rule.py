@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
-from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
 from sortnet.preference.rule import Beliefs, openness
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Standing, holdout_check, near_ties
+from sortnet.preference.stopping import Check, Standing, near_ties
 
 
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
@@ -34,7 +33,9 @@ def beliefs_of(posterior, groups=None, *, n_seen=None, scale=0.0, top=0, set_siz
     groups = groups or Groups(None, n)
     seen = np.ones(n, np.int64) if n_seen is None else np.array(n_seen)
     is_open = openness(posterior, groups, top, set_size)
-    return Beliefs.of(posterior, groups, is_open, seen, scale, np.random.default_rng(0))
+    beliefs = Beliefs(posterior, groups, is_open, seen, np.random.default_rng(0))
+    beliefs.scale = scale
+    return beliefs
 
 
 def after_answer(C, i, j, noise):
@@ -62,7 +63,7 @@ def test_the_worth_of_an_answer_is_the_fall_of_entropy_or_for_a_top_of_variance(
         fall_of_entropy = np.linalg.slogdet(C)[1] - np.linalg.slogdet(after)[1]
         falls.append(beliefs.open @ np.diag(C - after) if top else fall_of_entropy)
     assert beliefs.worth(i, j) == pytest.approx(falls)
-    pair = beliefs.best_pair(AskablePairs(Groups(None, 5)), anything, np.random.default_rng(1))
+    pair = beliefs.best_pair(anything, np.random.default_rng(1))
     best = int(np.argmax(falls))
     assert {*pair} == {int(i[best]), int(j[best])}
 
@@ -143,24 +144,23 @@ def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others():
 
     pairs = [*combinations(range(2, 6), 2)]
     best = pairs[int(beliefs.worth(*np.array(pairs).T).argmax())]
-    pair = beliefs.best_pair(AskablePairs(groups), is_free, np.random.default_rng(0))
+    pair = beliefs.best_pair(is_free, np.random.default_rng(0))
     assert tuple(sorted(pair)) == best
 
 
 def test_a_listed_pair_is_chosen_by_its_worth_though_groups_are_mixed():
     names = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
-    posterior, groups = gaussian(7, n=10), Groups(names, 10)
     among = [(0, 3), (3, 6), (6, 9), (1, 4), (4, 7), (2, 5), (5, 8)]
+    posterior, groups = gaussian(7, n=10), Groups(names, 10, among=among)
     beliefs = beliefs_of(posterior, groups)
     worth = [
         beliefs.worth(np.array([i]), np.array([j]))[0]
         for i, j in (np.searchsorted(beliefs.items, pair) for pair in among)
     ]
-    found = beliefs.best_pair(AskablePairs(groups, among=among), anything, np.random.default_rng(0))
+    found = beliefs.best_pair(anything, np.random.default_rng(0))
     assert found == among[int(np.argmax(worth))]
     unseen = beliefs_of(posterior, groups, n_seen=[1, 1, 0, 1, 1, 1, 1, 1, 1, 1])
-    pairs = AskablePairs(groups, among=among)
-    assert unseen.best_pair(pairs, anything, np.random.default_rng(0)) == (2, 5)
+    assert unseen.best_pair(anything, np.random.default_rng(0)) == (2, 5)
 
 
 def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free():
@@ -237,7 +237,7 @@ def test_near_ties_that_no_question_left_can_tell_apart_are_found():
         p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
         session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
     session.refit()
-    i, j = groups.every
+    i, j = groups.all_within()
     few = i, j, np.full(len(i), 0.2)
     many = i, j, np.full(len(i), 1e4)
     ties = near_ties(session.posterior, groups, session.goal, few, seed=0)
@@ -250,7 +250,7 @@ def test_near_ties_that_no_question_left_can_tell_apart_are_found():
     [(0, 0, False), (7, 7, False), (8, 8, True), (40, 28, True), (40, 15, False)],
 )
 def test_the_check_passes_within_two_standard_errors_of_enough_answers(n, n_right, passed):
-    check = holdout_check(np.full(n, 0.8), np.arange(n) < n_right, left_out=False)
+    check = Check.of(np.full(n, 0.8), np.arange(n) < n_right, left_out=False)
     assert (check.n, check.passed) == (n, passed)
 
 

@@ -87,7 +87,8 @@ class AdminState:
             "done": sum(group.stop for group in remaining.groups),
         }
         groups = [
-            {**plain(asdict(group)), "group": group_names[group.group]} for group in furthest_groups
+            {**plain(group._asdict()), "group": group_names[group.group]}
+            for group in furthest_groups
         ]
         return {
             **ranking_rows(service, view),

@@ -56,24 +56,16 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     votes = ByPair(Comparisons.of_table(Judgements.of(judgements)))
     part = votes.comparisons.part
     repeated, is_same = votes.repeated()
+    # Each annotator's first answer to a pair: for the lower item number, for the higher, ties.
+    counts = counted(votes.pair_of_group, votes.for_low[votes.first], len(votes.low))
+    counts_with_items_swapped = counts[:, [1, 0, 2]]
     n_repeats = float(part[repeated].sum())
     return Agreement(
-        krippendorff_alpha=_alpha_of_pairs(votes),
+        krippendorff_alpha=krippendorff_alpha(np.concatenate((counts, counts_with_items_swapped))),
         shared_pairs=int((np.bincount(votes.pair_of_group) > 1).sum()),
         consistency=float(part[repeated] @ is_same / n_repeats) if len(repeated) else None,
         repeats=round(n_repeats),
     )
-
-
-def _alpha_of_pairs(votes: ByPair) -> float | None:
-    """Compute Krippendorff's alpha over all pairs, from each annotator's first answer to a pair.
-
-    Each pair counts twice, with its items in both orders.
-    """
-    # Columns: answers for the lower item number, answers for the higher item number, ties.
-    counts = counted(votes.pair_of_group, votes.for_low[votes.first], len(votes.low))
-    counts_with_items_swapped = counts[:, [1, 0, 2]]
-    return krippendorff_alpha(np.concatenate((counts, counts_with_items_swapped)))
 
 
 def agreement_by_group(
@@ -100,13 +92,12 @@ def agreement_by_group(
         (str(names[number]), agreement(judgements.where(group == number)))
         for number in dict.fromkeys(group.tolist())
     ]
-    return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
+    def alpha_or_last(name_and_agreement: tuple[str, Agreement]) -> float:
+        alpha = name_and_agreement[1].krippendorff_alpha
+        return np.inf if alpha is None else alpha
 
-def _alpha_or_last(agreement: Agreement) -> float:
-    """Return the alpha as a sort key; 2, which is above every alpha, if there is none."""
-    alpha = agreement.krippendorff_alpha
-    return 2.0 if alpha is None else alpha
+    return sorted(agreements, key=alpha_or_last)
 
 
 @dataclass(frozen=True)
@@ -171,12 +162,11 @@ def most_disputed(
 
 def _contradiction(votes: ByPair) -> F64:
     """Compute the weight of the answers to each pair that contradict each other, (p,)."""
-    n_pairs = len(votes.low)
     part = votes.comparisons.part
-    total = np.bincount(votes.pair, part, n_pairs)
-    mean = np.bincount(votes.pair, part * votes.for_low, n_pairs) / total
-    squares = part * (votes.for_low - mean[votes.pair]) ** 2
-    contradiction = 2 * np.bincount(votes.pair, squares, n_pairs)
+    total, for_low, squares = (
+        np.bincount(votes.pair, part * votes.for_low**power) for power in range(3)
+    )
+    contradiction = 2 * (squares - for_low**2 / total)
     return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betaincinv, ndtri, owens_t
 
 from sortnet.core import F64, I64
 from sortnet.preference.answers import Answers
@@ -33,7 +32,6 @@ FINE = ("", "no answers", "too few answers", "too fast", BELOW_AVERAGE)  # a pro
 HALF = 0.5  # a gold score below 0.5 is "wrong on gold pairs"
 _QUANTILES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])  # the ends of a 90 % interval
 _MOST_ANSWERS = 400  # an excluded annotator's reliability is measured by this number of new answers
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)  # for expectations over a normal value
 
 
 @dataclass(frozen=True)
@@ -128,35 +126,29 @@ def annotator_reports(
     Cost: three sorts of the judgements, and about 30 ms per excluded annotator with 400 answers.
     """
     table = Judgements.of(judgements)
-    votes = ByPair(Comparisons.of_table(table))
-    with_others, with_self = _agreements(votes, posterior)
-    annotator = votes.comparisons.annotator
-    gold = gold_targets(votes, study.gold_pairs())[votes.pair]
-    n_items = table.highest_item + 1
     counted = table.without(study.excluded)
-    n_answers = _n_answers_of_items(counted, np.flatnonzero(counted.is_answer), n_items)
+    votes = ByPair(Comparisons.of_table(table))
+    with_others, with_self = _agreements(votes, posterior, len(table.annotators))
+    gold = gold_targets(votes, study.gold_pairs())[votes.pair]
     reports = []
     for name, number in numbers.items():
         row = table.annotators.get(name, -1)
-        is_own = table.annotator == row
-        rows = np.flatnonzero(is_own & table.is_answer)
-        n_replies = np.bincount(table.answer[is_own & table.live], minlength=len(ANSWERS))
-        replies = dict(zip(ANSWERS, n_replies.tolist(), strict=True))
+        rows = np.flatnonzero(table.by(name) & table.is_answer)
+        replies = np.bincount(table.answer[table.by(name) & table.live], minlength=len(ANSWERS))
         reliability, side_bias = _reliability_and_bias(posterior, table, rows, number)
-        n_own = _n_answers_of_items(table, rows, n_items)
-        n_by_others = n_answers if name in study.excluded else n_answers - n_own
-        # With features, answers about some items inform the scores of all.
-        if not (n_by_others if features else n_by_others[n_own > 0]).any():
+        if not _is_measurable(counted, name, table.items[rows], features=features):
             reliability = None
-        is_gold = (annotator == row) & ~np.isnan(gold)
-        n_gold = int(np.count_nonzero(is_gold))
-        n_right = int((votes.for_low[is_gold] == gold[is_gold]).sum())  # a tie is never right
+        of_gold = (votes.comparisons.annotator == row) & ~np.isnan(gold)
+        n_gold = int(np.count_nonzero(of_gold))
+        n_right = int((votes.for_low[of_gold] == gold[of_gold]).sum())  # a tie is never right
         gold_share = _share(n_right, n_gold) if n_gold else None
         is_model = name in study.models
-        median_seconds, is_fast = _answer_speed(table.milliseconds[rows])
-        too_fast = is_fast and not is_model  # a model reads a question at once
-        agreement, expected_agreement, n_shared = with_others.of(row)
-        consistency, expected_consistency, n_repeats = with_self.of(row)
+        times = table.milliseconds[rows]
+        times = times[times >= 0]  # below 0 if it was not measured
+        median_seconds = float(np.median(times)) / 1000 if len(times) else np.inf
+        too_fast = len(times) >= _ENOUGH_TIMES and median_seconds < TOO_FAST and not is_model
+        agreement, expected_agreement, n_shared = _shares(with_others[row])
+        consistency, expected_consistency, n_repeats = _shares(with_self[row])
         reports.append(
             AnnotatorReport(
                 name=name,
@@ -171,14 +163,14 @@ def annotator_reports(
                 repeats=n_repeats,
                 gold=gold_share,
                 gold_answers=n_gold,
-                skipped=replies["skip"],
-                cant_say=replies["cant-say"],
-                undone=replies["undo"],
-                median_seconds=median_seconds,
+                skipped=int(replies[ANSWERS.index("skip")]),
+                cant_say=int(replies[ANSWERS.index("cant-say")]),
+                undone=int(replies[ANSWERS.index("undo")]),
+                median_seconds=median_seconds if len(times) else None,
                 too_fast=too_fast,
                 state=study.state(name),
-                reason=study.reason_of_exclusion(name),
-                verdict=_verdict(len(rows), _sides(table, rows), reliability, gold_share, too_fast),
+                reason=study.excluded[name].reason if name in study.excluded else None,
+                verdict=_verdict(table, rows, reliability, gold_share, too_fast),
                 model=is_model,
                 probabilities=_probabilities(name, number, table.p[rows], posterior, study),
             )
@@ -186,22 +178,15 @@ def annotator_reports(
     return reports
 
 
-def _answer_speed(milliseconds: I64) -> tuple[float | None, bool]:
-    """Compute the median time of an annotator's answers, and whether it is too short to read.
+def _is_measurable(counted: Judgements, name: str, items: I64, *, features: bool) -> bool:
+    """Whether other annotators' answers tell about the items of an annotator's answers.
 
-    Args:
-        milliseconds: (m,) the time of each answer; -1 if it was not measured.
-
-    Returns:
-        The median in seconds, None without measured times; and whether it is too short, false with
-        fewer than 5 measured times.
+    With features, answers about some items inform the scores of all.
     """
-    measured_times = milliseconds[milliseconds >= 0]
-    if not len(measured_times):
-        return None, False
-    median_seconds = float(np.median(measured_times)) / 1000
-    is_too_short = len(measured_times) >= _ENOUGH_TIMES and median_seconds < TOO_FAST
-    return median_seconds, is_too_short
+    by_others = counted.is_answer & ~counted.by(name)
+    if features:
+        return bool(by_others.any())
+    return bool(np.isin(items[items >= 0], counted.items[by_others]).any())
 
 
 def _probabilities(
@@ -224,16 +209,9 @@ def _probabilities(
     return kind
 
 
-def _sides(table: Judgements, rows: I64) -> dict[str, int]:
-    """Count the answers about two items whose best item is on the left or the right side."""
-    rows = rows[table.is_pair[rows] & (table.best[rows] >= 0)]
-    n_left = int(np.count_nonzero(table.best[rows] == table.items[rows, 0]))
-    return {"left": n_left, "right": len(rows) - n_left}
-
-
 def _verdict(
-    n_answers: int,
-    n_sides: Mapping[str, int],
+    table: Judgements,
+    rows: I64,
     reliability: Measured | None,
     gold: Measured | None,
     too_fast: bool,
@@ -245,18 +223,20 @@ def _verdict(
     below a second bound.
 
     Args:
-        n_answers: number of answers about the order.
-        n_sides: {side: number of answers about two items whose best item is on this side}.
+        table: the judgements.
+        rows: the rows of the annotator's answers about the order.
         reliability: reliability of the annotator, if it is known.
         gold: share of right answers to gold pairs, if there are any.
         too_fast: whether half of the answers were too fast.
     """
-    if not n_answers:
+    if not len(rows):
         return "no answers"
-    if n_answers < FEW:
+    if len(rows) < FEW:
         return "too few answers"
-    for side, n_side in n_sides.items():
-        if _share(n_side, sum(n_sides.values())).low > ONE_SIDE:
+    of_two = rows[table.is_pair[rows] & (table.best[rows] >= 0)]
+    is_left = table.best[of_two] == table.items[of_two, 0]
+    for side, is_side in (("left", is_left), ("right", ~is_left)):
+        if _share(int(is_side.sum()), len(is_side)).low > ONE_SIDE:
             return f"always {side}"
     if reliability is None:  # unknown, so no fault is shown: the bounds are above all limits
         c_low, c_high = np.inf, np.inf
@@ -290,12 +270,12 @@ def _reliability_and_bias(
     if not len(rows):
         return None, None
     answers = Answers.of_table(table, rows[-_MOST_ANSWERS:])
-    measured = measured_annotator(answers, posterior, number)
-    half_width = measured.bias_sd * ndtri(_QUANTILES[1])
-    return (
-        Measured(measured.value, measured.low, measured.high),
-        Measured(measured.bias, measured.bias - half_width, measured.bias + half_width),
-    )
+    annotator, bias_sd = measured_annotator(answers, posterior, number)
+    ((reliability, low, high, bias),) = np.column_stack(
+        (annotator.reliability, annotator.low, annotator.high, annotator.bias)
+    ).tolist()
+    half_width = bias_sd * float(ndtri(_QUANTILES[1]))
+    return Measured(reliability, low, high), Measured(bias, bias - half_width, bias + half_width)
 
 
 def _share(k: int, n: int) -> Measured:
@@ -312,86 +292,41 @@ def _share(k: int, n: int) -> Measured:
     return Measured(k / n, low, high)
 
 
-class _Compared(NamedTuple):
-    """Answers that are compared with other answers to the same pairs, without ties.
+def _shares(totals: F64) -> tuple[float | None, float | None, int]:
+    """Return the share that is the same, and the share that is expected to be, and their number.
 
-    Attributes:
-        annotator: (m,) the number of the annotator.
-        n: (m,) the number of other answers.
-        n_same: (m,) the number of other answers that are the same.
-        expected: (m,) the share that is expected to be the same if average annotators answer.
+    Args:
+        totals: (3,) the numbers of other answers, of the same ones, and of expected ones.
     """
-
-    annotator: I64
-    n: F64
-    n_same: F64
-    expected: F64
-
-    def of(self, annotator: int) -> tuple[float | None, float | None, int]:
-        """Sum up one annotator's answers.
-
-        Returns:
-            The share that is the same, the share that is expected to be, and the number of other
-            answers; None, None and 0 without other answers.
-        """
-        is_own = self.annotator == annotator
-        total = self.n[is_own].sum()
-        if not total:
-            return None, None, 0
-        n_expected = self.n[is_own] @ self.expected[is_own]
-        return float(self.n_same[is_own].sum() / total), float(n_expected / total), round(total)
+    n, n_same, n_expected = totals.tolist()
+    return (n_same / n, n_expected / n, round(n)) if n else (None, None, 0)
 
 
-def _agreements(votes: ByPair, posterior: Posterior) -> tuple[_Compared, _Compared]:
+def _agreements(votes: ByPair, posterior: Posterior, n_annotators: int) -> tuple[F64, F64]:
     """Compare each annotator's answers with other annotators' and with their own first answers.
 
     Of the answers of an annotator to a pair, let l prefer the lower item number and h the higher,
     and L and H of the other annotators. Then (l + h) (L + H) answers are compared, of which
-    l L + h H are the same.
+    l L + h H are the same. Two average annotators give the same answer with the probability
+    E[p^2 + (1 - p)^2], p = Φ(s_i - s_j), which is an integral that Owen (1956) has tabulated.
+
+    Returns:
+        The numbers of compared answers, of the same ones, and of those expected to be the same,
+        with others and with self, (annotators + 1, 3) each; the last row is 0.
     """
-    annotator = votes.comparisons.annotator
+    mean, variance = posterior.difference(votes.low, votes.high)
+    expected = 1 - 4 * owens_t(mean / np.sqrt(1 + variance), 1 / np.sqrt(1 + 2 * variance))
     part = votes.comparisons.part
     own = votes.counts[:, :2]
     others = votes.others(own)
     n_shared = part[votes.first] * own.sum(axis=1) * others.sum(axis=1)
     n_same = part[votes.first] * (own * others).sum(axis=1)
     repeated, is_same = votes.repeated()
-    compared_pairs = np.append(votes.pair_of_group[n_shared > 0], votes.pair[repeated])
-    expected = _expected_agreement(votes, posterior, np.unique(compared_pairs))
-    with_others = _Compared(annotator[votes.first], n_shared, n_same, expected[votes.pair_of_group])
-    with_self = _Compared(
-        annotator[repeated],
-        part[repeated],
-        part[repeated] * is_same,
-        expected[votes.pair[repeated]],
-    )
-    return with_others, with_self
 
+    def totals(rows: I64, n: F64, same: F64) -> F64:
+        annotator = votes.comparisons.annotator[rows]
+        weights = (n, same, n * expected[votes.pair[rows]])
+        return np.stack([np.bincount(annotator, w, n_annotators + 1) for w in weights], axis=1)
 
-def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
-    """Compute the probability that two average annotators give the same answer about a pair.
-
-    The probability is E[p^2 + (1 - p)^2] with p = Φ(s_i - s_j), where the expectation is over the
-    scores s of the two items. It is computed by Gauss-Hermite quadrature.
-
-    Args:
-        votes: all comparisons.
-        posterior: posterior of the scores.
-        pairs: numbers of the pairs whose probability is computed.
-
-    Returns:
-        (p,) the probability for each pair; 0 for pairs that are not in `pairs`.
-    """
-    mean, variance = posterior.difference(votes.low[pairs], votes.high[pairs])
-    # The differences of scores at which the probability is evaluated, (pairs, nodes).
-    difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
-    p = ndtr(difference)
-    expected = np.zeros(len(votes.low))
-    expected[pairs] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
-    return expected
-
-
-def _n_answers_of_items(table: Judgements, rows: I64, n_items: int) -> I64:
-    """Count the answers in some rows about each item, (n_items,)."""
-    items = table.items[rows]
-    return np.bincount(items[items >= 0], minlength=n_items)  # -1 is an empty place
+    with_self = totals(repeated, part[repeated], part[repeated] * is_same)
+    return totals(votes.first, n_shared, n_same), with_self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -73,7 +74,7 @@ class Answers:
 
     def where(self, selected: Bool | I64) -> Answers:
         """Select rows by a mask or by row numbers."""
-        return Answers(**{name: column[selected] for name, column in _columns(self).items()})
+        return Answers(*(getattr(self, name)[selected] for name in self.__dataclass_fields__))
 
     def with_gold(self, pairs: Collection[Pair]) -> Answers:
         """Add the known answer to each gold pair, given as (better item, worse item)."""
@@ -81,20 +82,36 @@ class Answers:
             return self
         items = np.array([*pairs], np.int64)
         m = len(items)
-        gold = choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
-        return joined([self, _widened(gold, self.items.shape[1])])
+        width = self.items.shape[1]
+        return joined([self, choices_of_two(items, np.ones(m), np.full(m, GOLD), width=width)])
+
+    def of_own_items(self) -> tuple[Answers, I64]:
+        """Number the items that have answers from 0; return the answers, and these items."""
+        items = np.unique(self.items[self.items >= 0])
+        numbers = np.where(self.items < 0, -1, np.searchsorted(items, self.items))
+        return replace(self, items=numbers), items
+
+    def by_one(self) -> Answers:
+        """Let all answers be by the annotator with number 0."""
+        return replace(self, annotator=np.zeros(len(self), np.int64))
 
     def in_words(self, annotators: Collection[int]) -> Answers:
         """Let the measurements of these annotators count as words, best or worst."""
         is_theirs = np.isin(self.annotator, [*annotators])
         return replace(self, probit=np.where(is_theirs, np.nan, self.probit))
 
-    @property
+    @cached_property
     def may_tie(self) -> Bool:
         """Whether each row may be a tie: it is the choice of the better of two items, (m,)."""
         n_items = np.count_nonzero(self.items >= 0, axis=1)
         may_tie: Bool = (self.direction > 0) & (n_items == 2)
         return may_tie
+
+    @property
+    def is_choice(self) -> Bool:
+        """Whether each row names the best item, or gives it more than half of the votes, (m,)."""
+        is_choice: Bool = (self.direction > 0) & (self.share.max(axis=1, initial=0.0) > 0.5)
+        return is_choice
 
     @property
     def is_measured(self) -> Bool:
@@ -113,8 +130,7 @@ class Answers:
         return Edges(row, a, b, self.items[row, a], self.items[row, b])
 
 
-@dataclass(frozen=True, eq=False)
-class Edges:
+class Edges(NamedTuple):
     """Pairs of places, of which a choice has as many as its items have pairs.
 
     Attributes:
@@ -130,52 +146,32 @@ class Edges:
     j: I64
 
 
-def _columns(answers: Answers) -> dict[str, np.ndarray]:
-    """The columns of the answers by name."""
-    return {name: getattr(answers, name) for name in Answers.__dataclass_fields__}
-
-
 def joined(parts: Sequence[Answers]) -> Answers:
     """Join answers that have equally many places."""
-    columns = [_columns(part) for part in parts]
-    return Answers(
-        **{name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    )
+    names = Answers.__dataclass_fields__
+    return Answers(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _widened(answers: Answers, width: int) -> Answers:
-    """Add empty places, so that each row has `width` places."""
-    n_new = width - answers.items.shape[1]
-    if not n_new:
-        return answers
-    places = ((0, 0), (0, n_new))
-    return replace(
-        answers,
-        items=np.pad(answers.items, places, constant_values=-1),
-        share=np.pad(answers.share, places),
-        place=np.pad(answers.place, places),
-    )
-
-
-def choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> Answers:
-    """Make choices of the better of two items.
+def choices_of_two(items: I64, for_first: F64, annotator: I64, *, width: int = 2) -> Answers:
+    """Make choices of the better of two items, which no judgement has as an answer.
 
     Args:
         items: (m, 2) the items.
         for_first: (m,) the share of the choice that the first item got.
         annotator: (m,) the annotators.
-        event: (m,) the rows in the table of judgements.
+        width: the number of places, of which all but two are empty.
     """
     m = len(items)
+    new_places = ((0, 0), (0, width - 2))
     return Answers(
-        items=items,
-        share=np.column_stack((for_first, 1 - for_first)),
+        items=np.pad(items, new_places, constant_values=-1),
+        share=np.pad(np.column_stack((for_first, 1 - for_first)), new_places),
         direction=np.ones(m),
-        place=np.tile([0.5, -0.5], (m, 1)),
+        place=np.pad(np.tile([0.5, -0.5], (m, 1)), new_places),
         annotator=annotator,
         probit=np.full(m, np.nan),
         tied=np.zeros(m, np.bool_),
-        event=event,
+        event=np.full(m, -1),
         weight=np.ones(m),
     )
 
@@ -188,21 +184,22 @@ def _choices_of_best(
     If all items are equally good, each item gets the same share. A share of votes for the first of
     two items replaces the choice; a measurement is beside it.
     """
-    n_places = np.count_nonzero(table.items[rows] >= 0, axis=1)
+    n_places = table.n_items[rows]
     items = table.items[rows, : max(2, n_places.max(initial=0))]
     has_item = items >= 0
-    best = table.best[rows]
-    same = best < 0
-    share = np.where(same[:, None], has_item / n_places[:, None], items == best[:, None])
+    best = table.best[rows, None]
+    is_same = best[:, 0] < 0
+    share = np.where(best < 0, has_item / n_places[:, None], items == best)
     place = 0.5 - np.arange(items.shape[1]) / (n_places[:, None] - 1)
     annotator = table.annotator[rows]
-    p = np.where(n_places == 2, table.p[rows], np.nan)
+    p = table.p[rows]  # of two items, or NaN
     kinds = [probabilities.get(name, "share") for name in table.annotators]
     kind = np.array(kinds, np.str_)[annotator]
     has_share = ~np.isnan(p) & (kind == "share")
-    share[has_share, :2] = np.column_stack((p, 1 - p))[has_share]
+    share[has_share, 0] = p[has_share]
+    share[has_share, 1] = 1 - p[has_share]
     is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P)
-    is_measured = is_within & ~same & (kind == "measurement")
+    is_measured = is_within & ~is_same & (kind == "measurement")
     m = len(rows)
     return Answers(
         items=items,
@@ -211,7 +208,7 @@ def _choices_of_best(
         place=np.where(has_item, place, 0.0),
         annotator=annotator,
         probit=ndtri(np.where(is_measured, p, np.nan)),
-        tied=same & (n_places == 2) & ~has_share,
+        tied=is_same & (n_places == 2) & ~has_share,
         event=rows,
         weight=np.ones(m),
     )

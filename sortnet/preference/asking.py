@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
-from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
-from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.base import HOLDOUT, Pair, Question, unordered_pair
+from sortnet.preference.fitting import FittedEvents
+from sortnet.preference.goal import Goal
+from sortnet.preference.groups import Groups
 from sortnet.preference.model import Posterior
-from sortnet.preference.plan import Plan
 from sortnet.preference.rule import Beliefs, Free, openness
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
@@ -27,6 +29,8 @@ class _Request(NamedTuple):
         annotator: the name of the annotator who gets the question.
         taken: pairs that are being asked now, each with the lower item number first.
         free: tells whether a pair may be asked of this annotator now.
+        askable: tells whether two items may be shown together in a question. The annotator may have
+            compared them before. They are not in a question that is being asked.
         rng: draws all random choices for this question.
         set_size: number of items that the question should have.
     """
@@ -34,6 +38,7 @@ class _Request(NamedTuple):
     annotator: str
     taken: set[Pair]
     free: Free
+    askable: Free
     rng: np.random.Generator
     set_size: int
 
@@ -41,49 +46,30 @@ class _Request(NamedTuple):
 _Chooser: TypeAlias = Callable[[_Request], Question | None]
 
 
-@dataclass
-class _KeptBeliefs:
-    """The beliefs after a fit, with the answers since then as if they had been as expected.
-
-    Attributes:
-        posterior: the posterior of the fit.
-        set_size: number of items of the questions that the beliefs are for.
-        beliefs: the beliefs.
-        expected: the pairs of items of the answers and open questions that the beliefs include.
-    """
-
-    posterior: Posterior
-    set_size: int
-    beliefs: Beliefs
-    expected: set[Pair] = field(default_factory=set)
-
-    def expect_answers(self, questions: Sequence[tuple[int, ...]]) -> None:
-        """Include answers and open questions, each the numbers of its items.
-
-        A question whose pairs are all included already is not included again: it was open before.
-        """
-        for items in questions:
-            pairs = set(combinations(sorted(items), 2))
-            if not pairs <= self.expected:
-                self.expected |= pairs
-                self.beliefs.expect_answer(items)
-
-
+@dataclass(eq=False)
 class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
-    Args:
-        plan: what the session is asked to do.
-        fitting: the events, and the model fitted to the events.
+    Attributes:
+        fitting: the events, the model fitted to the events, gold pairs and overlap.
+        groups: the groups of the items, and the pairs that may be asked.
+        goal: the goal.
+        strategy: `default`, or `random` for random pairs.
+        holdout: share of hold-out questions.
+        repeats: share of repeated questions.
     """
 
-    def __init__(self, plan: Plan, fitting: SessionFitting) -> None:
-        """Start without a question."""
-        self._plan = plan
-        self._fitting = fitting
-        self._history = fitting.history
+    fitting: FittedEvents
+    groups: Groups
+    goal: Goal
+    strategy: str
+    holdout: float
+    repeats: float
+
+    def __post_init__(self) -> None:
+        self._history = self.fitting.history
         self._n_asked = 0
-        self._kept: _KeptBeliefs | None = None
+        self._kept: tuple[Posterior, int, Beliefs] | None = None
 
     def _choosers(self, drawn_number: float) -> Iterator[_Chooser]:
         """Yield the functions that choose a question, in the order in which they are tried.
@@ -96,10 +82,10 @@ class SessionAsking:
         Where ranges overlap, repeats are asked instead of gold, and gold instead of the hold-out.
         Questions that too few annotators have answered come before informative questions.
         """
-        is_holdout = drawn_number < self._plan.holdout
-        if not is_holdout and drawn_number < self._plan.holdout + self._plan.repeats:
+        is_holdout = drawn_number < self.holdout
+        if not is_holdout and drawn_number < self.holdout + self.repeats:
             yield self._choose_repeat
-        elif drawn_number >= 1 - self._plan.study.gold_rate:
+        elif drawn_number >= 1 - self.fitting.study.gold_rate:
             yield self._choose_gold
         if not is_holdout:
             yield self._choose_overlap
@@ -118,98 +104,79 @@ class SessionAsking:
             taken: pairs that are being asked now; the question contains none of them.
             set_size: number of items that the question should have.
         """
+        askable = partial(self._is_askable, taken)
         undone = self._history.undone(annotator)
-        if undone is not None and self._may_be_asked(undone, taken):
+        if undone is not None and are_free(undone.items, askable):
             return undone.question
         self._n_asked += 1
         rng = self._generator(annotator, len(self._history.events), self._n_asked)
-        request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
-        for chooser in self._choosers(rng.random()):
-            question = chooser(request)
-            if question is not None:
-                return question
-        return None
+        free = partial(self._is_free, annotator, taken)
+        request = _Request(annotator, taken, free, askable, rng, set_size)
+        choices = (choose(request) for choose in self._choosers(rng.random()))
+        return next((question for question in choices if question is not None), None)
 
-    def free(self, annotator: str, taken: Collection[Pair]) -> Free:
-        """Return a function that tells whether two items may be asked of this annotator now."""
+    def _is_askable(self, taken: Collection[Pair], i: int, j: int) -> bool:
+        """Whether two items may be shown together: nobody is asked about them now."""
+        pair = unordered_pair(i, j)
+        return pair not in taken and self.groups.may_ask(pair)
 
-        def is_free(i: int, j: int) -> bool:
-            pair = (i, j) if i < j else (j, i)
-            if pair in taken or self._history.has_compared(annotator, i, j):
-                return False
-            return pair in self._plan.pairs
-
-        return is_free
-
-    def _askable(self, request: _Request) -> Free:
-        """Return a function that tells whether two items may be shown together in a question.
-
-        The annotator may have compared them before. They are not in a question that is being asked.
-        """
-
-        def is_askable(i: int, j: int) -> bool:
-            pair = (i, j) if i < j else (j, i)
-            return pair not in request.taken and pair in self._plan.pairs
-
-        return is_askable
+    def _is_free(self, annotator: str, taken: Collection[Pair], i: int, j: int) -> bool:
+        """Whether two items may be asked of this annotator now."""
+        has_compared = self._history.has_compared(annotator, i, j)
+        return not has_compared and self._is_askable(taken, i, j)
 
     def _has_size(self, items: Sequence[int], request: _Request) -> bool:
         """Whether an earlier question has the size of the request, or of its group if smaller.
 
         Keys that are typed by habit would answer a question of another size wrongly.
         """
-        n_members = len(self._plan.groups.members[self._plan.groups.of[items[0]]])
+        n_members = len(self.groups.members_beside(items[0]))
         return len(items) == min(request.set_size, n_members)
-
-    def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether a judgement's question may be asked again now.
-
-        Every pair of its items must be allowed, and no pair may be taken: asked at this moment.
-        """
-        return all(pair not in taken and pair in self._plan.pairs for pair in judgement.pairs)
 
     def _beliefs(self, request: _Request) -> Beliefs:
         """Collect what the rule chooses from; open questions count as if they were answered.
 
         The beliefs after the last fit are kept until the next fit, with the answers since then.
         """
-        posterior = self._fitting.fits.choosing
-        scale = self._fitting.scale_of(request.annotator)
-        kept = self._kept
-        if kept is None or kept.posterior is not posterior or kept.set_size != request.set_size:
-            openness_of_items = openness(
-                posterior, self._plan.groups, self._plan.goal.top, request.set_size
-            )
+        fits = self.fitting.fits
+        posterior, set_size = fits.choosing, request.set_size
+        if self._kept is None or self._kept[:2] != (posterior, set_size):
+            is_open = openness(posterior, self.groups, self.goal.top, set_size)
             n_seen = self._history.seen(holdout=False)
-            beliefs = Beliefs.of(
-                posterior, self._plan.groups, openness_of_items, n_seen, scale, request.rng
-            )
-            self._kept = kept = _KeptBeliefs(posterior, request.set_size, beliefs)
-        kept.expect_answers([*self._fitting.unfitted(), *sorted(request.taken)])
-        kept.beliefs.scale = scale
-        return kept.beliefs
+            beliefs = Beliefs(posterior, self.groups, is_open, n_seen, request.rng)
+            self._kept = posterior, set_size, beliefs
+        *_, beliefs = self._kept
+        beliefs.expect_answers([*self._history.unfitted(fits.at), *sorted(request.taken)])
+        beliefs.scale = self.fitting.scale_of(request.annotator)
+        return beliefs
 
     def _choose_informative(self, request: _Request) -> Question | None:
         """Choose the pair whose answer does most for the goal, and add items for a larger set."""
-        if self._plan.strategy == "random":
+        if self.strategy == "random":
             return self._choose_uniform(request)
         beliefs = self._beliefs(request)
-        pair = beliefs.best_pair(self._plan.pairs, request.free, request.rng)
+        pair = beliefs.best_pair(request.free, request.rng)
         if pair is None:
             return None
-        askable = self._askable(request)
-        items = beliefs.grown(pair, request.set_size, request.free, askable, request.rng)
+        items = self._grown(pair, request)
         if len(items) > 2 and self._history.has_answered(request.annotator, items):
             # Of a small group only the pair is left that was named neither best nor worst.
             items = pair
         return self._shuffled_question(request.annotator, items, "informative")
+
+    def _grown(self, pair: Pair, request: _Request) -> tuple[int, ...]:
+        """Add the most informative items to a pair, unless a pair is wanted."""
+        if request.set_size == 2:
+            return pair
+        beliefs = self._beliefs(request)
+        return beliefs.grown(pair, request.set_size, request.free, request.askable, request.rng)
 
     def _choose_uniform(self, request: _Request) -> Question | None:
         """Choose a random question, for comparison; random questions are called `uniform`."""
         items = self._random_items(request)
         if items is None:
             return None
-        p_of_pair = 1 / self._plan.pairs.count
+        p_of_pair = 1 / self.groups.n_askable
         return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
 
     def _random_items(self, request: _Request) -> tuple[int, ...] | None:
@@ -217,13 +184,12 @@ class SessionAsking:
 
         Items that the annotator has compared before fill up the set if no free items are left.
         """
-        pair = self._plan.pairs.drawn(request.free, request.rng)
+        pair = self.groups.draw_free(request.free, request.rng)
         if pair is None or request.set_size == 2:
             return pair
         items: tuple[int, ...] = pair
-        members = self._plan.groups.members[self._plan.groups.of[pair[0]]]
-        shuffled = request.rng.permutation(members).tolist()
-        for may_be_together in (request.free, self._askable(request)):
+        shuffled = request.rng.permutation(self.groups.members_beside(pair[0])).tolist()
+        for may_be_together in (request.free, request.askable):
             for item in shuffled:
                 is_new = len(items) < request.set_size and item not in items
                 if is_new and all(may_be_together(item, other) for other in items):
@@ -252,7 +218,7 @@ class SessionAsking:
         any_items = self._random_items(request)
         if any_items is None:
             return None
-        p_of_pair = (1 - p_shared) / self._plan.pairs.count
+        p_of_pair = (1 - p_shared) / self.groups.n_askable
         return self._shuffled_question(annotator, any_items, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
@@ -264,39 +230,35 @@ class SessionAsking:
         if drawn is None:
             return None
         earlier, n_choices = drawn
-        has_size = self._has_size(earlier.items, request)
-        if not has_size or not self._may_be_asked(earlier, request.taken):
+        if not self._has_size(earlier.items, request):
+            return None
+        if not are_free(earlier.items, request.askable):
             return None
         first, *later = earlier.items  # the first item moves to the last place
-        return self._ordered_question([*later, first], "repeat", probability=1 / n_choices)
+        return Question((*later, first), "repeat", 1 / n_choices, self.fitting.fits.at)
 
     def _choose_skipped(self, request: _Request) -> Question | None:
         """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
             has_size = self._has_size(judgement.items, request)
-            if has_size and self._may_be_asked(judgement, request.taken):
+            if has_size and are_free(judgement.items, request.askable):
                 return self._shuffled_question(request.annotator, judgement.items, "skipped")
         return None
 
     def _choose_gold(self, request: _Request) -> Question | None:
         """Choose a question with a gold pair that this annotator has not answered."""
-        gold_pairs = [pair for pair in self._plan.study.gold if request.free(*pair)]
+        gold_pairs = [pair for pair in self.fitting.study.gold if request.free(*pair)]
         if not gold_pairs:
             return None
-        gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
-        items: tuple[int, ...] = gold_pair
-        if request.set_size > 2:
-            askable = self._askable(request)
-            beliefs = self._beliefs(request)
-            items = beliefs.grown(gold_pair, request.set_size, request.free, askable, request.rng)
+        items = self._grown(gold_pairs[request.rng.integers(len(gold_pairs))], request)
         p_of_pair = 1 / len(gold_pairs)
         return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
     def _choose_overlap(self, request: _Request) -> Question | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
-        if self._plan.study.overlap <= 1:
+        if self.fitting.study.overlap <= 1:
             return None
-        for items in self._history.answered_by_few(self._plan.study.overlap):
+        for items in self._history.answered_by_few(self.fitting.study.overlap):
             if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
@@ -315,32 +277,18 @@ class SessionAsking:
             probability: the probability with which the strategy chose the items; 1 if the choice
                 was not random.
         """
-        shuffled_items = self._shuffled(annotator, items)
-        return self._ordered_question(shuffled_items, strategy, probability=probability)
-
-    def _ordered_question(
-        self, items: Sequence[int], strategy: str, *, probability: float
-    ) -> Question:
-        """Make a question that shows the items in the given order.
-
-        The question records how many events were fitted when it was chosen.
-        """
-        n_fitted = self._fitting.fits.at
-        return Question(tuple(items), strategy, float(probability), n_fitted)
-
-    def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
-        """Shuffle items, always in the same way for the same annotator and the same items."""
         ascending = sorted(items)
-        rng = self._generator(annotator, *ascending)
+        rng = self._generator(annotator, *ascending)  # always the same for the same items
         if len(ascending) > 2:
-            return [*map(int, rng.permutation(ascending))]
-        lower_number_first = rng.random() < 0.5
-        return ascending if lower_number_first else ascending[::-1]
+            shuffled = rng.permutation(ascending).tolist()
+        else:
+            shuffled = ascending if rng.random() < 0.5 else ascending[::-1]
+        return Question(tuple(shuffled), strategy, float(probability), self.fitting.fits.at)
 
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
         """Make a random generator, seeded by the session's seed, the annotator and the numbers."""
         number_of_name = crc32(annotator.encode())
-        return np.random.default_rng((self._plan.seed, number_of_name, *numbers))
+        return np.random.default_rng((self.fitting.seed, number_of_name, *numbers))
 
 
 def are_free(items: Sequence[int], free: Free) -> bool:

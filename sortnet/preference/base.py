@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from sortnet.errors import JudgementError
 
@@ -32,19 +32,14 @@ P_IN_WORDS: dict[Probabilities, str] = {
 LONGEST_COMMENT = 2000  # characters
 LONGEST_META = 4000  # characters
 MOST_MILLISECONDS = 2**53  # from this number on, a float does not hold every whole number
+# {field of a judgement: (its largest value, its range in words)}; and the most characters of a text
+_RANGES: dict[str, tuple[float, str]] = {
+    "p": (1, "from 0 to 1"),
+    "cost": (sys.float_info.max, "0 or more"),
+    "milliseconds": (MOST_MILLISECONDS - 1, "0 or more, and less than 2^53"),
+}
+_LONGEST = {"comment": LONGEST_COMMENT, "meta": LONGEST_META}
 HOLDOUT = "random"  # the strategy of hold-out questions, whose answers never choose a question
-
-
-class HasPair(Protocol):
-    """A question or an answer about two items."""
-
-    @property
-    def pair(self) -> Pair:
-        """The two items, the lower number first."""
-        ...
-
-
-T = TypeVar("T", bound=HasPair)
 
 
 def unordered_pair(left: int, right: int) -> Pair:
@@ -199,53 +194,53 @@ class Judgement(OfItems):
     undoes: int | None = None
 
     def __post_init__(self) -> None:
-        self._check_items()
-        self._check_choice()
-        if self.answer not in ANSWERS:
-            raise JudgementError(
-                f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
-            )
-        if (self.answer == "undo") != (self.undoes is not None):
-            raise JudgementError('`undoes` must be set if and only if answer is "undo"')
-        if self.p is not None and len(self.items) > 2:
-            raise JudgementError(f"a p is for two items, and there are {len(self.items)}")
-        if self.p is not None and not 0 <= self.p <= 1:
-            raise JudgementError(f"p must be from 0 to 1, got {self.p}")
-        if self.cost is not None and not 0 <= self.cost < math.inf:
-            raise JudgementError(f"a cost must be 0 or more, got {self.cost}")
-        if self.milliseconds is not None and not 0 <= self.milliseconds < MOST_MILLISECONDS:
-            raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
-        if self.comment is not None and len(self.comment) > LONGEST_COMMENT:
-            length = f"{len(self.comment):,} characters"
-            raise JudgementError(f"a comment of {length}: at most {LONGEST_COMMENT:,} are kept")
-        if self.meta is not None and len(self.meta) > LONGEST_META:
-            raise JudgementError(f"meta of {len(self.meta):,} characters: {LONGEST_META:,} at most")
+        fault = self._fault_of_items() or self._fault_of_choice() or self._fault_of_value()
+        if fault:
+            raise JudgementError(fault)
 
-    def _check_items(self) -> None:
-        """Raise JudgementError on an item twice, or unless there are two to six items."""
+    def _fault_of_items(self) -> str:
+        """Return what is wrong with the items; empty if nothing is."""
         if not 2 <= len(self.items) <= MOST_ITEMS:
-            raise JudgementError(
-                f"a question about {len(self.items)} items: it takes 2 to {MOST_ITEMS}"
-            )
+            return f"a question about {len(self.items)} items: it takes 2 to {MOST_ITEMS}"
         for item in self.items:
             if item < 0:
-                raise JudgementError(f"there is no item {item}")
+                return f"there is no item {item}"
             if self.items.count(item) > 1:
-                raise JudgementError(f"item {item} cannot be compared with itself")
+                return f"item {item} cannot be compared with itself"
+        return ""
 
-    def _check_choice(self) -> None:
-        """Raise JudgementError if the best or the worst item does not go with answer and items."""
+    def _fault_of_choice(self) -> str:
+        """Return why best and worst item do not go with the answer; empty if they do."""
         if (self.answer == "best") != (self.best is not None):
-            raise JudgementError('`best` must be set if and only if answer is "best"')
+            return '`best` must be set if and only if answer is "best"'
         if self.worst is not None and (self.best is None or len(self.items) == 2):
-            raise JudgementError(
-                f"item {self.worst} is the worst, but none is the best, or only one is left"
-            )
+            return f"item {self.worst} is the worst, but none is the best, or only one is left"
         if self.best is not None and self.best == self.worst:
-            raise JudgementError(f"item {self.best} cannot be the best and the worst")
+            return f"item {self.best} cannot be the best and the worst"
         for chosen in (self.best, self.worst):
             if chosen is not None and chosen not in self.items:
-                raise JudgementError(f"item {chosen} is none of those in question")
+                return f"item {chosen} is none of those in question"
+        return ""
+
+    def _fault_of_value(self) -> str:
+        """Return which other field cannot be so; empty if there is none."""
+        if self.answer not in ANSWERS:
+            return f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
+        if (self.answer == "undo") != (self.undoes is not None):
+            return '`undoes` must be set if and only if answer is "undo"'
+        if self.p is not None and len(self.items) > 2:
+            return f"a p is for two items, and there are {len(self.items)}"
+        for name, (most, in_words) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                return f"{name} must be {in_words}, got {value}"
+        for name, most_characters in _LONGEST.items():
+            n_characters = len(getattr(self, name) or "")
+            if n_characters > most_characters:
+                return (
+                    f"{name} of {n_characters:,} characters: at most {most_characters:,} are kept"
+                )
+        return ""
 
     @classmethod
     def of(cls, annotator: str, items: tuple[int, ...], word: Word, **fields: Any) -> Judgement:

@@ -55,25 +55,26 @@ def calibration(
     """
     table = Judgements.of(judgements)
     votes = ByPair(Comparisons.of_table(table))
-    own = votes.comparisons.annotator == table.annotators.get(annotator, -1)
-    n_low, n_high = votes.others(votes.counts)[votes.group, :2].T  # by other annotators
-    n_others = n_low + n_high
-    with np.errstate(invalid="ignore"):  # NaN if nobody else has answered
-        known = n_low / n_others
-    of_gold = gold_targets(votes, gold)[votes.pair]
-    known = np.where(np.isnan(of_gold), known, of_gold)
-    p_left = table.p[votes.comparisons.row]
-    is_compared = own & ~np.isnan(p_left) & ~np.isnan(known) & (votes.comparisons.target != 0.5)
+    comparisons = votes.comparisons
+    n_low, n_high, _ = votes.others(votes.counts)[votes.group].T  # by other annotators
+    p_low = n_low / np.maximum(n_low + n_high, 1)
+    gold_low = gold_targets(votes, gold)[votes.pair]
+    p_low = np.where(np.isnan(gold_low), p_low, gold_low)
+    p_left = table.p[comparisons.row]
+    is_known = (n_low + n_high > 0) | ~np.isnan(gold_low)
+    is_own = comparisons.annotator == table.annotators.get(annotator, -1)
+    is_compared = is_own & is_known & ~np.isnan(p_left) & (comparisons.target != 0.5)
     if not is_compared.any():
         return None
-    said = np.where(votes.comparisons.target == 1, p_left, 1 - p_left)[is_compared]
-    right = np.where(votes.for_low == 1, known, 1 - known)[is_compared]
+    said = np.where(comparisons.target == 1, p_left, 1 - p_left)[is_compared]
+    right = np.where(votes.for_low == 1, p_low, 1 - p_low)[is_compared]
     brier = right * (1 - said) ** 2 + (1 - right) * said**2
     bins = np.searchsorted(EDGES[1:-1], said, side="right")
-    curve = [
-        (float(said[bins == k].mean()), float(right[bins == k].mean()), int((bins == k).sum()))
-        for k in np.unique(bins).tolist()
-    ]
+    curve = []
+    for k in np.unique(bins):
+        is_in_bin = bins == k
+        point = float(said[is_in_bin].mean()), float(right[is_in_bin].mean()), int(is_in_bin.sum())
+        curve.append(point)
     return Calibration(
         len(said), float(said.mean()), float(right.mean()), float(brier.mean()), curve
     )

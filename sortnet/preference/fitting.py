@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +10,17 @@ import numpy as np
 from sortnet.core import F64
 from sortnet.preference.answers import Answers
 from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.fit import DENSE, fit, fit_many
 from sortnet.preference.history import History
 from sortnet.preference.hyperparameters import choose
-from sortnet.preference.many_items import DENSE, fit_many, sampled
-from sortnet.preference.model import Annotators, Columns, Posterior, Prior, fit
+from sortnet.preference.model import Annotators, Columns, Posterior, Prior, predict
+from sortnet.preference.stopping import Check
 from sortnet.preference.study import Study
 
+_NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
+_LEFT_OUT = 0.2  # share of the answers that check the model if there is no hold-out
+_DRAWS_OF_CHECK = 64
 _FEW_ITEMS = 300  # up to this number of items a fit takes a few milliseconds
-_SAMPLE = 300  # items from whose answers the hyperparameters are chosen
 _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
 _UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least, ...
 _MOST_UNFITTED = 100  # ... but after this number
@@ -62,8 +64,8 @@ class Fits(NamedTuple):
     milestone: int
 
 
-class SessionFitting:
-    """Fits the model of a session; several threads may use it.
+class FittedEvents:
+    """Events, and the model kept fitted to them; several threads may use it.
 
     Args:
         X: (n, d) the standardised features.
@@ -82,30 +84,30 @@ class SessionFitting:
         """Fit without answers: the posterior is the prior."""
         self.history = History(len(X), study.probabilities)
         self.lock = threading.RLock()
-        self._study = study
-        self._seed = seed
+        self.study = study
+        self.seed = seed
         self._fitting = threading.Lock()  # held while a thread fits
         self.has_features = bool(X.shape[1])
         self._wants_top = wants_top
         self._linear = Columns(X)
         self._squares = _with_squares(X) if self.has_features else None
-        self.fits = self._fit(None)
-        self._part_at = -1
+        self.fits = self._fit(None, ranking=True)
 
     def refit(self) -> None:
-        """Fit to all events so far, unless the last fit is up to date."""
+        """Fit the model to all events so far; other threads may ask and tell meanwhile.
+
+        Cost: see `fit` and `fit_many`; each time there are a quarter more events, the
+        hyperparameters are chosen again, which takes about fifty fits to 300 items.
+        """
         with self._fitting:
             if not self.fits.at == self.fits.all_at == len(self.history.events):
-                self._renew(ranking=True)
+                self.fits = self._fit(self.fits, ranking=True)
 
     def fit_if_due(self) -> None:
-        """Fit before a question is chosen, if a fit is due and no other thread fits.
-
-        `is_due` says when a fit is due.
-        """
+        """Fit before a question is chosen, if a fit is due and no other thread fits."""
         if self.is_due(self.fits.at) and self._fitting.acquire(blocking=False):
             try:
-                self._renew(ranking=False)
+                self.fits = self._fit(self.fits, ranking=False)
             finally:
                 self._fitting.release()
 
@@ -116,18 +118,19 @@ class SessionFitting:
         longer, there are 2 % of their number of new events at least, but never more than 100.
         """
         share_of_items = min(self.history.n_items // _UNFITTED_OF_ITEMS, _MOST_UNFITTED)
-        least = 1 if self.is_quick else share_of_items
+        least = 1 if self.quick else share_of_items
         n_unfitted = len(self.history.events) - n_fitted
         return n_unfitted >= max(least, n_fitted // _UNFITTED_SHARE)
 
     @property
-    def is_quick(self) -> bool:
-        """Whether a fit takes a few milliseconds."""
+    def quick(self) -> bool:
+        """Whether `refit` takes only a few milliseconds."""
         return self.history.n_items <= _FEW_ITEMS
 
-    def unfitted(self) -> list[tuple[int, ...]]:
-        """List the items of the answers since the last fit that may choose questions."""
-        return self.history.unfitted(self.fits.at)
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior of the scores from the last fit to all answers."""
+        return self.fits.all
 
     def scale_of(self, annotator: str) -> float:
         """Return the scale of an annotator whose next answer is a measurement; 0 for words."""
@@ -142,10 +145,16 @@ class SessionFitting:
     def models(self) -> list[int]:
         """List the numbers of the annotators that are models."""
         numbers = self.history.annotators
-        return [numbers[name] for name in self._study.models if name in numbers]
+        return [numbers[name] for name in self.study.models if name in numbers]
 
-    def weights(self) -> tuple[Comparisons, dict[str, float]]:
-        """Return all answers as comparisons, and the reliability of each annotator."""
+    def weighted(self) -> tuple[Comparisons, dict[str, float]]:
+        """Return the comparisons to train a comparator on, and each annotator's reliability.
+
+        Reliability is 1 for the average annotator, and below 0 for an annotator who prefers the
+        worse item. Without answers there are no reliabilities.
+
+        Cost: that of `refit`.
+        """
         self.refit()
         with self.lock:
             names = [*self.history.annotators]
@@ -155,39 +164,47 @@ class SessionFitting:
         reliability = self.fits.all.annotators.padded(len(names)).reliability
         return comparisons, dict(zip(names, reliability.tolist(), strict=True))
 
-    def without_a_part(self, share: float) -> tuple[Posterior, Answers]:
-        """Fit without a random share of the answers, and return the fit and these answers.
+    def check(self) -> Check:
+        """Check the model by answers that it was not fitted to.
 
-        The last such fit is remembered until the next fit of the session.
+        The answers are the hold-out. If a session has at least 30 answers but no hold-out, a fifth
+        of the answers is left out of a fit instead.
         """
-        fits = self.fits
-        if self._part_at != fits.all_at:
-            with self.lock:
-                answers = self.history.answers(fits.all_at)
-            rng = np.random.default_rng(self._seed + fits.all_at)
-            is_drawn = rng.random(fits.all_at) < share
-            is_out = is_drawn[answers.event]
-            fitted = fits.all
-            rest = answers.where(~is_out).with_gold(self._study.gold_pairs())
-            posterior = self._posterior(
-                rest, fitted.prior, fitted.annotators, fitted.scores, fits.all_at
-            )
-            is_choice = (answers.direction > 0) & (answers.share.max(axis=1, initial=0.0) > 0.5)
-            self._part = posterior, answers.where(is_out & is_choice)
-            self._part_at = fits.all_at
-        return self._part
-
-    def _renew(self, *, ranking: bool) -> None:
-        """Fit to all events so far, and replace the last fits.
-
-        Args:
-            ranking: whether to fit the posterior that ranks, too.
-        """
-        fits = self._fit(self.fits, ranking=ranking)
+        posterior = self.fits.choosing
         with self.lock:
-            self.fits = fits
+            n_votes = self.history.n_votes
+            answers = self.history.answers(len(self.history.events), holdout=True)
+        answers = answers.where(answers.is_choice)
+        left_out = not len(answers) and n_votes >= _NO_HOLDOUT
+        if left_out:
+            posterior, answers = self._without_a_part()
+        annotators = posterior.annotators.padded(int(answers.annotator.max(initial=-1)) + 1)
+        p_of_draws = [
+            predict(answers, scores, annotators, 0.0).expected
+            for scores in posterior.draws[:_DRAWS_OF_CHECK]
+        ]
+        p = np.mean(p_of_draws, axis=0)
+        is_right = p.argmax(axis=1) == answers.share.argmax(axis=1)
+        return Check.of(p.max(axis=1), is_right, left_out=left_out)
 
-    def _fit(self, before: Fits | None, *, ranking: bool = True) -> Fits:
+    def _without_a_part(self) -> tuple[Posterior, Answers]:
+        """Fit without a random fifth of the answers; return the fit and the choices left out."""
+        fits = self.fits
+        with self.lock:
+            answers = self.history.answers(fits.all_at)
+        rng = np.random.default_rng(self.seed + fits.all_at)
+        is_drawn = rng.random(fits.all_at) < _LEFT_OUT
+        is_out = is_drawn[answers.event]
+        posterior = self._posterior(
+            answers.where(~is_out),
+            fits.all.prior,
+            fits.all.annotators,
+            fits.all.scores,
+            fits.all_at,
+        )
+        return posterior, answers.where(is_out & answers.is_choice)
+
+    def _fit(self, before: Fits | None, *, ranking: bool) -> Fits:
         """Fit to all events so far.
 
         Args:
@@ -199,29 +216,29 @@ class SessionFitting:
             usable = self.history.answers(at, holdout=False)
             everything = self.history.answers(at)
             n_annotators = len(self.history.annotators)
-        gold = self._study.gold_pairs()
-        usable, everything = usable.with_gold(gold), everything.with_gold(gold)
         last_milestone = milestone(at)
-        start = None if before is None else before.choosing.scores
         if before is not None and before.milestone == last_milestone:
             prior = before.choosing.prior
             annotators = before.choosing.annotators.padded(n_annotators)
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
+        start = None if before is None else before.choosing.scores
         choosing = self._posterior(usable, prior, annotators, start, at)
-        if len(everything) == len(usable):
-            return Fits(choosing, choosing, at, at, last_milestone)
-        if before is not None and not ranking:
-            return Fits(choosing, before.all, at, before.all_at, last_milestone)
-        of_all = self._posterior(everything, prior, annotators, choosing.scores, at)
-        return Fits(choosing, of_all, at, at, last_milestone)
+        of_all, all_at = choosing, at
+        if len(everything) > len(usable):
+            if ranking or before is None:
+                of_all = self._posterior(everything, prior, annotators, choosing.scores, at)
+            else:
+                of_all, all_at = before.all, before.all_at
+        return Fits(choosing, of_all, at, all_at, last_milestone)
 
     def _posterior(
         self, answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None, at: int
     ) -> Posterior:
-        """Fit to answers, in words where words predict better."""
+        """Fit to answers and gold pairs, in words where words predict better."""
         counted = answers.in_words(np.flatnonzero(annotators.in_words).tolist())
-        seed = self._seed + at
+        counted = counted.with_gold(self.study.gold_pairs())
+        seed = self.seed + at
         if self.history.n_items > DENSE:
             return fit_many(counted, prior, annotators, seed=seed)
         return fit(counted, prior, annotators, start, seed=seed)
@@ -233,27 +250,18 @@ class SessionFitting:
         average = Annotators.average(n_annotators)
         with self.lock:
             answers = self.history.answers(n_events, holdout=False)
-        answers = answers.with_gold(self._study.gold_pairs())
+        answers = answers.with_gold(self.study.gold_pairs())
         if not len(answers):
             return prior, average
-        squares = self._squares
-        sample_prior = prior
-        if self.history.n_items > _SAMPLE:
-            answers, sample_prior, items = sampled(answers, prior, self._seed, most=_SAMPLE)
-            squares = None if squares is None else Columns(squares.values[items])
-        chosen, annotators, _ = choose(
+        return choose(
             answers,
-            sample_prior,
-            squares,
+            prior,
+            self._squares,
             average,
             models=self.models(),
             must_earn=not self._wants_top,
-            seed=self._seed + n_events,
+            seed=self.seed + n_events,
         )
-        columns = self._linear
-        if self._squares is not None and chosen.columns is squares:
-            columns = self._squares
-        return replace(chosen, columns=columns), annotators
 
 
 def _with_squares(X: F64) -> Columns:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F64, I64
+from sortnet.core import F64
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Draws, Posterior
 
@@ -42,8 +42,7 @@ def above_edge(scores: Draws, top: int) -> Draws:
     """Compute the margin of each item of a group: its score minus the score at the edge of the top.
 
     The edge is half-way between the k-th and the next score of the group, so a margin above 0 means
-    that the item is among the top. In a group of at most k
-    items all margins are large.
+    that the item is among the top. In a group of at most k items all margins are large.
 
     Args:
         scores: (draws, n) the scores of the items of the group.
@@ -59,8 +58,7 @@ def above_edge(scores: Draws, top: int) -> Draws:
     # needed in their places, which is faster than a sort.
     partitioned = np.partition(scores, (n - top - 1, n - top), axis=1)
     best_outside_and_worst_inside = partitioned[:, n - top - 1 : n - top + 1]
-    edge = best_outside_and_worst_inside.mean(axis=1, keepdims=True)
-    margins: Draws = scores - edge
+    margins: Draws = scores - best_outside_and_worst_inside.mean(axis=1, keepdims=True)
     return margins
 
 
@@ -74,19 +72,3 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
     for members in groups.members:
         q[members] = np.mean(above_edge(posterior.draws[:, members], top) > 0, axis=0)
     return q
-
-
-def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
-    """Count the chosen items that are not top items, in each draw of the scores.
-
-    An item that is below the edge by less than half of the tie threshold counts as a top item.
-
-    Args:
-        margins: (draws, k) the margins of the chosen items, see `above_edge`.
-        tie: the tie threshold.
-
-    Returns:
-        (draws,) the counts.
-    """
-    n_wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
-    return n_wrong

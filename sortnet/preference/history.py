@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 
 import numpy as np
 from scipy import sparse
@@ -60,12 +60,16 @@ class History:
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
+        if new.highest_item >= self.n_items:
+            raise JudgementError(f"there is no item {new.highest_item} among {self.n_items}")
         start = len(self.events)
         self.events.extend(new)
         try:
-            self._check(start)
+            self._check_undos(start)
         except JudgementError:
-            self.events.cut(start)
+            before = self.events[:start]
+            self.events = Judgements()
+            self.events.extend(before)
             raise
         new_rows = np.arange(start, len(self.events))
         is_undo = self.events.answer[new_rows] == UNDO
@@ -73,18 +77,14 @@ class History:
         self._n_compared.update(self._compared(new_rows[~is_undo]))
         self._n_compared.subtract(self._compared(undone_rows))
 
-    def _check(self, start: int) -> None:
-        """Raise JudgementError if an event from row `start` on has an unknown item or judgement."""
-        items = self.events.items[start:]
-        is_unknown = (items < -1) | (items >= self.n_items)
-        if is_unknown.any():
-            raise JudgementError(f"there is no item {items[is_unknown][0]} among {self.n_items}")
-        for row in start + np.flatnonzero(self.events.answer[start:] == UNDO):
-            undone_row = int(self.events.rows_of_numbers(self.events.undoes[[row]])[0])
-            is_earlier = 0 <= undone_row < row
-            earlier = self.events[undone_row] if is_earlier else None
-            is_undone = bool(is_earlier and self.events.undone_by[undone_row] < row)
-            check_undo(self.events[int(row)], earlier, undone=is_undone)
+    def _check_undos(self, start: int) -> None:
+        """Raise JudgementError if an undo from row `start` on undoes no judgement."""
+        undo_rows = start + np.flatnonzero(self.events.answer[start:] == UNDO)
+        undone_rows = self.events.rows_of_numbers(self.events.undoes[undo_rows])
+        for row, undone_row in zip(undo_rows.tolist(), undone_rows.tolist(), strict=True):
+            earlier = self.events[undone_row] if 0 <= undone_row < row else None
+            is_undone = bool(self.events.undone_by[undone_row] < row)
+            check_undo(self.events[row], earlier, undone=is_undone)
 
     def _compared(self, rows: I64) -> list[tuple[int, int]]:
         """List (annotator, key of a pair) for each pair that the answers in these rows compare."""
@@ -99,24 +99,15 @@ class History:
 
     def has_answered(self, annotator: str, items: Sequence[int]) -> bool:
         """Whether a live answer of the annotator is about exactly these items, in any places."""
-        rows = self._live_rows(annotator)
-        is_among = np.isin(self.events.items[rows], items)
-        has_all = is_among.sum(axis=1) == len(items)
-        has_others = (self.events.items[rows] >= 0).sum(axis=1) > len(items)
-        return bool((has_all & ~has_others).any())
+        question = self.events.number_of_question(items)
+        return question in self.events.question[self._live_rows(annotator)]
 
-    def n_annotators_of(self, keys: I64) -> I64:
-        """Count the annotators who have answered about each pair or skipped it, (p,).
+    def n_annotators_of_pairs(self) -> Counter[int]:
+        """Count the annotators who have answered about each pair or skipped it, by the pair's key.
 
-        Args:
-            keys: (p,) the keys of the pairs.
+        Summed up, they are the different pairs that each annotator answered.
         """
-        n_annotators = Counter(key for (_, key), n in self._n_compared.items() if n > 0)
-        return np.array([n_annotators[key] for key in keys.tolist()], np.int64)
-
-    def n_asked(self) -> int:
-        """Count the different pairs that each annotator answered, summed over annotators."""
-        return sum(n_answers > 0 for n_answers in self._n_compared.values())
+        return Counter(key for (_, key), n_answers in self._n_compared.items() if n_answers > 0)
 
     @property
     def n_votes(self) -> int:
@@ -139,9 +130,13 @@ class History:
 
     def unfitted(self, n_fitted: int) -> list[tuple[int, ...]]:
         """List the items of the usable votes after the first `n_fitted` events."""
-        is_usable = self._is_usable[n_fitted:]
-        items = self.events.values("items", n_fitted)
-        return [items[place] for place in np.flatnonzero(is_usable)]
+        rows = n_fitted + np.flatnonzero(self._is_usable[n_fitted:])
+        return [self._items_of(row) for row in rows.tolist()]
+
+    def _items_of(self, row: int) -> tuple[int, ...]:
+        """Return the items of the judgement in a row, in their places."""
+        (items,) = self.events.values("items", row, row + 1)
+        return tuple(items)
 
     def last(self, annotator: str) -> Judgement | None:
         """Return the annotator's last judgement that is not undone; None without such a judgement.
@@ -211,17 +206,21 @@ class History:
         The annotator has answered no pair of these questions.
         """
         rows = np.flatnonzero(self.events.is_answer & self.events.is_holdout)
-        _, first_places = np.unique(self.events.question[rows], return_index=True)
-        judgements = (self.events[row] for row in rows[np.sort(first_places)].tolist())
         new_questions = (
-            tuple(sorted(judgement.items))
-            for judgement in judgements
-            if not any(self.has_compared(annotator, *pair) for pair in judgement.pairs)
+            items
+            for items in self._different_questions(rows)
+            if not any(self.has_compared(annotator, *pair) for pair in combinations(items, 2))
         )
         return [*islice(new_questions, _MOST_HOLDOUT)]
 
-    def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
-        """List the questions that at least one person, but fewer people than wanted, answered.
+    def _different_questions(self, rows: I64) -> Iterator[tuple[int, ...]]:
+        """Yield the items of each question in some rows once, in ascending order, oldest first."""
+        _, first_places = np.unique(self.events.question[rows], return_index=True)
+        for row in rows[np.sort(first_places)].tolist():
+            yield tuple(sorted(self._items_of(row)))
+
+    def answered_by_few(self, people: int) -> Iterator[tuple[int, ...]]:
+        """Yield the questions that at least one person, but fewer people than wanted, answered.
 
         Questions of the hold-out are left out. A question is given as its items in ascending order;
         the oldest question is first.
@@ -233,42 +232,28 @@ class History:
         """
         events = self.events
         rows = np.flatnonzero(self._is_usable)
-        question_and_person = np.column_stack((events.question[rows], events.annotator[rows]))
+        question = events.question[rows]
         # Each person counts once for a question, even after several answers.
-        distinct = np.unique(question_and_person, axis=0)
+        distinct = np.unique(np.column_stack((question, events.annotator[rows])), axis=0)
         n_people = np.bincount(distinct[:, 0], minlength=events.question.max(initial=-1) + 1)
-        questions, first_places = np.unique(events.question[rows], return_index=True)
-        is_holdout_answer = events.is_answer & events.is_holdout
-        is_wanted = n_people[questions] < people
-        is_wanted &= ~np.isin(questions, events.question[is_holdout_answer])
-        first_rows = np.sort(rows[first_places[is_wanted]])
-        return [tuple(sorted(self.events[row].items)) for row in first_rows.tolist()]
+        of_holdout = events.question[events.is_answer & events.is_holdout]
+        is_wanted = (n_people[question] < people) & ~np.isin(question, of_holdout)
+        return self._different_questions(rows[is_wanted])
 
-    def answers(self, upto: int, *, holdout: bool = True) -> Answers:
+    def answers(self, upto: int, *, holdout: bool | None = None) -> Answers:
         """Return the votes as they were after the first `upto` events.
 
         Args:
             upto: number of events.
-            holdout: whether answers of the hold-out are included.
+            holdout: whether only answers of the hold-out, or only others, are returned; None for
+                all answers.
         """
         events = self.events
         is_wanted = events.is_order & (events.undone_by >= upto)
-        if not holdout:
-            is_wanted &= ~events.is_holdout
-        return self._answers(np.flatnonzero(is_wanted[:upto]))
-
-    def checking_answers(self, *, holdout: bool) -> Answers:
-        """Return the choices of a best item, without ties and undone answers.
-
-        Args:
-            holdout: whether only answers of the hold-out are returned.
-        """
-        is_wanted = self.events.is_answer
-        if holdout:
-            is_wanted &= self.events.is_holdout
-        answers = self._answers(np.flatnonzero(is_wanted))
-        is_decided = (answers.direction > 0) & (answers.share.max(axis=1, initial=0.0) > 0.5)
-        return answers.where(is_decided)
+        if holdout is not None:
+            is_wanted &= events.is_holdout == holdout
+        rows = np.flatnonzero(is_wanted[:upto])
+        return Answers.of_table(events, rows, probabilities=self._probabilities)
 
     def comparisons(self) -> Comparisons:
         """Return the comparisons of two items that follow from all answers.
@@ -320,7 +305,3 @@ class History:
         )
         once: I64 = rows[np.sort(first_places[n_answers == 1])]
         return once
-
-    def _answers(self, rows: I64) -> Answers:
-        """Convert the answers in the given rows."""
-        return Answers.of_table(self.events, rows, probabilities=self._probabilities)

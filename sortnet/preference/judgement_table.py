@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core import I64, Bool
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.base import ANSWERS, HOLDOUT, MOST_ITEMS, Judgement
 
-T = TypeVar("T", bound=np.generic)
+Objects: TypeAlias = NDArray[np.object_]
+
 UNDO = ANSWERS.index("undo")
 SKIP = ANSWERS.index("skip")
 BEST = ANSWERS.index("best")
 SAME = ANSWERS.index("same")
 _FIELDS = [field.name for field in fields(Judgement)]
-_TEXTS = ("strategy", "comment", "meta")  # columns of texts, or None
-_FLAG = "flagged"  # a column of True, False and None
 _FRACTIONS = ("p", "probability", "cost", "at")  # columns in which NaN stands for None
-_OPTIONAL = ("best", "worst", "milliseconds", "undoes")  # columns in which -1 stands for None
+_OBJECTS = ("strategy", "comment", "meta", "flagged")  # columns of texts, True, False and None
 _NEVER = 1 << 62  # `undone_by` of a judgement that is not undone
 _BLOCK = 4096  # judgements that are converted at once
-
-
-class _Column(Generic[T]):
-    """A column as an attribute of a table, without the spare rows at its end."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, table: Judgements, owner: type) -> NDArray[T]:
-        return table._columns[self._name][: len(table)]
 
 
 class Judgements(Sequence[Judgement]):
     """Judgements in their order, stored in columns.
 
-    The table is also a sequence: reading a row makes a `Judgement`. Only `extend` and `cut` change
-    a table. They do not change the tables that `so_far` or `where` returned before.
+    The table is also a sequence: reading a row makes a `Judgement`. Only `extend` changes
+    a table. It does not change the tables that `so_far` or `where` returned before.
 
     Attributes:
         annotators: {name: number}, in the order of appearance.
@@ -61,45 +50,46 @@ class Judgements(Sequence[Judgement]):
     (array([3]), 'ana', 1)
     """
 
-    annotator = _Column[np.int64]()
-    items = _Column[np.int64]()
-    question = _Column[np.int64]()
-    answer = _Column[np.int64]()
-    best = _Column[np.int64]()
-    worst = _Column[np.int64]()
-    milliseconds = _Column[np.int64]()
-    undoes = _Column[np.int64]()
-    model = _Column[np.int64]()
-    number = _Column[np.int64]()
-    undone_by = _Column[np.int64]()
-    p = _Column[np.float64]()
-    probability = _Column[np.float64]()
-    cost = _Column[np.float64]()
-    at = _Column[np.float64]()
-    strategy = _Column[np.object_]()
-    comment = _Column[np.object_]()
-    meta = _Column[np.object_]()
-    flagged = _Column[np.object_]()
-    is_holdout = _Column[np.bool_]()
+    annotator: I64
+    items: I64
+    question: I64
+    answer: I64
+    best: I64
+    worst: I64
+    milliseconds: I64
+    undoes: I64
+    model: I64
+    number: I64
+    undone_by: I64
+    p: F64
+    probability: F64
+    cost: F64
+    at: F64
+    strategy: Objects
+    comment: Objects
+    meta: Objects
+    flagged: Objects
+    is_holdout: Bool
 
     def __init__(self, judgements: Sequence[Judgement] = ()) -> None:
         """Make a table of judgements."""
         self.annotators: dict[str, int] = {}
         self._questions: dict[tuple[int, ...], int] = {}
         self._columns = {name: self._encoded(name, judgements) for name in _FIELDS}
-        self._columns["question"] = np.array(
-            [
-                self._questions.setdefault(tuple(sorted(judgement.items)), len(self._questions))
-                for judgement in judgements
-            ],
-            np.int64,
-        )
-        self._columns["is_holdout"] = np.array(
-            [judgement.strategy == HOLDOUT for judgement in judgements], np.bool_
-        )
+        questions = [tuple(sorted(judgement.items)) for judgement in judgements]
+        self._columns["question"] = _numbered(questions, self._questions)
+        is_holdout = [judgement.strategy == HOLDOUT for judgement in judgements]
+        self._columns["is_holdout"] = np.array(is_holdout, np.bool_)
         self._columns["undone_by"] = np.full(len(judgements), _NEVER)
         self._n = len(judgements)
         self._mark_undone(0)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a column, without the spare rows at its end."""
+        columns = self.__dict__.get("_columns", {})
+        if name not in columns:
+            raise AttributeError(name)
+        return columns[name][: self._n]
 
     @classmethod
     def of(cls, judgements: Iterable[Judgement]) -> Judgements:
@@ -113,15 +103,14 @@ class Judgements(Sequence[Judgement]):
             padded = [(*items, *[-1] * (MOST_ITEMS - len(items))) for items in values]
             return np.array(padded, np.int64).reshape(-1, MOST_ITEMS)
         if name == "annotator":
-            numbers = [self.annotators.setdefault(text, len(self.annotators)) for text in values]
-            return np.array(numbers, np.int64)
+            return _numbered(values, self.annotators)
         if name == "answer":
             return np.array([ANSWERS.index(value) for value in values], np.int64)
+        if name in _OBJECTS:
+            return np.array(values, object)
         if name in _FRACTIONS:
             return np.array(values, np.float64)  # None becomes NaN
-        if name in _OPTIONAL:
-            return np.array([-1 if value is None else value for value in values], np.int64)
-        return np.array(values, object if name in (*_TEXTS, _FLAG) else np.int64)
+        return np.array([-1 if value is None else value for value in values], np.int64)
 
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
         """List the values of a field of `Judgement`, from row `start` to before row `end`."""
@@ -134,11 +123,11 @@ class Judgements(Sequence[Judgement]):
             return [names[number] for number in column]
         if name == "answer":
             return [ANSWERS[number] for number in column]
+        if name in _OBJECTS:
+            return column
         if name in _FRACTIONS:
             return [None if math.isnan(value) else value for value in column]
-        if name in _OPTIONAL:
-            return [None if value < 0 else value for value in column]
-        return column
+        return [None if value < 0 else value for value in column]
 
     def __len__(self) -> int:
         return self._n
@@ -202,6 +191,10 @@ class Judgements(Sequence[Judgement]):
     def highest_item(self) -> int:
         """The highest item number in the table; -1 without judgements."""
         return int(self.items.max(initial=-1))
+
+    def number_of_question(self, items: Iterable[int]) -> int:
+        """Return the number of the question about these items; -1 if it was never asked."""
+        return self._questions.get(tuple(sorted(items)), -1)
 
     def by(self, annotator: str) -> Bool:
         """Return a mask (m,) of the judgements by this annotator."""
@@ -268,20 +261,14 @@ class Judgements(Sequence[Judgement]):
                 self._columns[name] = np.concatenate((column[:start], empty))
             self._columns[name][start:end] = new._columns[name][: len(new)]
         self._n = end
-        self.annotator[start:] = _renumbered(new.annotator, new.annotators, self.annotators)
-        self.question[start:] = _renumbered(new.question, new._questions, self._questions)
+        self.annotator[start:] = _numbered(new.values("annotator"), self.annotators)
+        questions = [*new._questions]
+        new_questions = [questions[number] for number in new.question.tolist()]
+        self.question[start:] = _numbered(new_questions, self._questions)
         for row in start + np.flatnonzero(self.number[start:] == 0):
             self.number[row] = self.number[row - 1] + 1 if row else 1
         self.undone_by[start:] = _NEVER
         self._mark_undone(start)
-
-    def cut(self, n: int) -> None:
-        """Remove the judgements after the first n, and annotators who gave only these."""
-        self._n = n
-        self.undone_by[self.undone_by >= n] = _NEVER
-        n_annotators = self.annotator.max(initial=-1) + 1
-        for name in [*self.annotators][n_annotators:]:
-            del self.annotators[name]
 
     def _mark_undone(self, start: int) -> None:
         """Set `undone_by` of each judgement that an undo from row `start` on takes back."""
@@ -291,15 +278,7 @@ class Judgements(Sequence[Judgement]):
             np.minimum.at(self.undone_by, rows[rows >= 0], undo_rows[rows >= 0])
 
 
-def _renumbered(numbers: I64, old: dict[Any, int], new: dict[Any, int]) -> I64:
-    """Translate numbers from one numbering to another, which grows by what it lacks.
-
-    Args:
-        numbers: (m,) numbers in the numbering `old`.
-        old, new: {name: number}, in the order of the numbers.
-    """
-    names = [*old]
-    translated = np.zeros(len(names), np.int64)
-    for number in dict.fromkeys(numbers.tolist()):  # in the order of appearance
-        translated[number] = new.setdefault(names[number], len(new))
-    return translated[numbers]
+def _numbered(names: Iterable[Hashable], number_of_name: dict[Any, int]) -> I64:
+    """Number names, (m,), by a numbering, which grows by the names that it lacks."""
+    numbers = [number_of_name.setdefault(name, len(number_of_name)) for name in names]
+    return np.array(numbers, np.int64)

@@ -22,17 +22,17 @@ not where features explain most of the scores, and so tell about such items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
 
 from sortnet.core import F64, I64
-from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.base import Pair
 from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.model import SHARPNESS, Posterior
+from sortnet.preference.model import SHARPNESS, Posterior, information_of_words
 
 Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about now
 
@@ -43,7 +43,6 @@ _DRAWS = 64  # draws by which sets are compared
 _LEAST_OPEN = 1e-4  # openness of an item whose place is known for certain
 _ORDER_OF_TOP = 0.1  # openness of a certain top item in a set, whose answer also orders the top
 _FARTHEST_PROBIT = 2.33  # a probability beyond .99 only says "at least"
-_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MOST = 0.5  # a larger share of the variance tells enough about items without an answer
 _LEAST_VARIANCE = 1e-12
 
@@ -64,89 +63,87 @@ def openness(posterior: Posterior, groups: Groups, top: int, set_size: int) -> F
     return is_open + _ORDER_OF_TOP * q if set_size > 2 else is_open
 
 
-@dataclass(eq=False)
 class Beliefs:
     """What is believed about the items that a question may be about; m items, by their index.
 
+    Of many items, these are the 400 most open ones.
+
+    Args:
+        posterior: the posterior of the scores.
+        groups: the groups of the items, and the pairs that may be asked about.
+        openness: (n,) the openness of each item; None if the whole order is wanted.
+        n_seen: (n,) the number of answers about each item.
+        rng: orders items that are equally open.
+
     Attributes:
         items: (m,) the numbers of the items.
-        group: (m,) the number of each item's group.
         mean: (m,) the expected scores.
         covariance: (m, m) the covariance of the scores.
         open: (m,) the openness of each item; 1 if the whole order is wanted.
-        wants_order: whether the whole order is wanted.
         draws: (k, m) draws of the scores.
         n_seen: (m,) the number of answers and open questions about each item; at least 1 if
             features explain most of the scores, so that no items need come first.
         scale: g if answers are measurements; 0 if they are words.
     """
 
-    items: I64
-    group: I64
-    mean: F64
-    covariance: F64
-    open: F64
-    wants_order: bool
-    draws: F64
-    n_seen: I64
-    scale: float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         posterior: Posterior,
         groups: Groups,
         openness: F64 | None,
         n_seen: I64,
-        scale: float,
         rng: np.random.Generator,
-    ) -> Beliefs:
-        """Collect the beliefs about all items; of many items, about the 400 most open ones."""
+    ) -> None:
+        self._groups = groups
+        self._wants_order = openness is None
+        self._expected: set[Pair] = set()
         is_open = np.ones(posterior.n_items) if openness is None else openness
         if posterior.prior.share > _MOST:
             n_seen = np.maximum(n_seen, 1)
-        items = np.sort(np.concatenate(groups.members))
         C = posterior.covariance
+        items = np.sort(np.concatenate(groups.members))
         if len(items) > MOST_OPEN:
             variance = posterior.draws.var(axis=0) if C is None else np.diag(C)
             priority = np.lexsort((rng.random(len(items)), -(is_open * variance)[items]))
             unseen_first = priority[np.argsort(n_seen[items[priority]] > 0, kind="stable")]
             items = np.sort(items[unseen_first[:MOST_OPEN]])
-        if C is None:
-            C_of_items = np.cov(posterior.draws[:, items].astype(np.float64), rowvar=False)
-        else:
-            C_of_items = C[np.ix_(items, items)]
-        return cls(
-            items=items,
-            group=groups.of[items],
-            mean=posterior.scores[items],
-            covariance=C_of_items,
-            open=is_open[items],
-            wants_order=openness is None,
-            draws=posterior.draws[:_DRAWS, items].astype(np.float64),
-            n_seen=n_seen[items],
-            scale=scale,
-        )
+        self.items = items
+        draws = posterior.draws[:, items].astype(np.float64)
+        self.covariance = np.cov(draws, rowvar=False) if C is None else C[np.ix_(items, items)]
+        self.mean = posterior.scores[items]
+        self.open = is_open[items]
+        self.draws = draws[:_DRAWS]
+        self.n_seen = n_seen[items]
+        self.scale = 0.0
 
     def worth(self, i: I64, j: I64) -> F64:
         """Compute the worth of an answer about each pair of indexes, (p,)."""
         C = self.covariance
         variance = np.maximum(C[i, i] + C[j, j] - 2 * C[i, j], _LEAST_VARIANCE)
         noise = self.noise(i, j, variance)
-        if self.wants_order:
+        if self._wants_order:
             return np.log1p(variance / noise)
         fall: F64 = (C[i] - C[j]) ** 2 @ self.open / (variance + noise)
         return fall
 
     def noise(self, i: I64, j: I64, variance: F64) -> F64:
         """Compute the variance of an answer about each pair, in units of the scores."""
-        mean = np.abs(self.mean[i] - self.mean[j])
-        z = SHARPNESS * mean / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
-        p = 1 / (1 + np.exp(-np.minimum(z, 30)))
-        of_word: F64 = 1 / (SHARPNESS**2 * p * (1 - p))
+        mean = self.mean[i] - self.mean[j]
+        of_word = 1 / information_of_words(mean, variance)
         if not self.scale:
             return of_word
-        return np.where(self.scale * mean < _FARTHEST_PROBIT, 1.0, of_word)
+        return np.where(self.scale * np.abs(mean) < _FARTHEST_PROBIT, 1.0, of_word)
+
+    def expect_answers(self, questions: Collection[tuple[int, ...]]) -> None:
+        """Include answers and open questions, each the numbers of its items.
+
+        A question whose pairs are all included already is not included again: it was open before.
+        """
+        for items in questions:
+            pairs = set(combinations(sorted(items), 2))
+            if not pairs <= self._expected:
+                self._expected |= pairs
+                self.expect_answer(items)
 
     def expect_answer(self, items: Sequence[int]) -> None:
         """Lower the covariance as an answer about these items would; the mean stays.
@@ -156,21 +153,16 @@ class Beliefs:
         """
         indexes = np.flatnonzero(np.isin(self.items, [*items]))
         self.n_seen[indexes] += 1
-        if len(indexes) < 2:
-            return
-        first, second = np.triu_indices(len(indexes), 1)
         # Best and worst of k items tell about as much as k - 1 of the pairs.
         noise_factor = len(indexes) / 2
-        for i, j in zip(indexes[first], indexes[second], strict=True):
-            difference = self.covariance[:, i] - self.covariance[:, j]
-            pair = np.array([i]), np.array([j])
+        for pair in combinations(indexes.tolist(), 2):
+            i, j = np.array(pair)[:, None]
+            difference = (self.covariance[i] - self.covariance[j])[0]
             variance = np.maximum(difference[i] - difference[j], _LEAST_VARIANCE)
-            noise = self.noise(*pair, np.array([variance]))[0] * noise_factor
+            noise = self.noise(i, j, variance) * noise_factor
             self.covariance -= np.outer(difference, difference / (variance + noise))
 
-    def best_pair(
-        self, pairs: AskablePairs, free: Free, rng: np.random.Generator
-    ) -> tuple[int, int] | None:
+    def best_pair(self, free: Free, rng: np.random.Generator) -> Pair | None:
         """Return the pair of items whose answer is worth most; None if no pair is free.
 
         A pair has an item without an answer as long as such a pair is free, unless features explain
@@ -179,31 +171,30 @@ class Beliefs:
         every = np.arange(len(self.items))
         # All pairs of an item without an answer may be taken. Then the other items have their turn.
         for first_items in (every[self.n_seen == 0], every):
-            i, j = self._drawn_pairs(pairs, first_items, rng)
+            i, j = self._drawn_pairs(first_items, rng)
             best_first = np.argsort(-self.worth(i, j))
-            for i_best, j_best in zip(i[best_first], j[best_first], strict=True):
-                pair = int(self.items[i_best]), int(self.items[j_best])
-                if free(*pair):
-                    return pair
-        return pairs.drawn(free, rng)
+            pairs = self.items[np.column_stack((i, j))[best_first]]
+            for first, second in pairs.tolist():
+                if free(first, second):
+                    return first, second
+        return self._groups.draw_free(free, rng)
 
-    def _drawn_pairs(
-        self, pairs: AskablePairs, first_items: I64, rng: np.random.Generator
-    ) -> tuple[I64, I64]:
+    def _drawn_pairs(self, first_items: I64, rng: np.random.Generator) -> tuple[I64, I64]:
         """Draw pairs of indexes with one of these items, from groups or from the user's list."""
-        if pairs.listed and pairs.every is not None:
-            first, second = pairs.every
-            rows = np.flatnonzero(np.isin(first, self.items) & np.isin(second, self.items))
-            i, j = (np.searchsorted(self.items, side[rows]) for side in (first, second))
-            has_one = np.isin(i, first_items) | np.isin(j, first_items)
+        if self._groups.listed is not None:
+            listed = np.column_stack(self._groups.listed)
+            listed = listed[np.isin(listed, self.items).all(axis=1)]
+            pairs = np.searchsorted(self.items, listed)
+            has_one = np.isin(pairs, first_items).any(axis=1)
             drawn = rng.permutation(np.flatnonzero(has_one))[:_PAIRS]
-            return i[drawn], j[drawn]
+            return pairs[drawn, 0], pairs[drawn, 1]
         if not len(first_items):
             return first_items, first_items
         i = rng.choice(first_items, _PAIRS)
-        by_group = np.argsort(self.group, kind="stable")
-        start = np.searchsorted(self.group[by_group], self.group[i])
-        end = np.searchsorted(self.group[by_group], self.group[i], side="right")
+        group = self._groups.of[self.items]
+        by_group = np.argsort(group, kind="stable")
+        start = np.searchsorted(group[by_group], group[i])
+        end = np.searchsorted(group[by_group], group[i], side="right")
         j = by_group[rng.integers(start, end)]
         return i[i != j], j[i != j]
 
@@ -226,25 +217,20 @@ class Beliefs:
             The numbers of the items; fewer than `size` if no further item may be in the question.
         """
         chosen: tuple[int, ...] = pair
-        if size <= 2:
-            return chosen
-        is_in_group = np.isin(self.group, self.group[self.items == pair[0]])
-        members = np.flatnonzero(is_in_group)
+        members = np.flatnonzero(np.isin(self.items, self._groups.members_beside(pair[0])))
         rank = np.empty(len(members), np.int64)
         rank[np.argsort(-self.mean[members], kind="stable")] = np.arange(len(members))
         while len(chosen) < size:
             middle = rank[np.isin(self.items[members], chosen)].mean()
             near = members[np.argsort(np.abs(rank - middle), kind="stable")[:_NEAR]]
             unseen = members[self.n_seen[members] == 0][:_UNSEEN]
-            drawn = rng.choice(members, _RANDOM)
-            likely = np.unique(np.concatenate((near, unseen, drawn)))
-            candidates = self._extending(chosen, likely, free)
-            if not len(candidates):
-                candidates = self._extending(chosen, members, free)
-            if not len(candidates):
-                candidates = self._extending(chosen, members, askable)
-            if not len(candidates):
-                break
+            likely = np.unique(np.concatenate((near, unseen, rng.choice(members, _RANDOM))))
+            for possible, may_join in ((likely, free), (members, free), (members, askable)):
+                candidates = self._extending(chosen, possible, may_join)
+                if len(candidates):
+                    break
+            else:
+                return chosen
             indexes = np.flatnonzero(np.isin(self.items, chosen))
             sets = np.column_stack((np.tile(indexes, (len(candidates), 1)), candidates))
             worth = self._information(sets) * (self.open[candidates] + self.open[indexes].mean())

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from sortnet.core.pairs import unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
-from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.asking import SessionAsking
 from sortnet.preference.base import MOST_ITEMS, Judgement, Pair, Question
-from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.design import design
-from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.fitting import FittedEvents
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.groups import Groups
+from sortnet.preference.groups import Groups, count_apart
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import Posterior
-from sortnet.preference.plan import Plan
-from sortnet.preference.ranking import remaining
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import (
+    OpenRanks,
+    Remaining,
+    Standing,
+    group_standings,
+    near_ties,
+    overall,
+)
 from sortnet.preference.study import Study
 
 STRATEGIES = ("default", "random")
+_ITEMS_PER_ANSWER = 4  # near-ties are told from an answer for so many items on
 
 
-class Session:
+class Session(FittedEvents):
     """Questions to annotators about n items, and the ranking learned from the answers.
 
     The state depends only on the events and their order, so replaying the stored events gives the
@@ -81,53 +89,24 @@ class Session:
     ) -> None:
         """Start without events."""
         X = design(features, n_items)
-        self.study = study or Study()
-        self.n_items = len(X)
-        self.seed = seed
-        self.holdout = holdout
-        self.repeats = repeats
         self.goal = goal if isinstance(goal, Goal) else Goal(goal)
+        super().__init__(X, study or Study(), wants_top=self.goal.top > 0, seed=seed)
         if strategy not in STRATEGIES:
             raise JudgementError(f"unknown strategy {strategy!r}; known are default and random")
+        self.n_items = len(X)
         self.set_size = checked_set_size(set_size)
-        groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
-        self._plan = Plan(
-            groups_of_items,
-            AskablePairs(groups_of_items, retired=self.study.retired, among=among),
-            self.study,
-            self.goal,
-            strategy,
-            holdout,
-            repeats,
-            self.set_size,
-            seed,
-        )
-        self._fitting = SessionFitting(X, self.study, wants_top=self.goal.top > 0, seed=seed)
-        self._history = self._fitting.history
-        self._lock = self._fitting.lock
-        self._asking = SessionAsking(self._plan, self._fitting)
+        self.groups = Groups(groups, self.n_items, without=self.study.retired, among=among)
+        self._asking = SessionAsking(self, self.groups, self.goal, strategy, holdout, repeats)
 
     @property
     def events(self) -> int:
         """The number of events so far: answers and undos."""
-        return len(self._history.events)
+        return len(self.history.events)
 
     @property
     def n_votes(self) -> int:
         """The number of answers that compare items and are not undone."""
-        return self._history.n_votes
-
-    @property
-    def quick(self) -> bool:
-        """Whether `refit` takes only a few milliseconds."""
-        return self._fitting.is_quick
-
-    def is_due(self, n_fitted: int) -> bool:
-        """Whether a fit is due, if the first `n_fitted` events are fitted: after 5 % more events.
-
-        Few events are fitted one by one, but of many items 2 % of their number, at most 100.
-        """
-        return self._fitting.is_due(n_fitted)
+        return self.history.n_votes
 
     def tell(self, judgement: Judgement) -> None:
         """Add an event: an answer or an undo. Events of excluded annotators are ignored.
@@ -143,22 +122,22 @@ class Session:
         Cost: about 1 us per event if the events are a `Judgements` table.
         """
         new_events = Judgements.of(judgements).without(self.study.excluded)
-        with self._lock:
-            self._history.add(new_events)
+        with self.lock:
+            self.history.add(new_events)
 
     def undo(self, annotator: str) -> Judgement | None:
         """Undo the annotator's last answer; return the undo, or None if there is no answer."""
-        with self._lock:
+        with self.lock:
             last_answer = self.last(annotator)
             if last_answer is None:
                 return None
             self.tell(last_answer.undo())
-            return self._history.events[-1]
+            return self.history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
         """Return the annotator's last answer that is not undone; None without such an answer."""
-        with self._lock:
-            return self._history.last(annotator)
+        with self.lock:
+            return self.history.last(annotator)
 
     def ask(
         self,
@@ -189,8 +168,8 @@ class Session:
         n_items_of_question = self.set_size if set_size is None else checked_set_size(set_size)
         if wait:
             # The session's lock is not held yet, because a fit in another thread needs it.
-            self._fitting.fit_if_due()
-        with self._lock:
+            self.fit_if_due()
+        with self.lock:
             taken = set(busy)
             questions: list[Question] = []
             for _ in range(k):
@@ -200,14 +179,6 @@ class Session:
                 questions.append(question)
                 taken.update(question.pairs)
             return questions
-
-    def refit(self) -> None:
-        """Fit the model to all events so far; other threads may ask and tell meanwhile.
-
-        Cost: see `fit` and `fit_many`; each time there are a quarter more events, the
-        hyperparameters are chosen again, which takes about fifty fits to 300 items.
-        """
-        self._fitting.refit()
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
         """Rank all items, with an interval for each rank.
@@ -219,18 +190,12 @@ class Session:
         """
         if fresh:
             self.refit()
-        with self._lock:
-            posterior = self._fitting.fits.all
-            n_answers = self._history.seen()
+        with self.lock:
+            posterior = self.fits.all
+            n_answers = self.history.seen()
         # The lock is not held from here on, so that no question waits for the ranking.
         k = self.goal.top if top is None else top
-        return rank_items(posterior, n_answers, self._plan.groups, top=k)
-
-    @property
-    def posterior(self) -> Posterior:
-        """The posterior of the scores from the last fit to all answers."""
-        with self._lock:
-            return self._fitting.fits.all
+        return rank_items(posterior, n_answers, self.groups, top=k)
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """Measure the distance from the goal, and decide whether the session may stop.
@@ -244,7 +209,65 @@ class Session:
         """
         if fresh:
             self.refit()
-        return remaining(self._plan, self._fitting)
+        check = self.check()  # before the lock: it may need a fit
+        history, groups, goal = self.history, self.groups, self.goal
+        with self.lock:
+            posterior = self.fits.all
+            n_votes = history.n_votes
+            n_answers = history.seen()
+            component = history.all_components()
+            n_models = len(self.models())
+            n_annotators = len(history.annotators)
+            n_annotators_of_pairs = history.n_annotators_of_pairs()
+        # The lock is not held from here on, so that no question waits for the computations.
+        # Each annotator can be asked each pair once. A question has one free pair at least.
+        n_pairs_left = groups.n_askable * max(n_annotators, 1) - n_annotators_of_pairs.total()
+        standings = group_standings(posterior, groups, goal, seed=self.seed, n_answers=n_answers)
+        wrong, sure, is_reached = overall(standings, goal)
+        groups_to_stop = [
+            standing._replace(stop=standing.stop and check.passed) for standing in standings
+        ]
+        remaining = Remaining(
+            goal=goal,
+            standing=Standing.ASKING,
+            wrong=wrong,
+            sure=sure,
+            check=check,
+            n_free=max(n_pairs_left, 0),
+            n_annotators=n_annotators,
+            only_models=bool(n_models) and n_models == n_annotators and not self.study.gold,
+            features=self.has_features,
+            groups=tuple(groups_to_stop) if len(groups) > 1 else (),
+            apart=count_apart(component, n_answers > 0, groups),
+        )
+        if goal.top >= max(map(len, groups.members)):
+            return replace(remaining, standing=Standing.ALL_TOP, questions=0, fewest=0, most=0)
+        if is_reached:
+            return remaining.with_check()
+        if not n_votes:
+            return remaining
+        # If nearly all questions are used up, more annotators help, whether or not there are
+        # near-ties. A few answers do not show how much the items differ.
+        may_be_told = _ITEMS_PER_ANSWER * n_votes >= self.n_items
+        if 2 * remaining.n_free > n_votes and may_be_told:
+            ties = self._near_ties(posterior, n_annotators, n_annotators_of_pairs)
+            if ties is not None:
+                return replace(remaining, standing=Standing.NEAR_TIES, near_ties=ties)
+        # Features may predict an item without an answer; otherwise each item takes part once.
+        n_unseen = int(np.count_nonzero(n_answers[np.concatenate(groups.members)] == 0))
+        n_for_unseen = 0 if self.has_features else n_unseen // self.set_size
+        return remaining.with_questions(n_votes, n_for_unseen)
+
+    def _near_ties(
+        self, posterior: Posterior, n_annotators: int, n_annotators_of_pairs: Counter[int]
+    ) -> OpenRanks | None:
+        """Find near-ties that keep the goal out of reach; None if there are too many pairs."""
+        pairs = self.groups.askable
+        if pairs is None or posterior.covariance is None:
+            return None
+        keys = unordered(*pairs).tolist()
+        times_left = np.array([n_annotators - n_annotators_of_pairs[key] for key in keys])
+        return near_ties(posterior, self.groups, self.goal, (*pairs, times_left), seed=self.seed)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair of items, the lower number first, may be asked at all.
@@ -252,17 +275,7 @@ class Session:
         Both items must be in the same group, and neither may be retired. If the session was created
         with a list of pairs, `among`, the pair must be in the list.
         """
-        return pair in self._plan.pairs
-
-    def weighted(self) -> tuple[Comparisons, dict[str, float]]:
-        """Return the comparisons to train a comparator on, and each annotator's reliability.
-
-        Reliability is 1 for the average annotator, and below 0 for an annotator who prefers the
-        worse item. Without answers there are no reliabilities.
-
-        Cost: that of `refit`.
-        """
-        return self._fitting.weights()
+        return self.groups.may_ask(pair)
 
     def reports(
         self,
@@ -278,9 +291,9 @@ class Session:
                 session, without the excluded annotators.
             study: the present study, if it has changed since the session began.
         """
-        with self._lock:
-            posterior = self._fitting.fits.all
-            number_of_annotator = dict(self._history.annotators)
+        with self.lock:
+            posterior = self.fits.all
+            number_of_annotator = dict(self.history.annotators)
         # The posterior lacks annotators who gave their first answer after the last fit.
         n_fitted = len(posterior.annotators)
         fitted_numbers = {
@@ -293,18 +306,18 @@ class Session:
             judgements,
             posterior,
             study or self.study,
-            features=self._fitting.has_features,
+            features=self.has_features,
         )
 
     def answered(self, annotator: str) -> int:
         """Count an annotator's answers that compare items and are not undone."""
-        with self._lock:
-            return self._history.answered(annotator)
+        with self.lock:
+            return self.history.answered(annotator)
 
     def judgements(self) -> Judgements:
         """Return a table of all events, including undos."""
-        with self._lock:
-            return self._history.events.so_far()
+        with self.lock:
+            return self.history.events.so_far()
 
 
 def checked_set_size(set_size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import ceil
@@ -11,12 +12,12 @@ import numpy as np
 from scipy.special import gammainccinv, ndtr
 
 from sortnet.core import F64, I64, Bool
-from sortnet.preference.goal import SURE, Goal, above_edge, wrong_of_top
+from sortnet.preference.goal import SURE, Goal, above_edge
 from sortnet.preference.groups import Apart, Groups
-from sortnet.preference.model import SHARPNESS, Draws, Posterior
+from sortnet.preference.model import Posterior, information_of_words, laplacian
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
+_QUESTIONS_PER_CHECK = 10  # one question in ten is of the hold-out
 _DRAWS_OF_FUTURE = 100
 _WIDEST = 3.0  # the end of a range of questions is at most 3 times the start
 # The share that is wrong falls with these powers of the number of answers: the best ones of
@@ -27,7 +28,6 @@ _LEAST_WANTED = 0.001  # a goal of no error at all is never sure
 # A goal that is reached in fewer than 5 % of 40 futures is out of reach.
 _FUTURES_OF_ALL, _HOPELESS = 40, 0.05
 _OPEN = 0.1  # a place is open if it is wrong or right with at least this probability
-_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
 _MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
 _PAIRS_OF_FUTURE = 2_000  # and in a future that is drawn, from at most this number
 _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
@@ -45,20 +45,20 @@ class Standing(Enum):
     ALL_TOP = "all items are top items"
 
 
-@dataclass(frozen=True)
-class GroupStanding:
-    """The distance of one group of items from the goal of the session.
+class GroupStanding(NamedTuple):
+    """The distance of a group of items from the goal.
 
     Attributes:
         group: the number of the group, in the order of the groups' first items.
-        items: the number of items in the group.
-        answers: the number of answers about pairs in the group.
+        items: the number of items.
+        answers: the number of answers about pairs in the group, if they were counted.
         wrong: the expected share of the group's pairs that are in the wrong order, 0 for a single
             item. If the goal is a top, the expected share of the top items that do not belong to
             the top.
         sure: the probability that no more top items are wrong than the goal allows; 1 if the goal
             is not a top.
-        stop: whether to stop asking about the group.
+        stop: whether the goal is reached, if the model is right; in `Remaining`, whether the check
+            of the model passed, too.
     """
 
     group: int
@@ -88,6 +88,28 @@ class Check:
     expected: float = float("nan")
     passed: bool = False
     left_out: bool = False
+
+    @classmethod
+    def of(cls, p: F64, is_right: Bool, *, left_out: bool) -> Check:
+        """Check the model by unseen answers.
+
+        The check passes if there are at least 8 answers, and the share of right predictions is at
+        most two standard errors below the mean of p. The standard error is
+        sqrt(mean of p (1 - p) / m).
+
+        Args:
+            p: (m,) the probability of the answer that the model expects to each question.
+            is_right: (m,) whether the expected answer was given.
+            left_out: as in `Check`.
+        """
+        m = len(p)
+        if not m:
+            return cls(left_out=left_out)
+        right = float(is_right.mean())
+        expected = float(p.mean())
+        standard_error = float(np.sqrt(np.mean(p * (1 - p)) / m))
+        passed = m >= ENOUGH_CHECKS and right >= expected - 2 * standard_error
+        return cls(m, right, expected, passed, left_out)
 
 
 class OpenRanks(NamedTuple):
@@ -148,70 +170,114 @@ class Remaining:
         """Whether the goal is reached, if the model is right."""
         return self.stop or self.standing in (Standing.UNCHECKED, Standing.CONTRADICTED)
 
+    def with_check(self) -> Remaining:
+        """Tell whether unseen answers confirm the reached goal, and how many are missing."""
+        if self.check.passed:
+            return replace(self, standing=Standing.REACHED, questions=0, fewest=0, most=0)
+        if self.check.n >= ENOUGH_CHECKS:
+            # More answers are needed until the check is passed, but their number is not known.
+            return replace(self, standing=Standing.CONTRADICTED)
+        n_wanted = (ENOUGH_CHECKS - self.check.n) * _QUESTIONS_PER_CHECK
+        n = min(n_wanted, self.n_free)
+        return replace(self, standing=Standing.UNCHECKED, questions=n, fewest=n, most=n)
 
-class Distance(NamedTuple):
-    """The distance of some items from the goal, by the posterior alone.
+    def with_questions(self, n_votes: int, n_for_unseen: int) -> Remaining:
+        """Estimate the number of questions left; each group must reach a top by itself.
 
-    Attributes:
-        wrong, sure: as in `GroupStanding`.
-        reached: whether the goal is reached, if the model is right.
-    """
+        Args:
+            n_votes: the number of answers so far.
+            n_for_unseen: the number of questions that ask about each item without an answer.
+        """
+        n_answers = n_votes + n_for_unseen
+        if self.groups and self.goal.top:
+            # Each item counts as if it had taken part in one answer at least.
+            shares = np.array([max(group.answers, group.items // 2) for group in self.groups])
+            n_of_group = n_answers * shares / shares.sum()
+            n_left = sum(
+                questions_left(group.wrong, self.goal, n)
+                for group, n in zip(self.groups, n_of_group.tolist(), strict=True)
+                if group.sure < SURE
+            )
+        else:
+            n_left = questions_left(self.wrong, self.goal, n_answers)
+        questions = n_for_unseen + n_left
+        fewest, most = range_of(questions, self.n_free)
+        return replace(
+            self,
+            standing=Standing.ASKING if questions <= self.n_free else Standing.SHORT,
+            questions=min(ceil(questions), self.n_free),
+            fewest=fewest,
+            most=most,
+        )
 
-    wrong: float
-    sure: float
-    reached: bool
 
-
-def distance(
+def group_standings(
     posterior: Posterior,
     groups: Groups,
     goal: Goal,
     *,
-    seed: int = 0,
+    seed: int,
+    n_answers: I64 | None = None,
     most_pairs: int = _MANY_PAIRS,
-) -> Distance:
-    """Measure the distance of all groups from the goal. Each group must reach a top.
+) -> list[GroupStanding]:
+    """Measure the distance of each group from the goal.
 
     Args:
         posterior: the posterior of the scores.
         groups: the groups of the items.
         goal: the goal of the session.
         seed: the seed of the pairs from which the share of wrong pairs is estimated.
+        n_answers: (n,) the number of answers about each item; 0 if None.
         most_pairs: the most pairs from which the share is estimated.
 
-    Cost: a look at 20,000 pairs at most; for a goal of top items, a partition of the scores in each
-    draw of the posterior.
+    Cost: a look at 20,000 pairs at most, or at 200 of each group; for a goal of top items, a
+    partition of the scores in each draw of the posterior.
     """
+    rng = np.random.default_rng(seed)
+    most_of_group = max(most_pairs // len(groups), _MANY_PAIRS_OF_GROUP)
+    standings = []
+    for number, members in enumerate(groups.members):
+        n_items = len(members)
+        # An answer about a pair counts for both of its items.
+        answers = 0 if n_answers is None else int(n_answers[members].sum()) // 2
+        wrong, sure = 0.0, 1.0
+        if goal.top:
+            wrong, sure = _of_top(posterior, members, goal)
+        elif n_items > 1:
+            group = Groups(None, n_items)  # pairs of indexes in the array `members`
+            is_few = group.n_pairs <= most_of_group
+            i, j = group.all_within() if is_few else group.draw(rng, most_of_group)
+            wrong = _wrong_share(posterior, members[i], members[j])
+        reached = sure >= SURE if goal.top else wrong <= goal.wrong
+        standings.append(GroupStanding(number, n_items, answers, wrong, sure, reached))
+    return standings
+
+
+def overall(standings: Sequence[GroupStanding], goal: Goal) -> tuple[float, float, bool]:
+    """Sum up the distances of all groups: `wrong`, `sure`, and whether the goal is reached.
+
+    Each group must reach a top.
+    """
+    _, items, _, wrong, sure, reached = np.array(standings).T
     if goal.top:
-        tops = [_of_top(posterior, members, goal) for members in groups.members]
-        wrong, sure, reached = np.array(tops).T
-        return Distance(float(wrong.mean()), float(sure.mean()), bool(reached.all()))
-    mean, variance = posterior.difference(
-        *_compared_pairs(groups, np.random.default_rng(seed), most_pairs)
-    )
-    wrong_share = _wrong_share(mean, variance, posterior.tie_threshold)
-    return Distance(wrong_share, 1.0, wrong_share <= goal.wrong)
+        return float(wrong.mean()), float(sure.mean()), bool(reached.all())
+    wrong_share = float(np.average(wrong, weights=items * (items - 1)))
+    return wrong_share, 1.0, wrong_share <= goal.wrong
 
 
-def _compared_pairs(groups: Groups, rng: np.random.Generator, most: int) -> tuple[I64, I64]:
-    """Return all pairs within groups; if these are more than `most`, random ones."""
-    if groups.n_pairs <= most:
-        return groups.every
-    return groups.draw(rng, most)
+def _of_top(posterior: Posterior, members: I64, goal: Goal) -> tuple[float, float]:
+    """Return the expected wrong share of a group's k items with the highest scores, and `sure`.
 
-
-def _of_top(posterior: Posterior, members: I64, goal: Goal) -> Distance:
-    """Measure how certain the k items of a group with the highest scores are its top k."""
-    scores = posterior.draws[:, members]
+    An item that is below the edge by less than half of the tie threshold counts as a top item.
+    """
     best_first = np.argsort(-posterior.scores[members], kind="stable")
-    margins: Draws = above_edge(scores, goal.top)[:, best_first[: goal.top]]
-    n_wrong = wrong_of_top(margins, posterior.tie_threshold)
+    margins = above_edge(posterior.draws[:, members], goal.top)[:, best_first[: goal.top]]
+    n_wrong = np.count_nonzero(margins < -posterior.tie_threshold / 2, axis=1)
     k = margins.shape[1]
-    sure = float(np.mean(n_wrong <= goal.allowed(k)))
-    return Distance(float(n_wrong.mean()) / max(k, 1), sure, sure >= SURE)
+    return float(n_wrong.mean()) / max(k, 1), float(np.mean(n_wrong <= goal.allowed(k)))
 
 
-def _wrong_share(mean: F64, variance: F64, tie_threshold: float) -> float:
+def _wrong_share(posterior: Posterior, i: I64, j: I64) -> float:
     """Compute the share of pairs that are expected to be in the wrong order.
 
     It is the mean of Φ(-(|μ| + τ/2) / σ) over the pairs, where μ and σ are the mean and the
@@ -219,44 +285,9 @@ def _wrong_share(mean: F64, variance: F64, tie_threshold: float) -> float:
     threshold τ have no wrong order. Only half of the threshold is counted, because the threshold is
     uncertain itself.
     """
-    return float(ndtr(-(np.abs(mean) + tie_threshold / 2) / np.sqrt(variance)).mean())
-
-
-def group_standings(
-    posterior: Posterior, groups: Groups, n_answers: I64, goal: Goal, *, passed: bool, seed: int
-) -> tuple[GroupStanding, ...]:
-    """Measure the distance of each group from the goal.
-
-    Args:
-        posterior: the posterior of the scores.
-        groups: the groups of the items.
-        n_answers: (n,) the number of answers about each item.
-        goal: the goal of the session.
-        passed: whether the check of the model passed; there is one check for all groups.
-        seed: the seed of the pairs from which a group's share of wrong pairs is estimated.
-
-    Cost: a look at 10,000 pairs of each group at most, fewer if there are many groups.
-    """
-    rng = np.random.default_rng(seed)
-    most_pairs = max(_MANY_PAIRS // len(groups), _MANY_PAIRS_OF_GROUP)
-    standings = []
-    for number, members in enumerate(groups.members):
-        if goal.top:
-            wrong, sure, reached = _of_top(posterior, members, goal)
-        else:
-            wrong, sure = 0.0, 1.0
-            if len(members) > 1:
-                in_group = Groups(None, len(members))  # pairs of indexes in the array `members`
-                i, j = _compared_pairs(in_group, rng, most_pairs)
-                mean, variance = posterior.difference(members[i], members[j])
-                wrong = _wrong_share(mean, variance, posterior.tie_threshold)
-            reached = wrong <= goal.wrong
-        # An answer about a pair counts for both of its items.
-        n_group_answers = int(n_answers[members].sum()) // 2
-        stop = passed and reached
-        standing = GroupStanding(number, len(members), n_group_answers, wrong, sure, stop)
-        standings.append(standing)
-    return tuple(standings)
+    mean, variance = posterior.difference(i, j)
+    margin = np.abs(mean) + posterior.tie_threshold / 2
+    return float(ndtr(-margin / np.sqrt(variance)).mean())
 
 
 def questions_left(wrong: float, goal: Goal, n_answers: float) -> float:
@@ -316,36 +347,30 @@ def near_ties(
     """
     covariance = posterior.covariance
     assert covariance is not None
-    precision = np.linalg.inv(covariance) + _information(posterior, *left)
-    floor = np.linalg.inv(precision).astype(np.float64)
+    i, j, times = left
+    n = posterior.n_items
+    weight = times * information_of_words(*posterior.difference(i, j))
+    floor = np.linalg.inv(np.linalg.inv(covariance) + laplacian(i, j, weight, n).toarray())
     values, vectors = np.linalg.eigh(covariance - floor)
     root = vectors * np.sqrt(np.maximum(values, 0))
     rng = np.random.default_rng(seed)
-    n = posterior.n_items
     noise = rng.multivariate_normal(np.zeros(n), floor, _DRAWS_OF_FUTURE, method="eigh")
+
+    def future(scores: F64) -> tuple[Posterior, list[GroupStanding]]:
+        posterior_then = replace(posterior, scores=scores, draws=scores + noise, covariance=floor)
+        return posterior_then, group_standings(
+            posterior_then, groups, goal, seed=seed, most_pairs=_PAIRS_OF_FUTURE
+        )
+
     n_reached = 0
     for _ in range(_FUTURES_OF_ALL):
-        scores = posterior.scores + root @ rng.standard_normal(n)
-        future = replace(posterior, scores=scores, draws=scores + noise, covariance=floor)
-        n_reached += distance(future, groups, goal, seed=seed, most_pairs=_PAIRS_OF_FUTURE).reached
+        _, standings = future(posterior.scores + root @ rng.standard_normal(n))
+        n_reached += overall(standings, goal)[-1]
     if n_reached >= _HOPELESS * _FUTURES_OF_ALL:
         return None
-    last = replace(posterior, draws=posterior.scores + noise, covariance=floor)
-    no_answers = np.zeros(n, np.int64)
-    standings = group_standings(last, groups, no_answers, goal, passed=False, seed=seed)
-    furthest = max(standings, key=lambda standing: standing.wrong).group
+    last, standings = future(posterior.scores)
+    furthest = int(np.argmax([standing.wrong for standing in standings]))
     return OpenRanks(furthest, *_open_ranks(last, groups.members[furthest], goal))
-
-
-def _information(posterior: Posterior, i: I64, j: I64, times: F64) -> F64:
-    """Return the expected information, (n, n), of answers about these pairs."""
-    mean, variance = posterior.difference(i, j)
-    z = SHARPNESS * np.abs(mean) / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
-    p = 1 / (1 + np.exp(-np.minimum(z, 30)))
-    information = np.zeros((posterior.n_items, posterior.n_items))
-    information[i, j] = information[j, i] = -times * SHARPNESS**2 * p * (1 - p)
-    information[np.diag_indices(posterior.n_items)] = -information.sum(axis=1)
-    return information
 
 
 def _open_ranks(posterior: Posterior, members: I64, goal: Goal) -> tuple[int, int]:
@@ -362,27 +387,6 @@ def _open_ranks(posterior: Posterior, members: I64, goal: Goal) -> tuple[int, in
         return int(ranks[0]), int(ranks[-1])
     mean, variance = posterior.difference(best_first[:-1], best_first[1:])
     is_sure = ndtr(-np.abs(mean) / np.sqrt(variance)) < _OPEN
-    ends = np.concatenate(([-1], np.flatnonzero(is_sure), [len(is_sure)]))
+    ends = np.concatenate(([0], np.flatnonzero(is_sure) + 1, [len(members)]))
     longest = int(np.argmax(np.diff(ends)))
-    return int(ends[longest]) + 2, int(ends[longest + 1]) + 1
-
-
-def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
-    """Check the model by unseen answers.
-
-    The check passes if there are at least 8 answers, and the share of right predictions is at most
-    two standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
-
-    Args:
-        p: (m,) the probability of the answer that the model expects to each question.
-        is_right: (m,) whether the expected answer was given.
-        left_out: as in `Check`.
-    """
-    m = len(p)
-    if not m:
-        return Check(left_out=left_out)
-    share_right = float(is_right.mean())
-    expected_share = float(p.mean())
-    standard_error = float(np.sqrt(np.mean(p * (1 - p)) / m))
-    passed = m >= ENOUGH_CHECKS and share_right >= expected_share - 2 * standard_error
-    return Check(m, share_right, expected_share, passed, left_out)
+    return int(ends[longest]) + 1, int(ends[longest + 1])

@@ -28,9 +28,6 @@ LastDecisions: TypeAlias = dict[tuple[str, Subject], "Decision"]
 
 _MOST = 2**31 - 1  # the largest 32-bit integer
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
-_ANNOTATOR = (("annotator",),)
-_AMOUNT = (("amount",),)
-_NOTHING: tuple[tuple[str, ...], ...] = ((),)
 
 
 class Kind(NamedTuple):
@@ -38,7 +35,7 @@ class Kind(NamedTuple):
 
     Attributes:
         field: the field of `Study` that they set.
-        about: the fields of a decision that are set; one of these tuples.
+        about: the fields of a decision that are set, in words.
         value: the value that they set: whether it is so, or the meaning of probabilities. If None,
             the value is the amount or the text of the decision.
         type: the type of an amount.
@@ -46,7 +43,7 @@ class Kind(NamedTuple):
     """
 
     field: str
-    about: tuple[tuple[str, ...], ...]
+    about: str
     value: bool | Probabilities | None = None
     type: type[int] | type[float] | type[bool] = float
     least: float = 0
@@ -54,31 +51,31 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "exclude": Kind("excluded", _ANNOTATOR, True),
-    "include": Kind("excluded", _ANNOTATOR, False),
-    "pause": Kind("paused", (*_ANNOTATOR, ()), True),
-    "resume": Kind("paused", (*_ANNOTATOR, ()), False),
-    "revoke": Kind("revoked", _ANNOTATOR, True),
-    "renew": Kind("revoked", _ANNOTATOR, False),
-    "retire": Kind("retired", (("item",),), True),
-    "restore": Kind("retired", (("item",),), False),
-    "gold": Kind("gold", (("item", "other"),), True),
-    "no-gold": Kind("gold", (("item", "other"),), False),
-    "model": Kind("models", _ANNOTATOR, True),
-    "person": Kind("models", _ANNOTATOR, False),
-    "p-measurement": Kind("probabilities", _ANNOTATOR, "measurement"),
-    "p-share": Kind("probabilities", _ANNOTATOR, "share"),
-    "p-ignored": Kind("probabilities", _ANNOTATOR, "ignored"),
-    "quota": Kind("quotas", (("annotator", "amount"),), type=int),
-    "overlap": Kind("overlap", _AMOUNT, type=int, least=1),
-    "gold-rate": Kind("gold_rate", _AMOUNT, most=1),
-    "goal": Kind("goal", _AMOUNT, most=0.5),
-    "top": Kind("top", _AMOUNT, type=int),
-    "deadline": Kind("deadline", _AMOUNT, most=_LATEST),
-    "set-size": Kind("set_size", _AMOUNT, type=int, least=2, most=MOST_ITEMS),
-    "worst": Kind("worst", _AMOUNT, type=bool, most=1),
-    "question": Kind("question", _NOTHING),
-    "instructions": Kind("instructions", _NOTHING),
+    "exclude": Kind("excluded", "annotator", True),
+    "include": Kind("excluded", "annotator", False),
+    "pause": Kind("paused", "annotator or nothing", True),
+    "resume": Kind("paused", "annotator or nothing", False),
+    "revoke": Kind("revoked", "annotator", True),
+    "renew": Kind("revoked", "annotator", False),
+    "retire": Kind("retired", "item", True),
+    "restore": Kind("retired", "item", False),
+    "gold": Kind("gold", "item, other", True),
+    "no-gold": Kind("gold", "item, other", False),
+    "model": Kind("models", "annotator", True),
+    "person": Kind("models", "annotator", False),
+    "p-measurement": Kind("probabilities", "annotator", "measurement"),
+    "p-share": Kind("probabilities", "annotator", "share"),
+    "p-ignored": Kind("probabilities", "annotator", "ignored"),
+    "quota": Kind("quotas", "annotator, amount", type=int),
+    "overlap": Kind("overlap", "amount", type=int, least=1),
+    "gold-rate": Kind("gold_rate", "amount", most=1),
+    "goal": Kind("goal", "amount", most=0.5),
+    "top": Kind("top", "amount", type=int),
+    "deadline": Kind("deadline", "amount", most=_LATEST),
+    "set-size": Kind("set_size", "amount", type=int, least=2, most=MOST_ITEMS),
+    "worst": Kind("worst", "amount", type=bool, most=1),
+    "question": Kind("question", "nothing"),
+    "instructions": Kind("instructions", "nothing"),
 }
 LINKS = {"revoke", "renew"}  # decisions about links to pages
 ABOUT_ONE = {"question", "gold", "no-gold"}  # kinds that each criterion has for itself
@@ -139,19 +136,20 @@ class Decision:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise StudyError(f"unknown decision {self.kind[:60]!r}; known are {', '.join(KINDS)}")
-        kind = KINDS[self.kind]
-        names = tuple(name for name in _FIELDS_OF_DECISION if getattr(self, name) is not None)
-        if names not in kind.about:
-            about = " or ".join(", ".join(fields) or "nothing" for fields in kind.about)
+        about = KINDS[self.kind].about
+        names = [name for name in _FIELDS_OF_DECISION if getattr(self, name) is not None]
+        if (", ".join(names) or "nothing") not in about.split(" or "):
             raise StudyError(f"the decision {self.kind!r} is about {about}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
         if self.amount is not None:
             self._check_amount(self.amount)
         n_characters = len(self.reason or "")
-        if n_characters > LONGEST.get(self.kind, n_characters):
-            text = f"{self.kind} of {n_characters:,} characters"
-            raise StudyError(f"{text}: at most {LONGEST[self.kind]:,} are shown")
+        longest = LONGEST.get(self.kind, n_characters)
+        if n_characters > longest:
+            raise StudyError(
+                f"{self.kind} of {n_characters:,} characters: at most {longest:,} are shown"
+            )
 
     def _check_amount(self, amount: float) -> None:
         """Raise StudyError if the amount is out of range for this kind of decision."""
@@ -240,11 +238,9 @@ class Study:
 
     def gold_pairs(self) -> list[Pair]:
         """List the gold pairs as (better item, worse item)."""
-        pairs = []
-        for decision in self.gold.values():
-            if decision.item is not None and decision.other is not None:
-                pairs.append((decision.item, decision.other))
-        return pairs
+        decisions = self.gold.values()
+        # A decision about gold has both items.
+        return [(decision.item or 0, decision.other or 0) for decision in decisions]
 
     def check_answer(self, judgement: Judgement) -> None:
         """Raise a JudgementError if a person names no worst item where it is asked for, too.
@@ -262,18 +258,12 @@ class Study:
 
         If several of them apply, the first in this order is returned.
         """
-        if annotator in self.excluded:
-            return "excluded"
-        if annotator in self.paused or None in self.paused:
-            return "paused"
-        if annotator in self.revoked:
-            return "revoked"
-        return "active"
-
-    def reason_of_exclusion(self, annotator: str) -> str | None:
-        """Return why an annotator is excluded; None without a reason."""
-        decision = self.excluded.get(annotator)
-        return None if decision is None else decision.reason
+        states = {
+            "excluded": annotator in self.excluded,
+            "paused": annotator in self.paused or None in self.paused,
+            "revoked": annotator in self.revoked,
+        }
+        return next((state for state, applies in states.items() if applies), "active")
 
     def left(self, annotator: str, answered: int) -> int | None:
         """Count the answers that are left of an annotator's quota; None without a quota."""
@@ -355,18 +345,10 @@ def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -
     >>> questions_at([Decision("question", reason="Which is clearer?", at=9)], [3, 9, None])
     ['Which is better?', 'Which is clearer?', 'Which is clearer?']
     """
-    questions = [QUESTION]
-    change_times: list[float] = []
-    for decision in decisions:
-        if decision.kind == "question":
-            questions.append(decision.reason or QUESTION)
-            change_times.append(decision.at or 0)
-
-    def question_at(time: float | None) -> str:
-        n_changes = len(change_times) if time is None else bisect_right(change_times, time)
-        return questions[n_changes]
-
-    return [question_at(time) for time in times]
+    changes = [decision for decision in decisions if decision.kind == "question"]
+    questions = [QUESTION, *(decision.reason or QUESTION for decision in changes)]
+    change_times = [decision.at or 0 for decision in changes]
+    return [questions[-1 if time is None else bisect_right(change_times, time)] for time in times]
 
 
 def check_decision(last: LastDecisions, decision: Decision, called: str) -> None:

@@ -21,14 +21,13 @@ from sortnet.core import F32, F64, I64, Margin, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.preference.answers import Answers, choices_of_two
+from sortnet.preference.fit import fit_weights
 from sortnet.preference.hyperparameters import choose
-from sortnet.preference.many_items import fit_weights, sampled
 from sortnet.preference.model import Annotators, Columns, Prior
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Array, Saved
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
-_SAMPLE = 300  # documents whose judged pairs decide the hyperparameters
 _LEAST_SHARE = 0.3  # of the variance that features explain
 _LEAST_DEVIATION = 1e-12  # lower limit of the standard deviation of a difference of two scores
 _LEAST_VARIANCE = 1e-24  # the same limit for the variance
@@ -147,14 +146,12 @@ class PosteriorSettings(Settings):
         progress("fitting the posterior")
         answers = _answers_of_one_annotator(train.judged)
         prior = Prior(Columns(train.features.astype(np.float64)))
-        average = Annotators.average(1)
-        sample, prior_of_sample, _ = sampled(answers, prior, self.seed, most=_SAMPLE)
-        chosen, annotators, _ = choose(sample, prior_of_sample, None, average, seed=self.seed)
+        chosen, annotators = choose(answers, prior, None, Annotators.average(1), seed=self.seed)
         # A ranker of new documents has features only, so some of the variance is theirs.
         share = max(chosen.share, _LEAST_SHARE)
-        prior = replace(chosen, columns=prior.columns, share=share)
-        weights = fit_weights(answers, prior, annotators, seed=self.seed)
-        scores = Scores(weights.mean, weights.draws, prior.variance * (1 - share))
+        prior = replace(chosen, share=share)
+        mean, draws = fit_weights(answers, prior, annotators, seed=self.seed)
+        scores = Scores(mean, draws, prior.variance * (1 - share))
         return scores, {"answers": len(train.judged)}
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
@@ -176,5 +173,5 @@ def _answers_of_one_annotator(pairs: Pairs) -> Answers:
     p_first = np.where(first == pairs.winner, p_winner, 1 - p_winner)
     m = len(pairs)
     items = np.column_stack((first, second))
-    answers = choices_of_two(items, p_first, np.zeros(m, np.int64), np.arange(m))
+    answers = choices_of_two(items, p_first, np.zeros(m, np.int64))
     return replace(answers, weight=pairs.weight.astype(np.float64))
