@@ -10,6 +10,7 @@ import click
 from cli.options import GoalType, Whole, files, store_and_json
 from cli.printing.labelling import questions_result
 from cli.printing.results import print_result
+from sortnet.preference.study import LATEST
 from store.service.existing_store import open_collection
 from store.service.questions import change_questions, question_decisions, question_facts
 
@@ -27,9 +28,13 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
         if value == "none":
             return 0.0
         try:
-            return datetime.fromisoformat(value).timestamp()
+            seconds = datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time such as 2026-12-01T18:00, or none", param, ctx)
+        if not 0 < seconds <= LATEST:
+            last = datetime.fromtimestamp(LATEST).year
+            self.fail(f"{value!r} is not from 1970 to {last}; none is no deadline", param, ctx)
+        return seconds
 
 
 @click.command(short_help="Show or change what annotators are asked.")

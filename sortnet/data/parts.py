@@ -2,7 +2,7 @@
 
 Whole queries are divided, or the rows if all rows are one query. By default the part of a query is
 a hash of the seed and the query's name. So a query stays in its part if rows are added or change
-their order.
+their order. Only a part without a query to learn from gets one from another part.
 """
 
 from __future__ import annotations
@@ -283,20 +283,26 @@ def _checked_parts(
         )
     number_of_name = {name: k for k, name in enumerate(different_names)}
     number_of_row = np.array([number_of_name[name] for name in names])
-    part_of_row: Str = np.array(division(different_names))[number_of_row]
-    queries = number_of_row if are_queries else np.zeros_like(number_of_row)
+    part_of_name: Str = np.array(division(different_names))
     if grades is None:  # numbers that all differ make every pair of documents comparable
         grades = np.arange(len(names), dtype=np.float64)
+    if are_queries:
+        comparable = _queries_with_pair(number_of_row, grades).tolist()
+        comparable.sort(key=lambda number: different_names[number])
+        _give_each_part_one_of(comparable, part_of_name)
+    part_of_row = part_of_name[number_of_row]
+    queries = number_of_row if are_queries else np.zeros_like(number_of_row)
     for part in PARTS:
         is_member = part_of_row == part
-        if not _has_pair(queries[is_member], grades[is_member]):
+        if not len(_queries_with_pair(queries[is_member], grades[is_member])):
             fault = f"no two documents of a query in the {part} part differ in grade"
-            raise DataError(f"{path}: {fault}: try another --seed, {advice}")
+            retry = "" if are_queries else "try another --seed, "
+            raise DataError(f"{path}: {fault}: {retry}{advice}")
     return part_of_row
 
 
-def _has_pair(queries: I64, grades: F64) -> bool:
-    """Whether two documents of the same query have different grades.
+def _queries_with_pair(queries: I64, grades: F64) -> I64:
+    """List the queries that have two documents of different grades, in ascending order.
 
     Args:
         queries: (n_docs,) the number of each document's query.
@@ -304,4 +310,23 @@ def _has_pair(queries: I64, grades: F64) -> bool:
     """
     order = np.lexsort((grades, queries))
     is_same_query = np.diff(queries[order]) == 0
-    return bool((is_same_query & (np.diff(grades[order]) > 0)).any())
+    is_pair = is_same_query & (np.diff(grades[order]) > 0)
+    return np.unique(queries[order][1:][is_pair])
+
+
+def _give_each_part_one_of(queries: Sequence[int], part_of_query: Str) -> None:
+    """Move a query to each part that has none of these queries, from the part with most of them.
+
+    So a few queries can be divided by a hash, which may leave a part empty.
+
+    Args:
+        queries: numbers of queries; the first query of a part is moved.
+        part_of_query: (n_queries,) the names of the parts, which are changed in place.
+    """
+    members = {part: [k for k in queries if part_of_query[k] == part] for part in PARTS}
+    for part in PARTS:
+        largest = max(PARTS, key=lambda name: len(members[name]))
+        if not members[part] and len(members[largest]) > 1:
+            moved = members[largest].pop(0)
+            members[part].append(moved)
+            part_of_query[moved] = part

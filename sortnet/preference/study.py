@@ -27,7 +27,7 @@ Subject: TypeAlias = str | int | Pair | None
 LastDecisions: TypeAlias = dict[tuple[str, Subject], "Decision"]
 
 _MOST = 2**31 - 1  # the largest 32-bit integer
-_LATEST = 2.0**33  # seconds since 1970: the year 2242
+LATEST = 2.0**33  # seconds since 1970: the year 2242
 
 
 class Kind(NamedTuple):
@@ -71,7 +71,7 @@ KINDS = {
     "gold-rate": Kind("gold_rate", "amount", most=1),
     "goal": Kind("goal", "amount", most=0.5),
     "top": Kind("top", "amount", type=int),
-    "deadline": Kind("deadline", "amount", most=_LATEST),
+    "deadline": Kind("deadline", "amount", most=LATEST),
     "set-size": Kind("set_size", "amount", type=int, least=2, most=MOST_ITEMS),
     "worst": Kind("worst", "amount", type=bool, most=1),
     "question": Kind("question", "nothing"),

@@ -93,7 +93,9 @@ def decoded(path: Path, data: bytes) -> str:
             raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
         line = len(data[: error.start + 1].splitlines())
         wrong = data[error.start : error.start + 1].hex()
-        raise DataError(f"{path}, line {line}: byte 0x{wrong} is not UTF-8") from None
+        raise DataError(
+            f"{path}, line {line}: byte 0x{wrong} is not UTF-8: save it as UTF-8"
+        ) from None
 
 
 class _MisplacedQuote(DataError):
