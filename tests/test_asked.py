@@ -147,7 +147,7 @@ def test_each_answer_is_stored_before_the_next_question(kind, monkeypatch):
 def test_a_limit_of_calls_ends_the_asking(kind):
     machine = ask(kind, max_calls=3)
     assert (machine.answered, machine.reason) == (3, EndReason.BUDGET)
-    assert machine.judge.why_no_more() == "the limit of 3 calls is reached"
+    assert machine.judge.budget.why() == "the limit of 3 calls is reached"
 
 
 @each_kind
@@ -155,7 +155,7 @@ def test_a_limit_of_calls_ends_the_asking(kind):
 def test_a_failure_now_and_then_is_a_skip_and_nothing_is_lost(kind, workers):
     machine = ask(kind, fails="n % 5 == 3", workers=workers, number=12)
     reason = "refused" if kind == "model" else "error"
-    assert machine.skipped == {reason: len(judgements()) - machine.n_preferences}
+    assert machine.skipped == {reason: len(judgements()) - machine.summary(0).answered}
     metas = [judgement.meta for judgement in judgements() if judgement.word == "skip"]
     assert all(json.loads(meta)["unanswered"] == reason for meta in metas)
     assert machine.answered == 12 and machine.failed == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sortnet.judges.faults import error_message, failure_in
+from sortnet.judges.faults import failure_in
 
 # Each line has a status, a body, and the reason of a question's fault or whose fault it is.
 FILE = Path(__file__).parent / "data" / "answers_of_servers.jsonl"
@@ -30,5 +30,6 @@ def test_the_fault_is_that_of_the_server_the_question_or_the_user(answer):
 def test_the_words_of_the_provider_behind_a_gateway_are_told():
     raw = json.dumps({"error": {"message": "prompt is too long"}})
     error = {"message": "Provider returned error", "metadata": {"raw": raw}}
-    message = error_message(json.dumps({"error": error}).encode())
-    assert message == "Provider returned error: prompt is too long"
+    failure = failure_in(400, json.dumps({"error": error}).encode())
+    assert failure is not None
+    assert failure.message == "Provider returned error: prompt is too long"

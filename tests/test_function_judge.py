@@ -58,7 +58,7 @@ def test_only_items_with_a_star_make_a_number_about_two_items_a_place(function):
     (verdict,) = worker.ask([{"items": items, "worst": False}])
     assert verdict.best == 1 and not connection.why_not_about(4)
     with pytest.raises(Refused, match="a function of two items returns"):
-        worker.ask([{"left": items[0], "right": items[1]}])
+        list(worker.ask([{"left": items[0], "right": items[1]}]))
 
 
 NAN = float("nan")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, fault, invoke
+from cli_helpers import done, fault
 from language_model_server import Model, serving
 from result_helpers import value_of
 
@@ -150,24 +150,11 @@ def test_a_program_reads_items_with_places_and_names_two():
     assert all(one.comment == "so" for one in judgements() if len(one.items) > 2)
 
 
-def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has():
-    code = 'def answer(q):\n    return {"answer": q["left"] and "left"}\n'
-    run = invoke("label", "c", "--as", "tool", "--judge", program(code))
-    assert run.exit_code == 1
-    assert (
-        "KeyError: 'left'; it was asked about 4 items, so that its line has items in place of left "
-        "and right: read items, or set the size to 2"
-    ) in run.stderr
-    done("ask", "c", "--set-size", 2)
-    run = invoke("label", "c", "--as", "tool", "--judge", program("def answer(q): boom\n"))
-    assert "NameError" in run.stderr and "read items" not in run.stderr
-
-
 # Functions.
 
 
 @pytest.mark.parametrize("set_size", [2, 4])
-def test_the_number_of_a_place_means_the_same_about_two_items(set_size, caplog):
+def test_the_number_of_a_place_means_the_same_about_two_items(set_size):
     def judge(*items: str) -> int:
         return max(range(len(items)), key=lambda place: score(items[place]))
 
@@ -176,8 +163,6 @@ def test_the_number_of_a_place_means_the_same_about_two_items(set_size, caplog):
     )
     assert found.answered == 16
     assert_right(judgements("f.db", "f"), worst=False)
-    # Version 0.4 read the number about two items as a probability.
-    assert ("0 is the left one, 1 the right one" in caplog.text) == (set_size == 2)
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ def test_a_parameter_that_a_server_refuses_is_left_out_unless_it_is_the_users(st
 
 # (items in question, by JSON schema, what is said, what it is asked again with)
 AGAIN = [
-    (2, False, "I cannot say", "Answer with one letter only: A, B or C."),
-    (2, True, '{"winner": 1}', "Answer with JSON only"),
-    (4, False, "Best: A\nWorst: A", 'such as "Best: A" and "Worst: D"'),
+    (2, False, "I cannot say", "Answer with nothing but A, B or C."),
+    (2, True, '{"winner": 1}', "nothing but JSON such as"),
+    (4, False, "Best: A\nWorst: A", 'but "Best: A" and "Worst: D"'),
     (4, True, "Best: E", '{"best": "A", "worst": "D"}'),
 ]
 
@@ -224,10 +224,10 @@ def test_a_server_that_goes_away_after_an_answer_is_waited_for():
         question = pair_made() | {"messages": [{"role": "user", "content": text}]}
         with connection.open_connections():
             (worker,) = connection.make_workers()
-            assert worker.ask([question])[0].answer == "left"
+            assert [one.answer for one in worker.ask([question])] == ["left"]
             worker.server.client._url = "http://127.0.0.1:9/v1"
             with pytest.raises(Fault, match=r"still .*Connection refused after 0 seconds"):
-                worker.ask([question])
+                list(worker.ask([question]))
 
 
 def test_three_faults_in_a_row_end_it_with_one_line():
@@ -343,7 +343,7 @@ def test_a_model_that_fails_leaves_nobody_and_the_others_go_on():
     rows = {row["annotator"]: row for row in value_of(result.stdout)}
     assert rows["a"]["answered"] + rows["c"]["answered"] == 12 and rows["b"]["answered"] == 0
     assert rows["b"]["end"] == "fault" and "no such model" in rows["b"]["fault"]
-    assert "sortnet: --model: no such model or address (404)" in result.stderr
+    assert "no such model or address (404)" in result.stderr
     names = [row["name"] for row in value_of(done("annotators", "list", "t", "--json"))]
     assert names == ["a", "c"] == sorted({judgement.annotator for judgement in judgements()})
 
@@ -359,18 +359,6 @@ def test_the_goal_ends_all_and_a_budget_one():
     assert "(--until sets another)" in rows[-1]["why"]
 
 
-def test_each_model_may_have_its_own_server_and_key(monkeypatch):
-    monkeypatch.setenv("KEY_A", "key-of-a-server")
-    monkeypatch.setenv("KEY_B", "key-of-b-server")
-    first, second = Several("a", key="key-of-a-server"), Several("b", key="key-of-b-server")
-    with serving(first) as one, serving(second) as other:
-        done(
-            *("label", "t", "--model", "a", "--server", one, "--key", "KEY_A"),
-            *("--model", "b", "--server", other, "--key", "KEY_B", "--number", 4),
-        )
-    assert (first.asked, second.asked) == (["a", "a"], ["b", "b"])
-
-
 # Options, dry runs, and answers of several models under one name.
 
 
@@ -384,7 +372,7 @@ def test_each_model_may_have_its_own_server_and_key(monkeypatch):
         ("--model a --model a --server http://localhost:1", "names, which must differ"),
         ("--judge cat --judge cat", "names, which must differ"),
         ("--model a --model b --as x", "--as is for one judge"),
-        ("--model a --server http://x --server http://y", "give one --server for all judges"),
+        ("--judge a --judge b --model c --model d", "several --judge or several --model, not both"),
         ("--judge cat --judge tac --both-orders", "--both-orders is for a language"),
     ],
 )
@@ -423,8 +411,11 @@ def test_answers_to_another_prompt_or_request_under_one_name_are_told():
         ):
             told.append(label("--server", url, "--number", 1, *options)[1])
     assert not any("--as NAME" in text for text in told[:2])
-    assert "earlier answers are to another request: --as NAME keeps them apart" in told[2]
-    assert "judge: earlier answers are of another model or prompt" in told[3]
+    assert (
+        "earlier answers are of another model, prompt or request: --as NAME keeps them apart"
+        in told[2]
+    )
+    assert "judge: earlier answers are of another model, prompt or request" in told[3]
 
 
 def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
@@ -464,13 +455,10 @@ def test_what_a_request_cannot_have_is_refused_in_one_line(request_, why):
         ("{% for x in %}", "prompt p.txt"),
         ("{{ left.__class__.__mro__ }}", "unsafe"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
-        ("{{ 9 ** (9 ** 9) }}", "no powers"),
-        ("{{ 'x' * 100000000000 }}", "* is for numbers"),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "1 sec"),
+        ("{% for a in range(10 ** 6) %}{% endfor %}", "Range too big"),
     ],
 )
-def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
-    monkeypatch.setattr("sortnet.judges.prompts._SECONDS", 1)
+def test_a_template_that_cannot_be_is_one_line(text, said):
     Path("p.txt").write_text(text)
     assert said in fault("label", "t", *judge_file(prompt="p.txt"), "--dry-run")
 

@@ -172,13 +172,13 @@ def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
 @pytest.mark.parametrize(
     ("choice", "best", "why"),
     [
-        ({"message": {"content": None}, "finish_reason": "stop"}, None, "without a text: stop"),
+        ({"message": {"content": None}, "finish_reason": "stop"}, None, "without an answer: stop"),
         ({"message": {"content": None, "reasoning_content": "B", "reasoning": "B"}}, None,
         "without"),
         ({"message": {"content": "", "reasoning": "B"}, "finish_reason": "length"}, None,
         "inside the"),
-        ({"message": {}, "finish_reason": "tool_calls"}, None, "without a text: tool_calls"),
-        ({"message": {"content": 7}}, None, "without a text: no reason was given"),
+        ({"message": {}, "finish_reason": "tool_calls"}, None, "without an answer: tool_calls"),
+        ({"message": {"content": 7}}, None, "without an answer: no reason was given"),
         ({"message": {"content": "A", "refusal": "I do not judge."}}, None, "I do not judge."),
         ({"message": {"content": [{"type": "refusal", "refusal": "No."}]}}, None, "No."),
         ({"message": {"content": [{"type": "text", "text": "B"}]}}, "B", ""),
@@ -190,10 +190,11 @@ def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
         "B", ""),
         ({"message": {"content": [{"type": "reasoning", "text": "A"}, None, 3, {"text": "B"}]}},
         "B", ""),
-        ({"message": {"content": [{"type": "thinking", "thinking": "A"}]}}, None, "without a text"),
+        ({"message": {"content": [{"type": "thinking", "thinking": "A"}]}}, None,
+        "without an answer"),
         ({"text": " B\n", "finish_reason": "stop"}, "B", ""),
-        ({"message": "B"}, None, "without a text"),
-        ({}, None, "without a text"),
+        ({"message": "B"}, None, "without an answer"),
+        ({}, None, "without an answer"),
     ],
 )  # fmt: skip
 def test_a_choice_of_a_server_has_a_content_or_a_reason(choice, best, why):

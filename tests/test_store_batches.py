@@ -73,12 +73,8 @@ def test_an_annotator_of_a_batch_stays_until_it_is_removed(
     assert collection.annotators() == [] and collection.batches() == []
 
 
-def test_a_batch_is_found_in_other_collections_and_goes_with_its_own(
-    store: Store, collection: Collection
-) -> None:
+def test_a_batch_is_of_one_collection(store: Store, collection: Collection) -> None:
     store.add_items("others", made_items(4))
     other = store.collection("others")
     name = collection.add_batch("m", {})
-    assert other.collection_of_batch(name) == "args" and other.batches() == []
-    collection.remove()
-    assert other.collection_of_batch(name) is None
+    assert [batch.name for batch in collection.batches()] == [name] and other.batches() == []

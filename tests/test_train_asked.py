@@ -221,7 +221,9 @@ def test_both_orders_are_asked_and_their_mean_is_learned():
         result = invoke(*by_model(url, "--judgements", 20, both_orders=True))
     assert len(model.prompts) == 8 and len({frozenset(pair) for pair in model.pairs}) == 4
     assert result.exit_code == 2  # all of V are ties
-    fault = "--model: answered with 4 ties and 0 skips about validation pairs, so there is nothing"
+    fault = (
+        "judge judge: answered with 4 ties and 0 skips about validation pairs, so there is nothing"
+    )
     assert fault in result.stderr
     assert stored() == {"vali": 8}
 
@@ -238,11 +240,11 @@ for line in sys.stdin:
 def test_a_judge_that_prefers_no_document_of_a_part_is_named():
     ties = UNDECIDED.replace("better(pair)", "'tie'")
     line = invoke(*command(code=ties, judgements=10)).stderr.splitlines()[-1]
-    assert line.startswith("sortnet: --judge: answered with 2 ties and 0 skips about validation ")
+    assert "judge.py: answered with 2 ties and 0 skips about validation " in line
     line = invoke(*command("--overwrite", code=UNDECIDED, judgements=10)).stderr.splitlines()[-1]
     n_skips = stored()["train"]
     fault = f"answered with 0 ties and {n_skips} skips about training pairs, so there is nothing"
-    assert line == f"sortnet: --judge: {fault} to learn"
+    assert line.endswith(f"judge.py: {fault} to learn")
 
 
 def test_letor_text_is_for_programs_and_for_templates_that_show_numbers():

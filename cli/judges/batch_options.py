@@ -30,8 +30,6 @@ batch_options = with_options(
         "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
     ),
 )
-# Options that are refused when a batch is written, because nothing is sent to a server.
-_SERVER_PARAMETERS = ("server", "key")
 
 
 def is_by_file(values: Mapping[str, Any]) -> bool:
@@ -54,32 +52,14 @@ def refuse_batch_options(
     Raises:
         click.UsageError: naming the options, if they cannot be combined.
     """
-    actions = [option_of(name) for name in _ACTIONS if values[name]]
+    actions = [name for name in _ACTIONS if values[name]]
     if not actions:
         return
-    action = actions[0]
-    if len(actions) > 1:
-        raise click.UsageError(f"{action} and {actions[1]} cannot be combined")
-    if values["place"] is not None:
-        raise click.UsageError(f"--place is for people: leave out {action}")
-    if values["dry_run"]:
-        raise click.UsageError(f"--dry-run is for a judge that is asked: leave out {action}")
-    if values["write_batch"] is None:
-        _refuse_judge(values, action, annotator=annotator, number=number)
-        return
-    for name in _SERVER_PARAMETERS:
-        if values[name]:
-            raise click.UsageError(f"{option_of(name)} is for a server: leave out --write-batch")
-
-
-def _refuse_judge(
-    values: Mapping[str, Any], action: str, *, annotator: str | None, number: int | None
-) -> None:
-    """Refuse options of a judge for the action `--read-batch` or `--cancel-batch`.
-
-    The batch has stored the values of these options when it was written.
-    """
-    needless = {option_of(name): values[name] for name in ("judge", *FIELDS)}
-    for option, value in {**needless, "--as": annotator, "--number": number}.items():
-        if value:
-            raise click.UsageError(f"{action} needs no {option}: the batch says it")
+    needless = [*actions[1:], "place", "dry_run"]
+    if actions == ["write_batch"]:
+        needless += ["server", "key"]  # nothing is sent
+    else:
+        needless += ["judge", *FIELDS, "as", "number"]  # the batch has stored them
+    for name in needless:
+        if {**values, "as": annotator, "number": number}[name]:
+            raise click.UsageError(f"{option_of(actions[0])} takes no {option_of(name)}")

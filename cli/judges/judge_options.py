@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 
 _END_OF_FILES = ".toml"
-# Options that may be given once for each of several judges: {option: (metavar, help)}.
-_OPTIONS_OF_EACH_JUDGE = {
+# {option: (metavar, help)}
+_ADDRESS = {
     "--judge": ("COMMAND|FILE.toml", "Program that answers, or file of a judge."),
     "--model": ("MODEL", "Language model that answers, by its name there."),
     "--server": ("URL", "Server of the model: http://localhost:8000."),
@@ -30,16 +31,16 @@ DETAILS = ("key", "prompt", "both_orders", "max_calls")
 FIELDS = ("model", "server", "max_cost", "workers", *DETAILS)
 
 
-def _option(name: str, *, several: bool = True) -> Callable[[C], C]:
+def _option(name: str, *, several: bool = False) -> Callable[[C], C]:
     """Make an option of a judge, which may be repeated for several judges."""
-    metavar, text = _OPTIONS_OF_EACH_JUDGE[name]
+    metavar, text = _ADDRESS[name]
     return click.option(name, metavar=metavar, help=text, multiple=several)
 
 
 # Options of a command that asks several judges.
 judge_options = with_options(
-    _option("--judge"),
-    _option("--model"),
+    _option("--judge", several=True),
+    _option("--model", several=True),
     _option("--server"),
     click.option(
         "--max-cost",
@@ -67,42 +68,28 @@ detail_options = with_options(
     click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
 )
 # Options of a command that asks one judge.
-address_options = with_options(*(_option(name, several=False) for name in _OPTIONS_OF_EACH_JUDGE))
+address_options = with_options(*map(_option, _ADDRESS))
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:
     """Make the judges that the options of several judges describe, none, one or several.
 
     Args:
-        values: {parameter of the command: value of its option}; the values of the options that may
-            be given for each judge are sequences.
+        values: {parameter of the command: value of its option}; `judge` and `model` have a sequence
+            of values, the other values are for all judges.
 
     Raises:
-        click.UsageError: if options cannot be combined, or an option is neither given once nor once
-            for each judge.
+        click.UsageError: if options cannot be combined.
         SortNetError: if a file or a value cannot be used.
     """
-    judges = map(judge_from_options, values_of_judges(values))
+    sources, models = values["judge"] or (None,), values["model"] or (None,)
+    if len(sources) > 1 and len(models) > 1:
+        raise click.UsageError("give several --judge or several --model, not both")
+    judges = [
+        judge_from_options({**values, "judge": source, "model": model})
+        for source, model in product(sources, models)
+    ]
     return [judge for judge in judges if judge is not None]
-
-
-def values_of_judges(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the values of the options for each judge; one dict without `--judge` and `--model`.
-
-    Args:
-        values: see `judges_from_options`.
-
-    Raises:
-        click.UsageError: if an option is neither given once nor once for each judge.
-    """
-    n_judges = max(1, len(values["judge"]), len(values["model"]))
-    values_of_each = [dict(values) for _ in range(n_judges)]
-    for option in _OPTIONS_OF_EACH_JUDGE:
-        parameter = option.removeprefix("--")
-        value_of_each = _for_each(n_judges, values.get(parameter, ()), parameter)
-        for values_of_judge, value in zip(values_of_each, value_of_each, strict=True):
-            values_of_judge[parameter] = value
-    return values_of_each
 
 
 def judges_by_annotator(
@@ -117,19 +104,6 @@ def judges_by_annotator(
     if len(by_annotator) < len(judges):
         raise click.UsageError("several judges answer under their own names, which must differ")
     return by_annotator
-
-
-def _for_each(n_judges: int, option_values: Sequence[str], parameter: str) -> Sequence[str | None]:
-    """Return the value of an option for each judge; a value that is given once is for all judges.
-
-    Raises:
-        click.UsageError: if there are several values, but not one for each judge.
-    """
-    if len(option_values) == n_judges:
-        return option_values
-    if len(option_values) > 1:
-        raise click.UsageError(f"give one --{parameter} for all judges, or one for each")
-    return [option_values[0] if option_values else None] * n_judges
 
 
 def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | None:

@@ -60,9 +60,10 @@ def label_by_file(
         if values["write_batch"] is not None:
             if len(judges) != 1 or not isinstance(judges[0], LanguageModel):
                 raise click.UsageError("--write-batch needs one language model")
+            name = annotator or judges[0].annotator
             batch_size = number or DEFAULT_SIZE
             file = values["write_batch"]
-            return _write(collection, judges[0], annotator, until, batch_size, file), ""
+            return _write(collection, judges[0], name, until, batch_size, file), ""
         if values["read_batch"]:
             return _read(collection, values["read_batch"], until)
         return _cancel(collection, values["cancel_batch"]), ""
@@ -71,31 +72,29 @@ def label_by_file(
 def _write(
     collection: Collection,
     judge: LanguageModel,
-    annotator: str | None,
+    annotator: str,
     until: Goal | None,
     batch_size: int,
     file: str,
 ) -> Result:
     """Choose questions for a language model and write them to a file, as a new batch."""
     collection.check_one_question()
-    name = annotator or judge.annotator
     service = LabellingService(collection, goal=until, record=True)
     with closing(service), progress() as status:
         status("fitting the answers so far")
         service.settle()
         if service.remaining.stop:
             raise SortNetError(f"{collection.name}: {short_status(service)} (--until sets another)")
-        warn_of_other_request(service, name, judge)
+        warn_of_other_request(service, annotator, judge)
         status("choosing the questions")
-        batch = write_batch(service, judge, name, batch_size, file)
+        batch = write_batch(service, judge, annotator, batch_size, file)
     n_questions = count(batch.questions, "question")
     text = (
         f"{printable(batch.annotator)}: {n_questions} of batch {batch.name} in {batch.file}: "
         f"{batch.estimate}; nothing was sent"
     )
-    notes = [f"{batch.limit} ended the batch: fewer questions were written"] if batch.limit else []
     read_command = f"sortnet label {shlex.quote(collection.name)} --read-batch ANSWERS.jsonl"
-    return Result("batch", asdict(batch), text=[text], notes=notes, next=Step(read_command))
+    return Result("batch", asdict(batch), text=[text], next=Step(read_command))
 
 
 def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> tuple[Result, str]:
@@ -104,36 +103,32 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     Returns:
         The result, and why nearly all questions got no answer; empty if more got an answer.
     """
-    answers = BatchAnswers(collection, goal=until, notify=say)
-    with closing(answers), progress() as status:
+    collection.check_one_question()
+    service = LabellingService(collection, goal=until, record=True)
+    answers = BatchAnswers(service, say)
+    with closing(service), progress() as status:
         for file in files:
             status(f"reading {file}")
             answers.read(file)
         status("fitting the answers")
-        answers.settle()
+        service.settle()
     n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
     value: dict[str, Any] = {
         **answers.counts,
         "skipped": answers.skipped,
         "annotators": answers.annotators,
+        "open": n_open_by_batch,
     }
-    value["open"] = n_open_by_batch
-    counts = [f"{count(answers.counts['stored'], 'answer')} stored"]
+    counts = [f"{number:,} {outcome}" for outcome, number in answers.counts.items() if number]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    further = {"repeated": "stored before", "failed": "failed", "refused": "refused"}
-    counts += [f"{value[name]:,} {words}" for name, words in further.items() if value[name]]
-    text = [", ".join(counts)]
-    for service in answers.services.values():
-        criterion = service.collection.criterion
-        distance = short_status(service)
-        text.append(f"{criterion}: {distance}" if criterion else distance)
-    notes = []
-    for name, n_open in n_open_by_batch.items():
-        verb = "has" if n_open == 1 else "have"
-        notes.append(f"{count(n_open, 'question')} of batch {name} {verb} no answer yet")
+    text = [", ".join(counts), short_status(service)]
+    notes = [
+        f"batch {name}: {count(n_open, 'question')} without an answer yet"
+        for name, n_open in n_open_by_batch.items()
+    ]
     result = Result("batch_answers", value, text=text, notes=notes)
-    return result, answers.why_unanswered()
+    return result, answers.record.why_useless()
 
 
 def _cancel(collection: Collection, name: str) -> Result:

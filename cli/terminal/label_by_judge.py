@@ -16,7 +16,6 @@ from cli.terminal.asking import labelled_facts, refuse_closed
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import N_EXAMPLES, dry_run
-from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from store import Collection
@@ -109,19 +108,19 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
     judgements = service.judgements()
     texts = [text for text in judgements.meta[judgements.by(annotator)] if text is not None]
     last_facts = parse_meta(texts[-1]) if texts else {}
-    if "model" not in last_facts:
-        return
-    prompt_hash = Prompt(judge.prompt).hash
-    is_other_prompt = last_facts.get("prompt", prompt_hash) != prompt_hash
-    request = last_facts.get("request")
-    last_request = part_of_judge(request if isinstance(request, dict) else {})
-    difference = ""
-    if last_facts["model"] != judge.model or is_other_prompt:
-        difference = "of another model or prompt"
-    elif last_request != part_of_judge(judge.request):
-        difference = "to another request"
-    if difference:
-        say(f"{printable(annotator)}: earlier answers are {difference}: --as NAME keeps them apart")
+    own_facts = {"model": judge.model, **judge.facts()}
+    if "model" in last_facts and _of_judge(last_facts) != _of_judge(own_facts):
+        say(
+            f"{printable(annotator)}: earlier answers are of another model, prompt or request: "
+            "--as NAME keeps them apart"
+        )
+
+
+def _of_judge(facts: Mapping[str, Any]) -> list[Any]:
+    """Select the facts of an answer that belong to the identity of its judge."""
+    request = facts.get("request")
+    parameters = part_of_judge(request if isinstance(request, dict) else {})
+    return [facts.get("model"), facts.get("prompt"), parameters]
 
 
 def dry_run_of_label(

@@ -14,7 +14,6 @@ from cli.judges.judge_options import (
     judges_from_options,
     option_of,
     refuse_without_server,
-    values_of_judges,
 )
 from cli.judges.judge_results import dry_run_result
 from cli.printing.results import print_result
@@ -31,29 +30,22 @@ _OPTIONS = {
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
-    """Make the judges of a new run, or the changes to the judges of a resumed run.
+    """Make the judges of a run; none if a resumed run asks its stored judges.
 
     Raises:
         click.UsageError: if some options cannot be given together.
     """
     values = ctx.params
     question = values["question"] or None
-    names_judge = bool(values["judge"] or values["model"])
+    judges = judges_from_options(values)
+    for judge in judges:
+        refuse_without_server(judge)
+    if judges and values["ranker"] != "sortnet":
+        raise click.UsageError("only --ranker sortnet asks a judge")
     is_resumed = values["resume"] and not values["dry_run"]
-    judges = judges_from_options(values) if names_judge or not is_resumed else []
-    changes: dict[str, Any] = {}
-    if judges:
-        for judge in judges:
-            refuse_without_server(judge)
-        if values["ranker"] != "sortnet":
-            raise click.UsageError("only --ranker sortnet asks a judge")
-    elif is_resumed:
-        (of_judge,) = values_of_judges(values)
-        changes = {name: of_judge[name] for name in FIELDS if of_judge.get(name)}
-    elif question is not None:
+    if question is not None and not judges and not is_resumed:
         raise click.UsageError("--question is for --judge and --model")
-    by_annotator = judges_by_annotator(judges)
-    return AskedJudge(judges=by_annotator, question=question, changes=changes, names=_OPTIONS)
+    return AskedJudge(judges=judges_by_annotator(judges), question=question, names=_OPTIONS)
 
 
 def print_dry_run(

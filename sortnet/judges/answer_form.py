@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
@@ -12,8 +12,6 @@ from sortnet.judges.reading import SAME, UNREADABLE, Reading, read_choice
 from sortnet.judges.verdicts import CHOICES_OF_TWO, Verdict, stored_meta, stored_text, unanswered
 from sortnet.preference.base import Word
 
-AGAIN = "Answer with one letter only: A, B or C."
-AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
 _TOKENS_OF_A_LETTER = 2  # approximate length of an answer about two items
 _TOKENS_OF_A_LINE = 5  # approximate length of a line, such as "Best: A"
 
@@ -27,7 +25,7 @@ class AnswerForm:
         worst: whether the model also names the worst of more than two items.
 
     >>> AnswerForm(4, worst=True).again(as_json=False)
-    'Answer with two lines only, such as "Best: A" and "Worst: D", or with "Best: same".'
+    'Answer with nothing but "Best: A" and "Worst: D", or "Best: same".'
     """
 
     n_items: int = 2
@@ -56,11 +54,9 @@ class AnswerForm:
     def response_format(self) -> dict[str, Any]:
         """The request parameter `response_format`, which makes the model answer JSON."""
         letters = [*PLACES[: self.n_items]]
-        choices = {"best": [*letters, SAME], "worst": letters}
-        if not self.is_of_set:
-            choices = {"answer": ["A", "B", "C"]}
-        elif not self.worst:
-            del choices["worst"]
+        choices = {"answer": ["A", "B", "C"]}
+        if self.is_of_set:
+            choices = {"best": [*letters, SAME]} | ({"worst": letters} if self.worst else {})
         schema = {
             "type": "object",
             "properties": {name: {"type": "string", "enum": choices[name]} for name in choices},
@@ -72,16 +68,15 @@ class AnswerForm:
 
     def again(self, *, as_json: bool) -> str:
         """Return the message that asks a model again, after an answer that could not be read."""
-        if not self.is_of_set:
-            return AGAIN_AS_JSON if as_json else AGAIN
         last = PLACES[self.n_items - 1]
-        if as_json:
-            worst = f', "worst": "{last}"' if self.worst else ""
-            return f'Answer with JSON only, such as {{"best": "A"{worst}}}.'
-        lines = 'one line only, such as "Best: A"'
-        if self.worst:
-            lines = f'two lines only, such as "Best: A" and "Worst: {last}"'
-        return f'Answer with {lines}, or with "Best: {SAME}".'
+        if not self.is_of_set:
+            example = '{"answer": "A"}' if as_json else "A, B or C"
+        elif as_json:
+            example = f'{{"best": "A", "worst": "{last}"}}' if self.worst else '{"best": "A"}'
+        else:
+            example = f'"Best: A" and "Worst: {last}"' if self.worst else '"Best: A"'
+            example = f'{example}, or "Best: {SAME}"'
+        return f"Answer with nothing but {'JSON such as ' if as_json else ''}{example}."
 
     def read(self, choice: Mapping[str, Any]) -> Reading:
         """Read an element of `choices` in the answer of a server."""
@@ -104,13 +99,13 @@ class AnswerForm:
             is_unclear = text.strip() and reading.why_not == UNREADABLE
             reason = "" if is_unclear else hidden(reading.why_not)
             return unanswered(Reason.UNREADABLE, f"{reason}\n{text}", meta=meta, **facts)
-        facts["meta"] = stored_meta(meta)
-        facts["comment"] = None if reading.is_bare else stored_text(text)
+        comment = None if reading.is_bare else stored_text(text)
+        facts |= {"meta": stored_meta(meta), "comment": comment}
         if not self.is_of_set:
             # Equal probabilities say a tie: the written letter is then the first of two equal ones.
             answer: Word = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
             return Verdict(answer, reading.p, **facts)
         if reading.best == SAME:
             return Verdict("same", **facts)
-        worst = None if reading.worst is None else PLACES.index(reading.worst)
-        return Verdict("best", best=PLACES.index(reading.best), worst=worst, **facts)
+        places = [PLACES.index(letter) for letter in (reading.best, reading.worst) if letter]
+        return replace(Verdict.by_place(self.n_items, *places), **facts)

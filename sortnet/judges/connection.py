@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,8 +16,8 @@ from sortnet.judges.verdicts import Verdict
 class Worker(Protocol):
     """Part of a judge that answers questions; a judge may have several workers."""
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Answer questions, and return a verdict for each.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Answer questions, and yield a verdict on each.
 
         Raises:
             Fault: if a question fails.
@@ -55,7 +55,6 @@ class JudgeConnection:
         batch: number of questions that a worker is asked at once.
         both_orders: whether each question is asked a second time, with its items in the reverse
             order of places.
-        patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of the caller.
         prepare: function that adds the facts to a question that a worker needs.
         why_not_about: function that returns the reason why the judge cannot be asked about a number
@@ -72,7 +71,6 @@ class JudgeConnection:
     make_workers: Callable[[], Sequence[Worker]]
     batch: int = 1
     both_orders: bool = False
-    patience: float = 600.0
     in_caller_thread: bool = False
     prepare: Callable[[AskedQuestion], AskedQuestion] = no_preparation
     why_not_about: Callable[[int], str] = takes_any_number
@@ -80,10 +78,6 @@ class JudgeConnection:
     counts_calls: bool = False
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
     record: AnswerRecord = field(default_factory=AnswerRecord)
-
-    def why_no_more(self) -> str:
-        """Return the reason why no more questions may be asked; empty if there is no reason."""
-        return self.budget.why()
 
     def spent_text(self) -> str:
         """Describe the calls, tokens and cost so far; empty if each question is a call."""

@@ -174,14 +174,6 @@ def failure_in(status: int, body: bytes) -> Failure | None:
     return _failure_of_choice(status, fields)
 
 
-def error_message(body: bytes) -> str:
-    """Find the message in the body of an error; the whole body if it has no message.
-
-    Gateways put the words of the provider into `error.metadata.raw`, which are added.
-    """
-    return _message_of(_parsed(body))
-
-
 def _failure_of_error(status: int, error: Any) -> Failure:
     """Decide whose fault an error is, by its HTTP status and by its words."""
     whose, reason = _whose(status, _words(error))
@@ -247,7 +239,10 @@ def _parsed(body: bytes) -> Any:
 
 
 def _message_of(error: Any) -> str:
-    """Find the message of an error; servers put it in different fields."""
+    """Find the message of an error; servers put it in different fields.
+
+    Gateways put the words of the provider into `error.metadata.raw`, which are added.
+    """
     if isinstance(error, list) and error:
         error = error[0]
     if not isinstance(error, dict):

@@ -7,7 +7,7 @@ import inspect
 import math
 import numbers
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,22 @@ from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.limits import check_fields
-from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
-from sortnet.messages import note
+from sortnet.judges.verdicts import (
+    REPLIES,
+    SET_REPLIES,
+    Fault,
+    Refused,
+    Verdict,
+    answer_at,
+    unanswered,
+)
 from sortnet.preference.base import Word
 
-# What a function of two items may return, and an example, for messages.
-_OF_TWO = (
-    f"a function of two items returns {', '.join(REPLIES)}, None, or a float, the probability that "
-    'the left item is better, as in: return "left" if p > 0.5 else "right", or: return float(p)'
+# What a function may return, for messages.
+_MAY_RETURN = (
+    "a function of two items returns left, right, tie, skip, None, or a float, the probability "
+    'that the left item is better, as in: return "left" if p > 0.5 else "right"; a function of '
+    "*items returns the number of the best, from 0, or a tuple (best, worst), same, skip or None"
 )
 
 
@@ -44,7 +52,7 @@ class Function:
             caller's thread.
 
     Raises:
-        SortNetError: on a coroutine function, or something that cannot be called.
+        SortNetError: on something that cannot be called.
 
     >>> Function(lambda left, right: "left", name="first").annotator
     'first'
@@ -58,8 +66,6 @@ class Function:
         """Check the function and the number of workers."""
         if not callable(self.function):
             raise SortNetError(f"the judge is {shown(self.function)}: give a function of two items")
-        if inspect.iscoroutinefunction(self.function):
-            raise SortNetError(_COROUTINE)
         check_fields(self)
 
     @property
@@ -158,11 +164,10 @@ class FunctionWorker:
         self._function = function
         self._items = items
         self._by_place = by_place
-        self._is_noted = False
         self._stopped = threading.Event()
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Call the function for each question; return the verdicts.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Call the function for each question; yield the verdicts.
 
         An exception of the function is the verdict that its question got no answer.
 
@@ -170,35 +175,19 @@ class FunctionWorker:
             Fault: at an interrupt.
             Refused: if the function returns a value that is no answer.
         """
-        verdicts: list[Verdict] = []
         for question in questions:
             if self._stopped.is_set():
-                raise Fault("interrupted", verdicts)
+                raise Fault("interrupted")
             items = [self._items[item["id"]] for item in asked_items(question)]
             try:
                 answer = self._function(*items)
             except Exception as error:
                 text = f"{type(error).__name__}: {one_line(error)}"
-                verdicts.append(unanswered(Reason.ERROR, text, error=error))
+                yield unanswered(Reason.ERROR, text, error=error)
                 continue
             by_place = self._by_place or len(items) > 2
-            if by_place:
-                self._note_places(answer, len(items))
             worst = question.get("worst", True)
-            verdicts.append(verdict_of_value(answer, len(items), by_place=by_place, worst=worst))
-        return verdicts
-
-    def _note_places(self, answer: object, n_items: int) -> None:
-        """Note once what a number about two items means, unless there were sets before.
-
-        Version 0.4 read the number as the probability that the left item is better.
-        """
-        if n_items == 2 and not self._is_noted and _place(answer, 2) is not None:
-            note(
-                f"the function takes *items, so that {shown(_python_value(answer))} is the place "
-                "of the better item: 0 is the left one, 1 the right one"
-            )
-        self._is_noted = True
+            yield verdict_of_value(answer, len(items), by_place=by_place, worst=worst)
 
     def stop(self) -> None:
         """End `ask` before the next call of the function."""
@@ -240,21 +229,15 @@ def verdict_of_value(
     value = _python_value(answer)
     if value is None:
         return Verdict("skip", comment="the function returned None")
-    words: Sequence[Word] = REPLIES if n_items == 2 else ("same", "skip")
+    if isinstance(value, str) and value == "same" and n_items == 2:
+        return Verdict("tie")
+    words: Sequence[Word] = REPLIES if n_items == 2 else SET_REPLIES
     if isinstance(value, str) and value in words:
         return Verdict(words[words.index(value)])
-    if isinstance(value, str) and value == "same" and by_place:  # of two items it is a tie
-        return Verdict("tie")
     verdict = _verdict_by_place(value, n_items, worst) if by_place else _verdict_by_p(value)
-    if verdict is not None:
-        return verdict
-    may_return = _OF_TWO
-    if by_place:
-        may_return = (
-            f"of {n_items} items it may return the number of the best, 0 to {n_items - 1}, or two "
-            f"different ones in a tuple (best, worst), same, {', '.join(words)}, or None"
-        )
-    raise Refused(f"the judge returned {shown(value)}: {may_return}")
+    if verdict is None:
+        raise Refused(f"the judge returned {shown(value)} about {n_items} items: {_MAY_RETURN}")
+    return verdict
 
 
 def _verdict_by_p(value: Any) -> Verdict | None:
@@ -273,12 +256,11 @@ def _verdict_by_place(value: Any, n_items: int, worst: bool) -> Verdict | None:
     The result is None if the value has no such places.
     """
     chosen = value if isinstance(value, tuple) else (value,)
-    places = [_place(number, n_items) for number in chosen]
+    places = [_place(_python_value(number), n_items) for number in chosen]
     if len(places) not in (1, 2) or None in places or len({*places}) < len(places):
         return None
-    if n_items == 2:
-        return Verdict("left" if places[0] == 0 else "right")
-    return Verdict("best", best=places[0], worst=places[1] if worst and len(places) == 2 else None)
+    best, *others = places
+    return Verdict.by_place(n_items, best, others[0] if others and worst else None)
 
 
 def _python_value(value: object) -> Any:
@@ -287,10 +269,7 @@ def _python_value(value: object) -> Any:
     return value.item() if is_scalar else value  # type: ignore[attr-defined]
 
 
-def _place(number: object, n_items: int) -> int | None:
-    """Return a number if it is the number of a place, from 0; otherwise None."""
-    value = _python_value(number)
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        return None
-    place = int(value)
-    return place if 0 <= place < n_items else None
+def _place(value: object, n_items: int) -> Any:
+    """Return a value as an int if it is the number of a place, from 0; otherwise None."""
+    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value < n_items else None  # type: ignore

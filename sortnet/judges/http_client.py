@@ -112,12 +112,10 @@ def _reason(error: BaseException) -> str:
 
     The text is "Connection refused", for example, rather than "All attempts failed".
     """
-    earlier: BaseException | None = error
-    while earlier is not None:
+    while earlier := error.__cause__ or error.__context__:
         error = earlier
-        earlier = error.__cause__ or error.__context__
         if isinstance(error, BaseExceptionGroup):
-            earlier = error.exceptions[0]
+            error = error.exceptions[0]
     if isinstance(error, ConnectionError) and error.errno is not None:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

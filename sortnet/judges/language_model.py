@@ -186,7 +186,6 @@ class LanguageModel:
             name or f"model {self.model}",
             make_workers,
             both_orders=self.both_orders,
-            patience=self.patience,
             prepare=with_messages,
             why_not_about=prompt.why_not_about,
             budget=budget,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from sortnet.errors import SortNetError
@@ -35,22 +34,27 @@ def check_whole_number(name: str, value: Any, *, least: int = 1, most: int | Non
 
 
 def check_fields(judge: object) -> None:
-    """Raise SortNetError unless the fields of a judge have values that `_FIELDS` allows, or None.
+    """Raise SortNetError unless the fields of a judge have values that are allowed, or None.
 
     The message names the field.
     """
     for name, value in vars(judge).items():
         if name in _WHOLE_NUMBERS:
             check_whole_number(name, value, **_WHOLE_NUMBERS[name])
-        is_right, words = _FIELDS.get(name, (None, ""))
-        if value is not None and is_right is not None and not is_right(value):
-            raise SortNetError(f"{name}: {shown(value)} is {words}")
+        for names, kind, words in _TYPES:
+            if name in names and not isinstance(value, kind | None):
+                raise SortNetError(f"{name}: {shown(value)} is {words}")
+        if name in _AMOUNTS and value is not None:
+            _check_amount(name, value)
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether a value is a number that is neither infinite nor NaN."""
+def _check_amount(name: str, value: Any) -> None:
+    """Raise SortNetError unless a value is a finite number from 0, above 0 where it must be."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    may_be_0 = name not in _ABOVE_0
+    if not is_number or not math.isfinite(value) or value < 0 or not (value or may_be_0):
+        least = "from 0" if may_be_0 else "above 0"
+        raise SortNetError(f"{name}: {shown(value)} is no number {least}")
 
 
 # {field of a judge: its smallest and largest number}
@@ -60,21 +64,10 @@ _WHOLE_NUMBERS: dict[str, dict[str, int]] = {
     "max_calls": {},
     "workers": {"most": MOST_WORKERS},
 }
-# {field of a judge: (whether it may have a value, what another value is)}
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(
-        ("command", "model", "prompt", "server"), (lambda value: isinstance(value, str), "no text")
-    ),
-    **dict.fromkeys(
-        ("both_orders", "logprobs", "structured"),
-        (lambda value: isinstance(value, bool), "neither true nor false"),
-    ),
-    **dict.fromkeys(
-        ("max_cost", "timeout"),
-        (lambda value: _is_finite(value) and value > 0, "no number above 0"),
-    ),
-    **dict.fromkeys(
-        ("patience", "price_in", "price_out"),
-        (lambda value: _is_finite(value) and value >= 0, "no number from 0"),
-    ),
-}
+# (fields of judges, their type, what another value is)
+_TYPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
+    (("command", "model", "prompt", "server"), str, "no text"),
+    (("both_orders", "logprobs", "structured"), bool, "neither true nor false"),
+)
+_ABOVE_0 = ("max_cost", "timeout")
+_AMOUNTS = (*_ABOVE_0, "patience", "price_in", "price_out")

@@ -22,13 +22,11 @@ class Reply:
         choice: first element of `choices`, which `sortnet.judges.reading` reads.
         tokens_in: number of tokens in the prompt; 0 if the server does not count them.
         tokens_out: number of tokens in the reply; 0 if the server does not count them.
-        model: name of the model, as the server gives it; empty if the server gives none.
     """
 
     choice: Mapping[str, Any]
     tokens_in: int = 0
     tokens_out: int = 0
-    model: str = ""
 
 
 def parse_reply(raw: bytes) -> Reply:
@@ -46,10 +44,9 @@ def parse_reply(raw: bytes) -> Reply:
         usage = answer.get("usage") or {}
         tokens_in = _number_of_tokens(usage.get("prompt_tokens"))
         tokens_out = _number_of_tokens(usage.get("completion_tokens"))
-        model = answer.get("model")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise Fault(f"not an answer of /v1/chat/completions: {decoded(raw)}") from None
-    return Reply(choice, tokens_in, tokens_out, model if isinstance(model, str) else "")
+    return Reply(choice, tokens_in, tokens_out)
 
 
 def _number_of_tokens(value: Any) -> int:

@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -32,17 +32,6 @@ _LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number
 _LONGEST_FAULT = 300  # characters of a whole message
 
 
-# What a server says to every question, by the status of its answer.
-_NO_SUCH_KEY = "the server takes no such key ({status}): {message}"
-_REFUSALS = {
-    401: _NO_SUCH_KEY,
-    403: _NO_SUCH_KEY,
-    404: "no such model or address ({status}): {message}",
-}
-_NO_KEY = f"the server asks for a key ({{status}}), which {KEY_VARIABLE} may have: {{message}}"
-_REDIRECT = "the server redirects to {address}, which was not followed: give that address"
-
-
 class ModelWorker:
     """Worker that asks a server of language models one question after the other.
 
@@ -56,24 +45,23 @@ class ModelWorker:
         self._stopped = threading.Event()  # set when nothing more is asked
         self._random = random.Random(seed)
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask the server each question, and return the verdicts.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Ask the server each question, and yield the verdicts.
 
         Args:
             questions: questions with the messages for the model under `messages`.
 
         Raises:
-            Fault: if a question fails; the fault has the verdicts on the questions before.
+            Fault: if a question fails.
         """
-        verdicts: list[Verdict] = []
         for question in questions:
             try:
-                verdicts.append(self._verdict(question))
+                verdict = self._verdict(question)
             except Fault as fault:
                 # The key is hidden before the message is cut, so that no part of the key stays.
                 text = self.server.without_key(str(fault), _LONGEST_FAULT)
-                raise type(fault)(text, verdicts) from None
-        return verdicts
+                raise type(fault)(text) from None
+            yield verdict
 
     def stop(self) -> None:
         """End `ask` before its next call, and end a pause between two calls at once."""
@@ -105,18 +93,16 @@ class ModelWorker:
                     raise
                 break  # the skip of the first answer counts
             meta = {"model": self.server.model, "tokens": tokens, "calls": n_calls}
+            meta |= {"structured": True} if is_structured else {}
+            meta |= question.get("meta", {})
             if isinstance(reply, Failure):
                 assert reply.reason is not None
-                meta |= question.get("meta", {})
                 verdict = unanswered(reply.reason, reply.message, meta=meta)
                 break
             reading = form.read(reply.choice)
             counted = count_tokens(reply, reading.text, messages)
             budget.add(*counted)
             tokens[:] = [sum(numbers) for numbers in zip(tokens, counted, strict=True)]
-            if is_structured:
-                meta["structured"] = True
-            meta |= question.get("meta", {})
             verdict = form.verdict(reading, meta, self.server.hidden)
             if reading.best is not None:
                 break
@@ -167,7 +153,8 @@ class ModelWorker:
                 seconds_waited += self._pause(answer, failure, seconds_waited, shortest_pause)
                 shortest_pause = min(2 * shortest_pause, _LONGEST_WAIT)
             elif not server.leave_out_refused(body, failure, message):
-                self._raise_if_refused(answer, failure, message)
+                if failure.whose is Whose.USER:
+                    raise self._refusal(answer, failure, message)
                 server.has_answered = True
                 return failure._replace(message=message), False
 
@@ -200,24 +187,24 @@ class ModelWorker:
             raise Fault("interrupted")
         return seconds
 
-    def _raise_if_refused(self, answer: HttpAnswer, failure: Failure, message: str) -> None:
-        """Raise Refused if the server would refuse every question.
+    def _refusal(self, answer: HttpAnswer, failure: Failure, message: str) -> Refused:
+        """Make the fault of a server that would refuse every question.
 
         Args:
             answer: the answer of the server.
             failure: the failure of the call.
             message: the server's words, in which the key is hidden.
         """
-        if failure.whose is not Whose.USER:
-            return
         status = failure.status
-        words = _REFUSALS.get(status, "the server says {status}: {message}")
-        if words == _NO_SUCH_KEY and self.server.key is None:
-            words = _NO_KEY
         if 300 <= status < 400:
-            words = _REDIRECT
-        address = self.server.without_key(answer.headers.get("location", "elsewhere"))
-        raise Refused(words.format(status=status, message=message, address=address))
+            address = self.server.without_key(answer.headers.get("location", "elsewhere"))
+            return Refused(f"the server redirects to {address}: give that address")
+        if status in (401, 403) and self.server.key is None:
+            return Refused(
+                f"the server asks for a key ({status}), which {KEY_VARIABLE} may have: {message}"
+            )
+        thing = {401: "key", 403: "key", 404: "model or address"}.get(status, "call")
+        return Refused(f"the server takes no such {thing} ({status}): {message}")
 
 
 def retry_after(value: str) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import shlex
@@ -11,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, cast
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from tempfile import TemporaryFile
+from typing import IO, Any, cast
 
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
@@ -25,18 +26,14 @@ from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
 from sortnet.judges.judge_file import judge_in_file
 from sortnet.judges.limits import check_fields
-from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
-from sortnet.messages import note, printable
+from sortnet.judges.verdicts import Fault, Verdict, parse_verdict, quote, unanswered
+from sortnet.messages import printable
 
 LONGEST = 1 << 18  # bytes of the longest answer that is read
+_SHORTEST_WAIT = 0.1  # seconds that count for a wait, so that no program waits forever
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
-_TAIL = 4096  # last bytes of the program's stderr that are kept
+_TAIL = 4096  # last bytes of the program's stderr that are read
 _SHOWN = 200  # characters of the last line of stderr in a message
-# Hint for a program that ended at a question about more than two items.
-_HINT_ABOUT_SETS = (
-    "; it was asked about {} items, so that its line has items in place of left and right: read "
-    "items, or set the size to 2"
-)
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Program:
         workers: number of copies of the program.
         batch: number of questions in a line; if it is more than 1, the line is an array.
         max_calls: number of questions after which nothing is asked; None: no limit.
-        patience: seconds to wait for a store whose server is away.
+        patience: seconds in all for which a program that asks to wait is asked again.
 
     Raises:
         SortNetError: if the command is empty or has an open quote, or a number is out of range.
@@ -98,15 +95,22 @@ class Program:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Make the connection to the program; each worker starts a copy when it is first asked."""
-        name = name or f"judge {self.command}"
-        reported_keys: set[str] = set()
+        """Make the connection to the program; each worker starts a copy when it is first asked.
+
+        Raises:
+            SortNetError: if the program does not exist or cannot be run.
+        """
+        program = split_command(self.command)[0]
+        if shutil.which(program) is None:
+            code = errno.EACCES if Path(program).exists() else errno.ENOENT
+            raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
 
         def make_workers() -> list[ProgramWorker]:
-            return [ProgramWorker(self, name, reported_keys) for _ in range(self.workers)]
+            return [ProgramWorker(self) for _ in range(self.workers)]
 
+        budget = Budget(self.max_calls)
         return JudgeConnection(
-            name, make_workers, self.batch, patience=self.patience, budget=Budget(self.max_calls)
+            name or f"judge {self.command}", make_workers, self.batch, budget=budget
         )
 
 
@@ -127,71 +131,66 @@ def split_command(typed: str) -> list[str]:
     return words
 
 
-def refuse_missing_program(typed: str) -> None:
-    """Refuse a command whose program does not exist or cannot be run, without starting it.
-
-    Raises:
-        SortNetError: if the program cannot be started.
-    """
-    program = split_command(typed)[0]
-    if shutil.which(program) is None:
-        code = errno.EACCES if Path(program).exists() else errno.ENOENT
-        raise SortNetError(f"cannot start {program!r}: {os.strerror(code)}")
-
-
-class ProgramEnded(Fault):
-    """A program exited, or closed its output, before it answered."""
-
-
 class RunningProgram:
     """A running program, in a process group of its own.
-
-    Threads write its input and read its output, since the program may stop doing its part of either
-    at any moment. The threads end with the program.
 
     Raises:
         SortNetError: if the program cannot be started.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Start the program, and the threads that read its output."""
+        """Start the program."""
+        self._errors = TemporaryFile()  # noqa: SIM115 `end` closes the file
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=self._errors,
                 bufsize=0,
                 start_new_session=True,  # so that Ctrl-C does not reach the program
             )
         except (OSError, ValueError) as error:
+            self._errors.close()
             why = getattr(error, "strerror", None) or error
             raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
-        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._stdin, self._stdout, self._stderr = (cast(io.RawIOBase, pipe) for pipe in pipes)
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
-        self._errors = b""  # last bytes of stderr
-        self._readers = [_started(self._read_lines), _started(self._read_errors)]
+        self._stdin = cast(IO[bytes], self._process.stdin)
+        self._stdout = cast(IO[bytes], self._process.stdout)
+        os.set_blocking(self._stdin.fileno(), False)  # the program may stop reading at any moment
 
     def ask(self, line: bytes, seconds: float) -> bytes:
         """Send a line to the program, and return the line that it answers.
 
         Raises:
-            Fault: if no answer comes in time, or the program writes before it has read the line.
-            ProgramEnded: if the program ends before it answers.
+            Fault: if no answer comes in time, the program writes before it has read the line, or
+                it ends before it answers.
         """
-        with suppress(Empty):
-            self._next_line(0.0)
-            raise Fault("it sent output without a question")
-        sender = _started(self._send, line)
-        try:
-            answer = self._next_line(seconds)
-        except Empty:
-            raise Fault(f"no answer after {seconds:g} seconds{self._last_error_line()}") from None
-        sender.join(_GRACE)
-        if sender.is_alive():
+        answer = b""
+        with DefaultSelector() as selector:
+            selector.register(self._stdout, EVENT_READ)
+            if selector.select(0.0) and self._read():
+                raise Fault("it sent output without a question")
+            selector.register(self._stdin, EVENT_WRITE)
+            end = time.monotonic() + seconds
+            while b"\n" not in answer:
+                ready = [key.fileobj for key, _ in selector.select(max(end - time.monotonic(), 0))]
+                if not ready:
+                    why = f"no answer after {seconds:g} seconds"
+                    raise Fault(f"{why}{self._last_error_line()}")
+                if self._stdin in ready:
+                    line = self._unsent(line)
+                    if not line:
+                        selector.unregister(self._stdin)
+                if self._stdout in ready:
+                    answer += self._read()
+                if len(answer) > LONGEST:
+                    raise Fault(f"its answer is longer than {LONGEST:,} bytes")
+        if line:
             raise Fault("it answered before it had read the pair")
-        return answer
+        first_line, _, further = answer.partition(b"\n")
+        if further:
+            raise Fault("it sent output without a question")
+        return first_line
 
     def end(self, grace: float = 0.0) -> None:
         """Stop the program and its children.
@@ -206,55 +205,37 @@ class RunningProgram:
         finally:
             self.kill()  # a child may still run in the process group after the program has exited
             self._process.wait()
-            for reader in self._readers:
-                reader.join(_GRACE)
+            self._stdout.close()
+            self._errors.close()
 
     def kill(self) -> None:
         """Kill the program and its children; an `ask` in another thread then raises Fault."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _next_line(self, seconds: float) -> bytes:
-        """Return the next line of the output, without its line break.
+    def _unsent(self, line: bytes) -> bytes:
+        """Send as much of a line as the program takes, and return the rest."""
+        try:
+            return line[self._stdin.write(line) :]
+        except BrokenPipeError:
+            return b""  # the program has ended, as its output will tell
+
+    def _read(self) -> bytes:
+        """Read a part of the output.
 
         Raises:
-            Empty: if no line comes in time.
-            Fault: if the line is too long.
-            ProgramEnded: at the end of the output.
+            Fault: at the end of the output.
         """
-        line = self._lines.get(timeout=seconds)
-        if len(line) > LONGEST:
-            raise Fault(f"its answer is longer than {LONGEST:,} bytes")
-        if not line.endswith(b"\n"):
-            raise ProgramEnded(self._ending())
-        return line[:-1]
-
-    def _send(self, line: bytes) -> None:
-        """Send a line to the program, unless the program ends."""
-        with suppress(OSError, ValueError):
-            while line:
-                line = line[self._stdin.write(line) :]
-
-    def _read_lines(self) -> None:
-        """Read the output up to its end, or to a second line that nobody has taken."""
-        with io.BufferedReader(self._stdout) as output:
-            line = b"\n"
-            while line.endswith(b"\n") and self._lines.qsize() < 2:
-                line = output.readline(LONGEST + 1)
-                self._lines.put(line)
-
-    def _read_errors(self) -> None:
-        """Read stderr up to its end, and keep its last bytes."""
-        with self._stderr:
-            while part := self._stderr.read(_TAIL):
-                self._errors = (self._errors + part)[-_TAIL:]
+        part = self._stdout.read(LONGEST)
+        if not part:
+            raise Fault(self._ending())
+        return part
 
     def _ending(self) -> str:
         """Describe how the program ended, with the last line of stderr."""
         # A program that has closed its output is usually about to exit, and to report an error.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        self._readers[-1].join(_GRACE)
         code = self._process.returncode
         if code is None:
             ending = "it closed its output"
@@ -266,15 +247,12 @@ class RunningProgram:
 
     def _last_error_line(self) -> str:
         """Return a colon and the last line of stderr for a message; empty if stderr is empty."""
-        lines = self._errors.decode("utf-8", "replace").strip().split("\n")
-        return f": {printable(lines[-1].strip()[:_SHOWN])}" if lines[-1] else ""
-
-
-def _started(task: Callable[..., None], *values: Any) -> threading.Thread:
-    """Start a thread that carries out a task with values."""
-    thread = threading.Thread(target=task, args=values, daemon=True)
-    thread.start()
-    return thread
+        file = self._errors.fileno()
+        end = os.fstat(file).st_size
+        # A seek in the file would move the place at which the program writes.
+        errors = os.pread(file, _TAIL, max(0, end - _TAIL))
+        last_line = errors.decode("utf-8", "replace").strip().split("\n")[-1]
+        return f": {printable(last_line.strip()[:_SHOWN])}" if last_line else ""
 
 
 class ProgramWorker:
@@ -282,42 +260,32 @@ class ProgramWorker:
 
     Args:
         judge: the program.
-        name: name of the judge in messages.
-        reported_keys: unknown keys of answers that a message has named; all workers share the set.
     """
 
-    def __init__(self, judge: Program, name: str, reported_keys: set[str]) -> None:
+    def __init__(self, judge: Program) -> None:
         self._judge = judge
-        self._name = name
-        self._reported_keys = reported_keys
         self._program: RunningProgram | None = None
         self._lock = threading.Lock()  # guards `_program`, because any thread may call `stop`
         self._stopped = threading.Event()
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask the program some questions, and return the verdicts; stop a program that fails.
+    def ask(self, questions: Sequence[AskedQuestion]) -> Iterator[Verdict]:
+        """Ask the program some questions, and yield the verdicts; stop a program that fails.
 
         If the program fails at several questions, it is asked each of them alone. A question at
         which it fails then got no answer.
 
         Raises:
-            Fault: at an interrupt; the fault has the verdicts so far.
+            Fault: at an interrupt.
         """
-        if len(questions) > 1:
-            with suppress(Fault):
-                return self._ask_until_answered(questions)
-        verdicts: list[Verdict] = []
-        for question in questions:
-            try:
-                verdicts += self._ask_until_answered([question])
-            except Fault as fault:
-                if self._stopped.is_set():
-                    raise Fault("interrupted", verdicts) from None
-                n_items = len(asked_items(question))
-                is_unexpected = n_items > 2 and isinstance(fault, ProgramEnded)
-                hint = _HINT_ABOUT_SETS.format(n_items) if is_unexpected else ""
-                verdicts.append(unanswered(Reason.ERROR, f"{fault}{hint}"))
-        return verdicts
+        try:
+            verdicts = self._ask_until_answered(questions)
+        except Fault as fault:
+            if self._stopped.is_set():
+                raise Fault("interrupted") from None
+            verdicts = [unanswered(Reason.ERROR, str(fault))]
+            if len(questions) > 1:
+                verdicts = [verdict for alone in questions for verdict in self.ask([alone])]
+        yield from verdicts
 
     def _ask_until_answered(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Send a line and return the verdicts; send it again if the program asks to wait.
@@ -327,11 +295,10 @@ class ProgramWorker:
 
         Raises:
             Fault: if the worker is stopped, no answer comes in time, or the answer is not valid.
-            ProgramEnded: if the program ends before it answers.
         """
         line = json.dumps(list(questions) if self._judge.batch > 1 else questions[0])
-        seconds_to_wait = 0.0
-        while True:
+        seconds_to_wait = seconds_waited = 0.0
+        while seconds_waited <= self._judge.patience:
             self._stopped.wait(seconds_to_wait)
             with self._lock:
                 if self._stopped.is_set():
@@ -350,6 +317,8 @@ class ProgramWorker:
             if len(verdicts) == len(questions):
                 return verdicts
             seconds_to_wait = max(reply for reply in replies if isinstance(reply, float))
+            seconds_waited += max(seconds_to_wait, _SHORTEST_WAIT)
+        raise Fault(f"it asked to wait for more than {self._judge.patience:g} seconds in all")
 
     def _parsed(self, line: bytes, questions: Sequence[AskedQuestion]) -> list[Verdict | float]:
         """Parse a line of the program to a verdict for each question, or to seconds to wait.
@@ -378,10 +347,6 @@ class ProgramWorker:
             n_items = len(asked_items(question))
             worst = question.get("worst", False)
             replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
-            for key in answer.keys() - {*KNOWN} - self._reported_keys:
-                self._reported_keys.add(key)
-                text = f"{quote(key)!r} is no key of an answer and not kept: put it into meta"
-                note(f"{self._name}: {text}")
         return replies
 
     def stop(self) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
-from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
@@ -28,58 +24,29 @@ PROMPT = """\
 {% endif %}{% if instructions %}
 {{ instructions }}
 {% endif %}{% if group %}
-Both belong to: {{ context or group }}
-{% endif %}{% for name, item in (("A", left), ("B", right)) %}
-<{{ name }}>
-{% for column, value in item.shown.items() %}{{ column }}: {{ value }}
-{% endfor %}{{ item.text or (item.id if not item.image else "(the image below)") }}
-</{{ name }}>
-{% endfor %}
-Answer with one letter: A if the first is better, B if the second is, C if they are equally good.
-"""
-SET_PROMPT = """\
-{{ question }}
-{% if criterion %}Criterion: {{ criterion }}
-{% endif %}{% if instructions %}
-{{ instructions }}
-{% endif %}{% if group %}
-All belong to: {{ context or group }}
+{{ "All" if items | length > 2 else "Both" }} belong to: {{ context or group }}
 {% endif %}{% for item in items %}
 <{{ item.place }}>
 {% for column, value in item.shown.items() %}{{ column }}: {{ value }}
 {% endfor %}{{ item.text or (item.id if not item.image else "(the image below)") }}
 </{{ item.place }}>
 {% endfor %}
+{% if items | length == 2 -%}
+Answer with one letter: A if the first is better, B if the second is, C if they are equally good.
+{%- else -%}
 Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter of the best of them
 {%- if worst %}, then "Worst: " and the letter of the worst
 {%- endif %}. Answer "Best: same" if all are equally good.
+{%- endif %}
 """
-_SECONDS = 5  # time to render a prompt, since a template may have an endless loop
 LARGEST_SIDE = 1024  # pixels: models make larger images smaller, and bill them
 _DIGITS_OF_HASH = 8  # hexadecimal digits of a prompt's hash, which is stored with the answers
-
-
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox that refuses powers and repeated texts.
-
-    A huge power or text is computed in a single step of Python, which no deadline can interrupt.
-    """
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute `left * right` for numbers; raise SecurityError for texts and for `**`."""
-        if operator == "**":
-            raise SecurityError("no powers in a prompt")
-        if not isinstance(left, int | float) or not isinstance(right, int | float):
-            raise SecurityError("* is for numbers in a prompt")
-        return super().call_binop(context, operator, left, right)
 
 
 @lru_cache(maxsize=16)
 def _compiled(text: str) -> Template:
     """Compile a template for the sandbox."""
-    sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+    sandbox = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     return sandbox.from_string(text)
 
 
@@ -92,11 +59,11 @@ def _uses_items(template: Template, text: str) -> bool:
 class Prompt:
     """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
-    SortNet has a template for two items and a template for more items. A template from a file is
-    for any number of items if it uses the name `items`; otherwise it is for two items.
+    A template is for any number of items if it uses the name `items`; otherwise it is for two
+    items.
 
     Args:
-        file: path of the template; None: SortNet's own templates.
+        file: path of the template; None: SortNet's own template.
         image_size: largest width and height in pixels of an image in a message.
 
     Raises:
@@ -104,7 +71,7 @@ class Prompt:
     """
 
     def __init__(self, file: str | None = None, image_size: int = LARGEST_SIDE) -> None:
-        """Read and compile the templates, and compute the hash of the first template."""
+        """Read and compile the template, and compute its hash."""
         self.name = "prompt" if file is None else f"prompt {file}"
         self.image_size = image_size
         try:
@@ -114,10 +81,7 @@ class Prompt:
             raise SortNetError(f"{self.name}: {why}") from None
         try:
             self._template = _compiled(text)
-            # Template for more than two items; None: there can be only two.
-            self._template_of_sets = self._template if _uses_items(self._template, text) else None
-            if file is None:
-                self._template_of_sets = _compiled(SET_PROMPT)
+            self._takes_sets = _uses_items(self._template, text)
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS_OF_HASH]
@@ -128,7 +92,7 @@ class Prompt:
         >>> Prompt().why_not_about(4)
         ''
         """
-        if n_items == 2 or self._template_of_sets is not None:
+        if n_items == 2 or self._takes_sets:
             return ""
         return (
             f"answers about two items, not about {n_items}: list {{{{ items }}}} in {self.name}, "
@@ -139,31 +103,18 @@ class Prompt:
         """Render the prompt that asks a question.
 
         Raises:
-            SortNetError: if the template uses a name that a question does not have, takes more than
-                5 seconds, or is for two items and the question is about more.
+            SortNetError: if the template uses a name that a question does not have, or is for two
+                items and the question is about more.
         """
         items = asked_items(question)
         why_not = self.why_not_about(len(items))
         if why_not:
             raise SortNetError(f"{self.name}: {why_not}")
-        template = self._template
-        if len(items) > 2 and self._template_of_sets is not None:
-            template = self._template_of_sets
-        # A template may use only names that are in this dict. So each name that some questions lack
-        # has a value here, which the question replaces.
-        names: dict[str, Any] = {
-            "criterion": None,
-            "group": None,
-            "context": None,
-            "worst": False,
-            **question,
-            "items": items,
-        }
+        # A template may use only names that are in this dict, and a question may lack some.
+        names = {**dict.fromkeys(("criterion", "group", "context", "worst")), **question}
+        names["items"] = items
         try:
-            with _within(_SECONDS):
-                return template.render(names).strip()
-        except TimeoutError:
-            raise SortNetError(f"{self.name}: takes more than {_SECONDS} seconds") from None
+            return self._template.render(names).strip()
         except Exception as error:  # a template may raise any
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
@@ -196,28 +147,6 @@ def _image_part(item: Mapping[str, Any], image_size: int) -> dict[str, Any]:
     image, media_type = clean_image(path, f"item {shown(item['id'])}: {path}", side=image_size)
     data = base64.b64encode(image).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-
-
-@contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError if a block of code takes longer than some seconds.
-
-    The time is only limited in the main thread, since signals reach no other thread.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def raise_timeout(*_: object) -> None:
-        raise TimeoutError
-
-    handler_before = signal.signal(signal.SIGALRM, raise_timeout)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler_before)
 
 
 def _brief(error: Exception) -> str:

@@ -28,6 +28,7 @@ SAME = "same"  # the choice if all items are equally good
 UNREADABLE = "no choice, or more than one, in the answer: set `structured`, or change the prompt"
 LONGEST = 20_000  # characters at the end of a text that are read
 _MOST_ALTERNATIVES = 100  # of a token
+_LONGEST_BARE = 100  # characters of a text that may have the choice only
 # Values of `finish_reason`: at the limit of tokens, and for another reason before the end.
 _AT_LIMIT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_length")
 _STOPPED = ("content_filter", "safety", "recitation", "error", "insufficient_system_resource")
@@ -63,8 +64,6 @@ _THOUGHT_MARK = re.compile(
     | \A\s{{0,9}}(?:analysis(?-i:(?=[A-Z])) | here\ is\ my\ thought\ process:)"""
 )
 _OPEN_TAG = re.compile(r"(?s)\s{0,9}<(\w{1,30})>(?!.*</\1>)")  # a tag that has no end
-# The last tokens of an answer that are no part of its content.
-_END_TOKENS = re.compile(rb"(?:\s|<[^<>\s]{1,40}>){1,9}\Z")
 # Marks such as <|return|>, which end or enclose an answer.
 _TOKEN = re.compile(r"<\|[\w/]{1,40}\|>|</s>|<(?:eos|end_of_turn)>|\[END FINAL RESPONSE\]")
 
@@ -227,7 +226,7 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
         places[1].choice if len(places) == 2 else None,  # "same" has no worst
         _probability_at(tokens, text, places[0]) if n_items == 2 else None,
         text=text,
-        is_bare=_is_bare(text),
+        is_bare=not _BARE.sub("", text[:_LONGEST_BARE]),
     )
 
 
@@ -277,21 +276,9 @@ def _why_not(content: str, start: int | None, reason: str) -> str:
         return f"the token limit was reached {place}: raise max_tokens"
     if start is None:
         return "the thoughts of the model have no end: raise max_tokens"
-    if is_empty:
-        return f"the model answered without a text: {reason or 'no reason was given'}"
-    if reason.lower() in _STOPPED:
-        return f"the server stopped the answer: {reason}"
+    if is_empty or reason.lower() in _STOPPED:
+        return f"the model ended without an answer: {reason or 'no reason was given'}"
     return UNREADABLE
-
-
-def _is_bare(text: str) -> bool:
-    """Whether a text has one or two choices, words such as "best", and nothing else.
-
-    >>> _is_bare("Best: B, worst: D"), _is_bare("B, as it is longer"), _is_bare("B > A > C")
-    (True, False, False)
-    """
-    n_letters = len(re.findall(r"(?<![^\W_])[A-Fa-f](?![^\W_])", text[:100]))
-    return len(text) <= 100 and n_letters <= 2 and not _BARE.sub("", text)
 
 
 def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) -> list[_Place]:
@@ -592,13 +579,17 @@ def _dicts(values: Any) -> list[dict[str, Any]]:
 def _token_at(tokens: Sequence[dict[str, Any]], content: str, position: int) -> dict[str, Any]:
     """Find the token at a position of the content; {} if the tokens are of another text."""
     pieces = [_token_bytes(token) for token in tokens]
-    written = _END_TOKENS.sub(b"", b"".join(pieces)).rstrip()
-    content_bytes = _END_TOKENS.sub(b"", _encoded(content)).rstrip()
-    place = len(_encoded(content[:position]))
-    if written.endswith(content_bytes.lstrip()) or content_bytes.endswith(written.lstrip()):
-        place += len(written) - len(content_bytes)
-    elif not content_bytes.startswith(written):  # the first tokens alone are given
+    written = b"".join(pieces)
+    text = _encoded(content.strip())
+    if text in written:  # thoughts may come before the content, and end tokens after it
+        start = written.rindex(text)
+    elif text.endswith(written.strip()):
+        start = len(written) - len(text)
+    elif text.startswith(written.strip()):  # the first tokens alone are given
+        start = 0
+    else:
         return {}
+    place = start + len(_encoded(content[:position].lstrip()))
     number = bisect_right([*accumulate(map(len, pieces))], place)
     return tokens[number] if place >= 0 and number < len(tokens) else {}
 

@@ -64,9 +64,11 @@ class AnswerRecord:
     answered_items: set[str] = field(default_factory=set)
     n_answered: int = 0
     left_out: set[str] = field(default_factory=set)
-    _unanswered: list[Unanswered] = field(default_factory=list)
     # The last questions; None stands for a question that was answered.
     _recent: deque[Unanswered | None] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _n_unanswered: int = 0
+    # The items of each question without an answer that no left out item explains.
+    _unexplained: set[frozenset[str]] = field(default_factory=set)
 
     def note_answer(self, items: Iterable[str]) -> None:
         """Note that the judge has answered a question about items."""
@@ -78,23 +80,14 @@ class AnswerRecord:
     def note_unanswered(self, question: Unanswered) -> set[str]:
         """Note a question that got no answer; return the items that are left out from now on."""
         self._recent.append(question)
-        self._unanswered.append(question)
-        suspects = question.items - self.answered_items - self.left_out
-        new = {item for item in suspects if self._is_common(item)}
+        self._n_unanswered += 1
+        all_items = {*self._unexplained, question.items}
+        self._unexplained = {items for items in all_items if items.isdisjoint(self.left_out)}
+        n_questions = Counter(item for items in self._unexplained for item in items)
+        suspects = question.items - self.answered_items
+        new = {item for item in suspects if n_questions[item] >= _LEAST_IN_COMMON}
         self.left_out |= new
         return new
-
-    def _is_common(self, item: str) -> bool:
-        """Whether several different questions without an answer have an item in common.
-
-        A question about an item that is left out already tells nothing about its other items.
-        """
-        questions = {
-            question.items
-            for question in self._unanswered
-            if item in question.items and question.items.isdisjoint(self.left_out)
-        }
-        return len(questions) >= _LEAST_IN_COMMON
 
     def why_no_more(self) -> str:
         """Return why the judge is not asked any more; empty while it answers often enough."""
@@ -111,20 +104,11 @@ class AnswerRecord:
         Args:
             last: the items of each of the last questions without an answer.
         """
-        n_unanswered = len(self._unanswered)
-        is_rare = n_unanswered >= _SEVERAL and n_unanswered > 2 * self.n_answered
-        is_none = last and not self.n_answered and not self._explains(last)
+        is_rare = self._n_unanswered >= max(_SEVERAL, 2 * self.n_answered + 1)
+        # The judge has answered about other items, and never about some item of each question.
+        is_explained = self.answered_items and not any(map(self.answered_items.issuperset, last))
+        is_none = last and not self.n_answered and not is_explained
         return self._summary() if is_rare or is_none else ""
-
-    def _explains(self, questions: Iterable[Collection[str]]) -> bool:
-        """Whether the items of questions explain why the questions got no answer.
-
-        The judge has then answered about other items, and each question has an item about which the
-        judge has never answered.
-        """
-        if not self.answered_items:
-            return False
-        return all(not self.answered_items.issuperset(items) for items in questions)
 
     def _summary(self) -> str:
         """Describe the last questions without an answer: their number, commonest reason, advice."""

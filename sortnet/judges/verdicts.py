@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,23 +18,11 @@ from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, Word
 REPLIES: tuple[Word, ...] = ("left", "right", "tie", "skip", "cant-say")
 CHOICES_OF_TWO: dict[str, Word] = {"A": "left", "B": "right", SAME: "tie"}
 SET_REPLIES: tuple[Word, ...] = ("same", "skip", "cant-say")  # replies without a best item
-KNOWN = (
-    *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
-    *("cost", "meta", "retry_after"),
-)  # keys that a program's answer may have
 _MOST_SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
 
 
 class Fault(Exception):
-    """Raised if a judge fails at a question; the next question may succeed.
-
-    Attributes:
-        answered: verdicts on the questions before the failure, which are stored.
-    """
-
-    def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
-        super().__init__(why)
-        self.answered = answered
+    """Raised if a judge fails at a question; the next question may succeed."""
 
 
 class Unreachable(Fault):
@@ -65,15 +53,19 @@ class Verdict:
     best: int | None = None  # place of the best item, from 0, if there are more than two
     worst: int | None = None  # place of the worst item, from 0, if it was asked for
 
-    def facts(self) -> dict[str, Any]:
-        """Return the fields of the judgement by name, except its answer and its items."""
-        return {name: value for name, value in vars(self).items() if name not in _NOT_FACTS}
+    @classmethod
+    def by_place(cls, n_items: int, best: int, worst: int | None = None) -> Verdict:
+        """Make the verdict that names the best of the items by its place, and perhaps the worst."""
+        if n_items == 2:
+            return cls("right" if best else "left")
+        return cls("best", best=best, worst=worst)
 
     def judgement(self, question: Question, annotator: str) -> Judgement:
         """Make the judgement that stores the verdict under the name of an annotator."""
+        facts = {name: value for name, value in vars(self).items() if name not in _NOT_FACTS}
         if self.best is None:
-            return question.answered(annotator, self.answer, **self.facts())
-        return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
+            return question.answered(annotator, self.answer, **facts)
+        return question.answered_by_place(annotator, self.best, self.worst, **facts)
 
 
 _NOT_FACTS = ("answer", "why", "error", "best", "worst")
@@ -128,68 +120,51 @@ def parse_verdict(
     seconds_to_wait = _number(reply, "retry_after", _MOST_SECONDS, quoted)
     if seconds_to_wait is not None:
         return seconds_to_wait
-    choice = _choice(reply, quoted) if n_items == 2 else _set_choice(reply, quoted, n_items, worst)
+    choice = _choice_of_two(reply, quoted) if n_items == 2 else _choice(reply, n_items, worst)
+    if choice is None:
+        asked = f"one of {', '.join(REPLIES)}"
+        if n_items > 2:
+            best = "different best and worst" if worst else "a best"
+            places = ", ".join(PLACES[:n_items])
+            asked = f"{best} of {places}, nor one of {', '.join(SET_REPLIES)}"
+        raise Fault(f"its answer is not {asked}: {quoted}")
     comment = reply.get("comment")
     flag = reply.get("flag")
     if not isinstance(comment, str | None) or not isinstance(flag, bool | None):
         raise Fault(f"its comment is no text, or its flag neither true nor false: {quoted}")
     seconds = _number(reply, "seconds", _MOST_SECONDS, quoted)
-    milliseconds = None if seconds is None else int(1000 * seconds)
     return replace(
         choice,
         comment=stored_text(comment),
         flagged=flag or None,  # an answer that is not flagged is stored without a flag
-        milliseconds=milliseconds,
+        milliseconds=None if seconds is None else int(1000 * seconds),
         cost=_number(reply, "cost", math.inf, quoted),
         meta=stored_meta(reply.get("meta")),
     )
 
 
-def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
-    """Read the answer about two items and its probability from a reply.
-
-    Raises:
-        Fault: if the reply has no valid answer.
-    """
+def _choice_of_two(reply: Mapping[str, Any], quoted: str) -> Verdict | None:
+    """Read the answer about two items and its probability; None if the answer is not valid."""
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
         return Verdict(answer_at(p), p)
-    choice = read_phrase(answer) or ""
-    for word in REPLIES:
-        if answer == word or CHOICES_OF_TWO.get(choice) == word:
-            return Verdict(word, p)
-    raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
+    word = CHOICES_OF_TWO.get(read_phrase(answer) or "", answer)
+    return Verdict(word, p) if word in REPLIES else None
 
 
-def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
-    """Read the answer about more than two items from a reply.
-
-    Raises:
-        Fault: if the reply has no valid answer.
-    """
-    if reply.get("p") is not None:
-        raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
-    letters = PLACES[:n_items]
+def _choice(reply: Mapping[str, Any], n_items: int, worst: bool) -> Verdict | None:
+    """Read the answer about more than two items; None if the reply has no valid answer."""
     names = ("best", "worst") if worst else ("best",)
-    values = [reply.get(name) for name in names]
+    values = [reply[name] for name in names if reply.get(name) is not None]
     answer = reply.get("answer")
+    if reply.get("p") is not None:  # of two items only
+        return None
     if answer in SET_REPLIES:
-        if any(value is not None for value in values):
-            raise Fault(f"its answer is {answer}, and it names a best or a worst: {quoted}")
-        return Verdict(answer)
-    if answer not in (None, "best"):
-        raise Fault(
-            f"its answer about {n_items} items is not one of {', '.join(SET_REPLIES)}, nor does it "
-            f"name the {' and the '.join(names)}: {quoted}"
-        )
-    places = [letters.find(read_phrase(value, n_items) or "-") for value in values]
-    if -1 in places:
-        name = names[places.index(-1)]
-        raise Fault(f"its {name} is none of the places {', '.join(letters)}: {quoted}")
-    if len({*places}) < len(places):
-        raise Fault(f"its best is its worst, too: {quoted}")
-    return Verdict("best", best=places[0], worst=places[1] if worst else None)
+        return None if values else Verdict(answer)
+    places = [PLACES[:n_items].find(read_phrase(value, n_items) or "-") for value in values]
+    is_whole = len({*places}) == len(names) and -1 not in places
+    return Verdict.by_place(n_items, *places) if is_whole and answer in (None, "best") else None
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:

@@ -17,8 +17,6 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
-from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
@@ -33,9 +31,7 @@ from sortnet.messages import ANSWERED, cut, note, printable
 from sortnet.preference import Judgement
 from sortnet.preference.base import ORDER_ANSWERS
 from store.asking.answer_summary import AnswerSummary
-from store.asking.patience import StorePatience
 from store.collections.leases import Lease
-from store.database.engine import Database
 
 PATIENCE = 3  # failures in a row for each worker, after which nothing more is asked
 BY_THE_JUDGE = "by the judge"  # stands for the reason of a skip that the judge gives as its answer
@@ -62,13 +58,9 @@ class Questions(Protocol):
     """Where the questions to a judge come from, and where its answers go.
 
     Attributes:
-        database: the database of the store.
         ids: ids of the items, whose numbers the questions have.
         is_enough: whether no more answers are wanted.
     """
-
-    @property
-    def database(self) -> Database: ...
 
     @property
     def ids(self) -> Sequence[str]: ...
@@ -96,13 +88,8 @@ class Questions(Protocol):
         """Write a question as a worker reads it; `turned` reverses the order of the items."""
         ...
 
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
         """Store the verdicts on a question, one for each order, and return whether they are new.
-
-        A second call for the same lease stores nothing twice.
-
-        Args:
-            was_away: whether the store's server has been away, and may have lost the lease.
 
         Raises:
             LeaseError: if the lease is lost.
@@ -157,7 +144,7 @@ class Machine:
 
     One thread chooses the questions. The thread that receives an answer stores the answer before it
     asks the next question. If there are several workers, the next question of each worker is chosen
-    in advance. While the store's server is away, the workers keep their answers and wait.
+    in advance.
 
     After three failures in a row for each worker nothing more is asked. If a question gets no
     answer through its own fault, its skip is kept back until the judge answers another question,
@@ -205,12 +192,6 @@ class Machine:
     _n_reported: Counter[str] = field(default_factory=Counter)  # by the kind of failure
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __post_init__(self) -> None:
-        # Each question is asked once for each order; True means the reverse order of its items.
-        self._orders = (False, True) if self.judge.both_orders else (False,)
-        database = self.questions.database
-        self._patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
-
     @contextmanager
     def opened(self) -> Iterator[Machine]:
         """End the workers and release the open questions at the end of the `with` block."""
@@ -218,14 +199,14 @@ class Machine:
             yield self
 
     @property
-    def n_preferences(self) -> int:
-        """Number of answers that are neither `skip` nor `cant-say`."""
-        return self.answered - self.skipped.total()
+    def _orders(self) -> tuple[bool, ...]:
+        """The orders in which each question is asked; True reverses the order of its items."""
+        return (False, True) if self.judge.both_orders else (False,)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is asked, because the judge has ended or all wanted is answered."""
-        return bool(self.fault or self.judge.why_no_more() or self.questions.is_enough)
+        return bool(self.fault or self.judge.budget.why() or self.questions.is_enough)
 
     @property
     def reason(self) -> EndReason:
@@ -236,7 +217,7 @@ class Machine:
             return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT
         if self.answered == self._most_answers:
             return EndReason.NUMBER
-        if self.judge.why_no_more():
+        if self.judge.budget.why():
             return EndReason.BUDGET
         if self.questions.is_enough:
             return EndReason.GOAL
@@ -247,7 +228,7 @@ class Machine:
     def summary(self, in_all: int) -> AnswerSummary:
         """Sum up what the judge has answered; `in_all` is the number of its stored answers."""
         return AnswerSummary(
-            answered=self.n_preferences,
+            answered=self.answered - self.skipped.total(),
             in_all=in_all,
             skipped=dict(self.skipped),
             failed=self.failed,
@@ -274,7 +255,7 @@ class Machine:
             number: number of questions to answer now; None: as many as are wanted.
 
         Raises:
-            SortNetError: if a worker cannot be started, or the store stays away.
+            SortNetError: if a worker cannot be started, or the store cannot be used.
             KeyboardInterrupt: at Ctrl-C, after the present answers are stored.
         """
         self._begin()
@@ -286,7 +267,6 @@ class Machine:
             self._ask_in(executor)
         except BaseException:
             self.fault = self.fault or _INTERRUPTED  # so that questions in the queue are not asked
-            self._patience.stop()
             for worker in self._workers:
                 worker.stop()
             raise
@@ -308,11 +288,7 @@ class Machine:
         self.judge.record.answered_items |= self.questions.answered_items(self.annotator)
 
     def _ask_in(self, executor: Executor) -> None:
-        """Submit calls with questions to an executor until nothing is left to ask.
-
-        Raises:
-            BaseException: the error of a call, if it is neither a Fault nor Enough.
-        """
+        """Submit calls with questions to an executor until nothing is left to ask."""
         idle_workers: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
             idle_workers.put(worker)
@@ -322,18 +298,20 @@ class Machine:
         n_answered_before = self.answered
         leases_of_call: dict[Future[None], list[Lease]] = {}
         while True:
-            n_new_calls = _number_of_new_calls(len(leases_of_call), most_calls, n_workers)
-            open_leases = [lease for leases in leases_of_call.values() for lease in leases]
-            for leases in self._choose(n_new_calls, open_leases):
-                prepared = self._prepared(leases)
-                call = executor.submit(self._ask_worker, idle_workers, leases, prepared)
-                leases_of_call[call] = leases
+            # Choosing several questions at once takes less time than choosing them one by one.
+            if len(leases_of_call) <= n_workers:
+                open_leases = [lease for leases in leases_of_call.values() for lease in leases]
+                for leases in self._choose(most_calls - len(leases_of_call), open_leases):
+                    prepared = self._prepared(leases)
+                    call = executor.submit(self._ask_worker, idle_workers, leases, prepared)
+                    leases_of_call[call] = leases
             if not leases_of_call:
                 return
             completed, _ = wait(leases_of_call, _SECONDS, return_when=FIRST_COMPLETED)
             for call in completed:
-                self._note_outcome(leases_of_call.pop(call), call.exception())
-            self._patience.retry_while_away(partial(self.questions.attend, self.annotator))
+                del leases_of_call[call]
+                call.result()  # raises the error of the call
+            self.questions.attend(self.annotator)
             if completed:
                 rate = (self.answered - n_answered_before) / max(time.monotonic() - began, 1e-3)
                 self.on_progress(self._progress_text(rate))
@@ -356,7 +334,7 @@ class Machine:
         return []
 
     def _lease(self, most: int, open_leases: Sequence[Lease]) -> list[Lease]:
-        """Lease up to `most` questions that are not set aside, and share no pair with open ones."""
+        """Lease up to `most` questions that are neither set aside nor open."""
         with self._lock:
             taken_ids = self._set_aside.union(lease.id for lease in open_leases)
             if self._most_answers is not None:  # the answers to open questions will count, too
@@ -364,13 +342,7 @@ class Machine:
                 most = min(most, self._most_answers - self.answered - n_to_come)
         if self.is_over or most <= 0:
             return []
-        leases = self._patience.retry_while_away(
-            partial(self.questions.next, self.annotator, most, taken_ids)
-        )
-        # A server that crashed may have lost the lease of an open question, whose pairs it then
-        # leases again. Its answer is on the way, so that it must not be asked twice.
-        open_pairs = {pair for lease in open_leases for pair in lease.question.pairs}
-        return [lease for lease in leases if open_pairs.isdisjoint(lease.question.pairs)]
+        return self.questions.next(self.annotator, most, taken_ids)
 
     def _items(self, lease: Lease) -> frozenset[str]:
         """Return the ids of a question's items."""
@@ -399,27 +371,36 @@ class Machine:
         """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
         if self.is_over:
             return
-        if not self.judge.counts_calls:
-            for _ in prepared:
-                self.judge.budget.call()
         worker = idle_workers.get()
+        verdicts: list[Verdict] = []
         try:
-            self._take_all(leases, worker.ask(prepared))
+            if not self.judge.counts_calls:
+                for _ in prepared:
+                    self.judge.budget.call()
+            for verdict in worker.ask(prepared):
+                verdicts.append(verdict)
+            self._failures_in_a_row = 0
+        except Enough:
+            pass  # the limit is the reason why the asking ends
         except Fault as fault:
-            self._take_all(leases, fault.answered)
-            raise
+            # If the judge failed between the two orders of a question, the question is answered.
+            n_answered = math.ceil(len(verdicts) / len(self._orders))
+            with self._lock:
+                if not self.fault:  # an interrupt is no failure of the judge
+                    self._note_failure(leases[n_answered:], fault)
         finally:
             idle_workers.put(worker)
+            self._take_all(leases, verdicts)
 
     def _take_all(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
         """Take the verdicts of a call; after a failure the last questions may have no verdict.
 
         Each question has as many consecutive verdicts as there are orders.
         """
-        remaining_verdicts = iter(verdicts)
+        n_orders = len(self._orders)
         with self._lock:
-            for lease in leases:
-                verdicts_on_question = list(islice(remaining_verdicts, len(self._orders)))
+            for number, lease in enumerate(leases):
+                verdicts_on_question = verdicts[number * n_orders :][:n_orders]
                 if verdicts_on_question:
                     self._take(lease, verdicts_on_question)
 
@@ -434,12 +415,8 @@ class Machine:
 
     def _store(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdicts on a question and count them; report an answer that is not stored."""
-
-        def answer() -> bool:
-            return self.questions.answer(lease, verdicts, was_away=self._patience.was_away)
-
         try:
-            is_new = self._patience.retry_while_away(answer)
+            is_new = self.questions.answer(lease, verdicts)
         except LeaseError as error:
             self._set_aside.add(lease.id)
             self.failed += 1
@@ -506,41 +483,17 @@ class Machine:
         else:
             self._store_kept_back()
 
-    def _note_outcome(self, leases: Sequence[Lease], error: BaseException | None) -> None:
-        """Note how a call has ended; after too many failures in a row nothing more is asked.
-
-        Args:
-            leases: questions of the call, whose answers are stored already.
-            error: exception of the call; None if the call succeeded.
-
-        Raises:
-            BaseException: the error itself, if it is not a Fault.
-        """
-        if error is None:
-            self._failures_in_a_row = 0
-        elif isinstance(error, Enough):
-            return
-        elif isinstance(error, Refused):
-            self.cause = error.__cause__  # in place of the cause of an earlier failure
-            self.fault = self.fault or str(error)
-        elif isinstance(error, Fault):
-            self._note_failure(leases, error)
-        else:
-            raise error
-
     def _note_failure(self, leases: Sequence[Lease], fault: Fault) -> None:
-        """Count and report a failure."""
-        # A question has a verdict for each order of its items. If the judge failed between the two
-        # orders of a question, the question counts as answered.
-        n_answered = math.ceil(len(fault.answered) / len(self._orders))
-        unanswered = leases[n_answered:]
-        with self._lock:
-            self._set_aside.update(lease.id for lease in unanswered)
-            self.failed += len(unanswered)
-            self.cause = fault.__cause__
-            self._report_failure(str(fault), str(fault))
+        """Count and report a failure at questions; after too many in a row, end the asking."""
+        self.cause = fault.__cause__
+        if isinstance(fault, Refused):
+            self.fault = str(fault)
+            return
+        self._set_aside.update(lease.id for lease in leases)
+        self.failed += len(leases)
+        self._report_failure(str(fault), str(fault))
         self._failures_in_a_row += 1
-        if self._failures_in_a_row >= PATIENCE * len(self._workers) and not self.fault:
+        if self._failures_in_a_row >= PATIENCE * len(self._workers):
             self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
     def _report_failure(self, message: str, kind: str) -> None:
@@ -555,34 +508,12 @@ class Machine:
         self.notify(f"{self.judge.name}: {text}")
 
     def _progress_text(self, rate: float) -> str:
-        """Describe the progress: answers, rate, failures, questions left, and what was spent."""
-        n_skipped = self.skipped.total()
-        questions_left = self.questions.left()
-        if self._most_answers is not None:
-            n_left = self._most_answers - self.answered
-            questions_left = f"{n_left} left" if n_left else ""
+        """Describe the progress: answers, rate, questions left, and what was spent."""
         texts = (
             f"{self.answered} answered",
             f"{rate:.1f} a second",
-            f"{n_skipped} skipped" if n_skipped else "",
             f"{self.failed} failed" if self.failed else "",
-            questions_left,
+            self.questions.left(),
             self.judge.spent_text(),
         )
         return ", ".join(filter(None, texts))
-
-
-def _number_of_new_calls(n_calls: int, most_calls: int, n_workers: int) -> int:
-    """Return the number of batches of questions to choose now.
-
-    Choosing several batches at once takes less time than choosing them one by one. So batches are
-    only chosen when the number of open calls is at most half-way from the number of workers to the
-    largest number.
-
-    Args:
-        n_calls: number of calls that are open now.
-        most_calls: largest number of calls that may be open.
-        n_workers: number of workers.
-    """
-    few_calls = (n_workers + most_calls) // 2
-    return most_calls - n_calls if n_calls <= few_calls else 0

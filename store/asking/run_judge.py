@@ -27,7 +27,6 @@ from store.asking.answer_summary import AnswerSummary, cost_text
 from store.asking.machine import Machine, judgements_of
 from store.collections.collection_rows import LONGEST_NAME
 from store.collections.leases import Lease
-from store.database.engine import Database
 from store.runs.run import Run
 from store.service.run_answers import STRATEGY, AskedDocuments, RunAnswers
 
@@ -84,11 +83,6 @@ class RunQuestions:
     split: Split = "train"
     dealt: dict[str, list[Pair]] = field(default_factory=dict)
     is_enough: bool = False  # the training decides how many pairs are asked about
-
-    @property
-    def database(self) -> Database:
-        """The database of the store."""
-        return self.answers.collection.database
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -152,9 +146,8 @@ class RunQuestions:
             instructions=None,
         )
 
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
-        """Store the verdicts on a pair, with ids that keep them from being stored twice."""
-        del was_away  # no lease can be lost
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
+        """Store the verdicts on a pair; no lease can be lost."""
         numbers = [self.answers.number_of_id[self.ids[item]] for item in lease.question.items]
         about_items = replace(lease.question, items=tuple(numbers))
         judgements = judgements_of(replace(lease, question=about_items), verdicts)
@@ -360,9 +353,6 @@ class RunJudge:
     def _end_round(self, n_unanswered: int, *, n_pairs: int) -> None:
         """Count the failures of a round of questions, and tell which judges are lost.
 
-        If no judge can be asked any more, but a budget is spent, the unanswered pairs are no
-        failures.
-
         Args:
             n_unanswered: number of pairs that the round left unanswered.
             n_pairs: number of pairs that the round was about.
@@ -371,22 +361,19 @@ class RunJudge:
             SortNetError: if all judges have failed, or none has answered about a pair.
             Exception: the exception that a function raised as a judge.
         """
-        kept_text = (
-            f"{self._questions.n_stored:,} of {self._questions.judgements:,} answers are kept"
-        )
-        next_step = f"{kept_text}: go on with {self._again}"
+        questions = self._questions
+        kept = f"{questions.n_stored:,} of {questions.judgements:,} answers are kept"
+        next_step = f"{kept}: go on with {self._again}"
+        last = self._machines[-1]
         if all(machine.fault for machine in self._machines):
-            raise self._machines[-1].failure(self._machines[-1].fault, next_step)
-        machines = [machine for machine in self._machines if not machine.is_over]
-        newly_lost = [lost for lost in self._machines if lost not in [*machines, *self._lost]]
-        for machine in newly_lost:
-            why = machine.fault or machine.judge.why_no_more()
-            self._notify(f"{machine.judge.name}: {why}; it is asked no more")
-        self._lost += newly_lost
-        if machines:
-            if n_unanswered == n_pairs:
-                machine = max(machines, key=lambda machine: bool(machine.last_fault))
-                fault = f"failed at all {count(n_pairs, 'pair')}; {machine.last_fault}"
-                raise machine.failure(fault, next_step)
-        elif newly_lost:
-            self._notify(f"no judge can be asked any more: {kept_text}, and are learned from")
+            raise last.failure(last.fault, next_step)
+        for machine in self._machines:
+            if machine.is_over and machine not in self._lost:
+                self._lost.append(machine)
+                why = machine.fault or machine.judge.budget.why()
+                self._notify(f"{machine.judge.name}: {why}; it is asked no more")
+        # If no judge can be asked any more, but a budget is spent, the answers are learned from.
+        if n_unanswered == n_pairs and len(self._lost) < len(self._machines):
+            machine = max(self._machines, key=lambda machine: bool(machine.last_fault))
+            fault = f"failed at all {count(n_pairs, 'pair')}; {machine.last_fault}"
+            raise machine.failure(fault, next_step)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sortnet.errors import LeaseError, StudyError
+from sortnet.errors import StudyError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.verdicts import Verdict
 from sortnet.messages import count
-from sortnet.preference import Answer, Judgement, Question
+from sortnet.preference import Judgement, Question
 from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
-from store.database.engine import Database
 from store.service.annotators import created_annotator
+from store.service.costs import parse_meta
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, why
 
@@ -41,13 +40,6 @@ class ServiceQuestions:
 
     service: LabellingService
     _renew_at: float = math.inf  # time of the monotonic clock when leases are renewed
-    # {id of a lease that a server lost: id of the lease in its place}
-    _new_ids: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def database(self) -> Database:
-        """The database of the store."""
-        return self.service.collection.database
 
     @property
     def ids(self) -> Sequence[str]:
@@ -96,57 +88,22 @@ class ServiceQuestions:
         """Write a leased question as a worker reads it; `turned` reverses the order of items."""
         return asked_question_of(self.service, lease, turned=turned)
 
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict], *, was_away: bool) -> bool:
-        """Store the verdicts on a leased question, and return False if it has another answer.
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
+        """Store the verdicts on a leased question, and return False if it was answered before.
 
         Raises:
-            LeaseError: if the lease is lost, but not while the store's server was away.
+            LeaseError: if the lease is lost.
         """
         service = self.service
         judgement, *turned = judgements_of(lease, verdicts)
         mark_model(service, lease.annotator)
-        try:
-            stored = self._stored(lease, judgement)
-        except LeaseError:
-            if not was_away or not self._lease_again(lease):
-                raise
-            stored = self._stored(lease, judgement)
-        if _choice(stored) != _choice(judgement):
+        if not service.answer(lease.id, judgement).new:
             return False
         for of_order in turned:
             append_once(service, f"{lease.id}-2", of_order)
         if turned:
             service.sync()
         return True
-
-    def _stored(self, lease: Lease, judgement: Judgement) -> Judgement:
-        """Store a judgement under a lease, or under the lease that has replaced it."""
-        id = self._new_ids.get(lease.id, lease.id)
-        return self.service.answer(id, judgement).judgement
-
-    def _lease_again(self, lease: Lease) -> bool:
-        """Lease a question whose lease is lost, and return False if it may not be asked any more.
-
-        Another annotator may have a lease on its items, or another process may have retired an item
-        since the question was chosen. Later questions of the annotator about the same pairs are
-        released: nobody is asked them while the answer to this one is on the way.
-        """
-        collection = self.service.collection
-        pairs = {*lease.question.pairs}
-        later = [
-            open_lease.id
-            for open_lease in collection.leases(lease.annotator)
-            if collection.may_take_over(open_lease)
-            and not pairs.isdisjoint(open_lease.question.pairs)
-        ]
-        collection.release(lease.annotator, later)
-        self.service.sync()
-        if not all(map(self.service.session.allows, pairs)):
-            return False
-        new_leases = self.service.lease(lease.annotator, [lease.question])
-        if new_leases:
-            self._new_ids[lease.id] = new_leases[0].id
-        return bool(new_leases)
 
     def attend(self, annotator: str) -> None:
         """Fit the model to the new answers, if there are many, and renew the leases in time."""
@@ -159,11 +116,6 @@ class ServiceQuestions:
     def left(self) -> str:
         """Describe how many answers are left until the goal is reached."""
         return answers_left(self.service.remaining)
-
-
-def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
-    """Return a judgement's answer, and its best and worst item if it is about several items."""
-    return judgement.answer, judgement.best, judgement.worst
 
 
 def ask_in_turn(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
@@ -191,34 +143,21 @@ def ask_in_turn(machines: Sequence[Machine], service: LabellingService, number: 
 
 def _take_turns(machines: Sequence[Machine], service: LabellingService, number: int | None) -> None:
     """Ask machines in rounds, in each of which every judge that can be asked has a turn."""
+    most = math.inf if number is None else number
     in_round = [*machines]
     while in_round:
-        turn = _turn_size(_answers_left(machines, number), len(in_round))
+        n_left = most - sum(machine.answered for machine in machines)
+        turn = n_left if len(in_round) == 1 else min(_ANSWERS_A_TURN, n_left / len(in_round))
         for machine in tuple(in_round):
-            n_left = _answers_left(machines, number)
+            n_left = most - sum(machine.answered for machine in machines)
             if service.remaining.stop:
                 service.settle()  # answers that came in after the goal may take it back
             if n_left == 0 or service.remaining.stop:
                 return
-            machine.ask(min((n for n in (turn, n_left) if n is not None), default=None))
+            size = min(turn, n_left)
+            machine.ask(None if size == math.inf else math.ceil(size))
             if machine.reason not in (EndReason.NUMBER, EndReason.GOAL):
                 in_round.remove(machine)
-
-
-def _answers_left(machines: Sequence[Machine], number: int | None) -> int | None:
-    """Return how many of `number` answers are still to be given; None if it is None."""
-    return None if number is None else number - sum(machine.answered for machine in machines)
-
-
-def _turn_size(n_left: int | None, n_judges: int) -> int | None:
-    """Choose the number of answers in a turn: 20, or an equal share of those that are left.
-
-    >>> _turn_size(None, 3), _turn_size(10, 3), _turn_size(500, 2), _turn_size(None, 1)
-    (20, 4, 20, None)
-    """
-    if n_judges == 1:
-        return n_left
-    return _ANSWERS_A_TURN if n_left is None else min(_ANSWERS_A_TURN, math.ceil(n_left / n_judges))
 
 
 def why_ended(service: LabellingService, machine: Machine) -> str:
@@ -227,23 +166,17 @@ def why_ended(service: LabellingService, machine: Machine) -> str:
     if machine.fault:
         return machine.fault
     if reason is EndReason.BUDGET:
-        return machine.judge.why_no_more()
+        return machine.judge.budget.why()
     if reason is not EndReason.NOTHING_LEFT:
         return why(service.remaining)
     why_none = service.why_nothing_left(machine.annotator)
     if machine.failed:
         why_none = f"{why_none}, but for {machine.failed} that failed"
-    left_out = machine.judge.record.left_out
+    left_out = sorted(machine.judge.record.left_out)
     if left_out:
-        why_none = f"{why_none}, but for those about {_names(left_out)}"
+        names = " and ".join(map(repr, left_out[:_MOST_NAMED]))
+        why_none = f"{why_none}, but for those about {count(len(left_out), 'item')}, {names}"
     return why_none
-
-
-def _names(items: Collection[str]) -> str:
-    """Name some items in a text; of many items only the number."""
-    if len(items) > _MOST_NAMED:
-        return count(len(items), "item")
-    return " and ".join(f"item {item!r}" for item in sorted(items))
 
 
 def asked_question_of(
@@ -303,8 +236,8 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     judgements = service.judgements()
     if annotator not in judgements.annotators:
         return 0
-    facts = [json.loads(meta or "{}") for meta in judgements.meta[judgements.by(annotator)]]
-    return sum(fields.get("calls", 1) if isinstance(fields, dict) else 1 for fields in facts)
+    texts = judgements.meta[judgements.by(annotator)]
+    return sum(parse_meta(text or "{}").get("calls", 1) for text in texts)
 
 
 def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:

@@ -49,12 +49,12 @@ from store.asking.sort_collection import (
     collection_to_sort,
     name_by_content,
     new_items,
-    stored_collection,
+    turn_to_sort,
 )
-from store.asking.sort_turns import turn_to_sort
 from store.asking.sorted_items import SortedItems, ranking_frame
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
+from store.service.existing_store import collections_of
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
 from store.service.sentences import why
@@ -141,14 +141,12 @@ def sort(
     ['ccc', 'bb', 'a']
     """
     check_whole_number("max_calls", max_calls)
-    _check_texts(question=question, instructions=instructions)
-    judges = judges_by_name(judge)
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
-    goal = _goal(given_items, top, wrong)
-    _check_set_size(given_items, set_size)
+    wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+    goal = _checked_goal(given_items, top, wrong, wanted)
+    judges = judges_by_name(judge)
     connections = _connect(judges, given_items, set_size)
-    if name is None:
-        name = name_by_content(given_items, question, instructions, judges, set_size)
+    name = name or name_by_content(given_items, question, instructions, judges, set_size)
     with ExitStack() as temporary:
         is_temporary = store is None
         if store is None:
@@ -160,68 +158,75 @@ def sort(
             turn_to_sort(opened.database, name, show),
         ):
             show(f"sorting {count(len(given_items.items), 'item')}")
-            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
             collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
             with closing(LabellingService(collection, goal=goal, record=True)) as service:
-                result = _ask_and_rank(
-                    service,
-                    connections,
-                    given_items,
-                    max_calls=max_calls,
-                    seed=seed,
-                    goal=goal,
-                    progress=show,
-                    is_temporary=is_temporary,
-                )
+                n_before, machines = _ask(service, connections, max_calls, is_temporary, show)
+                result = _sorted_items(service, machines, given_items, goal, n_before, seed)
             show(result.summary)
         finalize(result, temporary.pop_all().close)  # the result reads the store for its ranker
         return result
 
 
-def _ask_and_rank(
+def _ask(
     service: LabellingService,
     connections: Mapping[str, JudgeConnection],
-    given_items: GivenItems,
-    *,
     max_calls: int | None,
-    seed: int,
-    goal: Goal,
-    progress: Progress,
     is_temporary: bool,
-) -> SortedItems:
-    """Ask the judges until the goal is reached or no judge can be asked, and rank the items.
+    progress: Progress,
+) -> tuple[int, list[Machine]]:
+    """Ask the judges until the goal is reached or no judge can be asked.
 
     Args:
         service: the service of the collection to sort.
         connections: {annotator: the judge that answers under this name}.
-        given_items: the items that were passed to `sort`.
         max_calls: most calls of each judge in the collection, earlier calls included; None: no
             limit.
-        seed, goal: facts about the call, which the result keeps.
-        progress: called with the progress in words.
         is_temporary: whether the store is removed if the call ends with an error.
+        progress: called with the progress in words.
+
+    Returns:
+        The number of answers before, and the machines that have asked.
     """
+    questions = ServiceQuestions(service)
+    machines = [
+        Machine(questions, annotator, connection, on_progress=progress)
+        for annotator, connection in connections.items()
+    ]
     try:
         progress("fitting the answers so far")
         service.settle()
         n_answers_before = service.session.n_votes
-        questions = ServiceQuestions(service)
-        machines = [
-            Machine(questions, annotator, connection, on_progress=progress)
-            for annotator, connection in connections.items()
-        ]
         if max_calls is not None:
             for annotator, connection in connections.items():
                 connection.budget.lower_limit(max_calls - calls_so_far(service, annotator))
         ask_in_turn(machines, service, None)
     except KeyboardInterrupt as error:
-        n_kept = service.session.n_votes
-        error.add_note(f"interrupted: {answers_kept(n_kept, is_temporary=is_temporary)}")
+        error.add_note(f"interrupted: {answers_kept(service, is_temporary)}")
         raise
     for machine in machines:
-        _raise_failure(service, machine, is_temporary=is_temporary)
+        # If the judge failed at every question, nothing is left to ask. This is a failure, too.
+        is_nothing_left = machine.reason is EndReason.NOTHING_LEFT
+        has_only_failed = is_nothing_left and machine.failed and not machine.answered
+        if machine.fault or has_only_failed:
+            next_step = answers_kept(service, is_temporary)
+            raise machine.failure(machine.fault or machine.last_fault, next_step)
+    return n_answers_before, machines
+
+
+def _sorted_items(
+    service: LabellingService,
+    machines: Sequence[Machine],
+    given_items: GivenItems,
+    goal: Goal,
+    n_answers_before: int,
+    seed: int,
+) -> SortedItems:
+    """Rank the items, and sum up who has answered."""
     n_answers = service.session.n_votes
     judgements = service.judgements()
+    columns = ""
+    if given_items.roles is not None:
+        columns = columns_sentence(given_items.roles, service.items.feature_names)
     return SortedItems(
         frame=ranking_frame(service.ranking, given_items, service.items.ids),
         name=service.collection.name,
@@ -234,54 +239,25 @@ def _ask_and_rank(
         cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
         seed=seed,
         goal=goal,
-        columns=_columns_sentence(service, given_items),
+        columns=columns,
     )
 
 
-def _columns_sentence(service: LabellingService, given_items: GivenItems) -> str:
-    """Tell what was made of the columns of the items; empty if they have none."""
-    if given_items.roles is None:
-        return ""
-    return columns_sentence(given_items.roles, service.items.feature_names)
-
-
-def _raise_failure(service: LabellingService, machine: Machine, *, is_temporary: bool) -> None:
-    """Raise the error that reports a failed judge, and tells how many of its answers are kept."""
-    # If the judge failed at every question, nothing is left to ask. This is a failure, too.
-    has_only_failed = (
-        machine.reason is EndReason.NOTHING_LEFT and machine.failed and not machine.answered
-    )
-    if machine.fault or has_only_failed:
-        n_answers = service.session.answered(machine.annotator)
-        next_step = answers_kept(n_answers, is_temporary=is_temporary)
-        raise machine.failure(machine.fault or machine.last_fault, next_step)
-
-
-def answers_kept(n_answers: int, *, is_temporary: bool) -> str:
-    """Tell how many answers are kept after an error or an interrupt, and what to do next.
-
-    >>> answers_kept(3, is_temporary=False)
-    '3 answers are kept: the same call goes on'
-    >>> answers_kept(3, is_temporary=True)
-    '0 answers are kept, 3 are lost: store="FILE" keeps them'
-    """
-    if not is_temporary:
-        are = "is" if n_answers == 1 else "are"
-        return f"{count(n_answers, 'answer')} {are} kept: the same call goes on"
-    lost = f", {n_answers} {'is' if n_answers == 1 else 'are'} lost" if n_answers else ""
-    return f'0 answers are kept{lost}: store="FILE" keeps them'
+def answers_kept(service: LabellingService, is_temporary: bool) -> str:
+    """Tell how many answers are kept after an error or an interrupt, and what to do next."""
+    n_answers = count(service.session.n_votes, "answer")
+    if is_temporary:
+        return f'{n_answers} are lost: store="FILE" keeps them'
+    return f"{n_answers} are kept: the same call goes on"
 
 
 def _summaries(service: LabellingService, machines: Sequence[Machine]) -> dict[str, AnswerSummary]:
     """Sum up the answers of each annotator in the collection who has answered, or was asked."""
-    summaries = {}
-    for annotator in service.collection.annotators():
-        n_in_all = service.session.answered(annotator.name)
-        if n_in_all:
-            summaries[annotator.name] = AnswerSummary(0, n_in_all)
+    names = [annotator.name for annotator in service.collection.annotators()]
+    in_all = {name: service.session.answered(name) for name in names}
+    summaries = {name: AnswerSummary(0, number) for name, number in in_all.items() if number}
     for machine in machines:
-        n_in_all = service.session.answered(machine.annotator)
-        summaries[machine.annotator] = machine.summary(n_in_all)
+        summaries[machine.annotator] = machine.summary(in_all.get(machine.annotator, 0))
     return summaries
 
 
@@ -359,25 +335,22 @@ def estimate(
     about 2 questions
     """
     check_whole_number("max_calls", max_calls)
-    _check_texts(question=question, instructions=instructions)
-    judges = judges_by_name(judge)
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
-    goal = _goal(given_items, top, wrong)
-    _check_set_size(given_items, set_size)
+    wanted = {"question": question, "instructions": instructions, "set_size": set_size}
+    goal = _checked_goal(given_items, top, wrong, wanted)
+    judges = judges_by_name(judge)
     # A language model needs no key for an estimate. The estimate refuses its prompt if it must.
     others = {name: one for name, one in judges.items() if not isinstance(one, LanguageModel)}
     _connect(others, given_items, set_size)
-    if name is None:
-        name = name_by_content(given_items, question, instructions, judges, set_size)
+    name = name or name_by_content(given_items, question, instructions, judges, set_size)
     with shown_progress(progress) as show, ExitStack() as opened:
-        collection = None if store is None else opened.enter_context(stored_collection(store, name))
         n_new_items = 0
-        if collection is not None:
+        if store is not None and name in collections_of(str(store)):
+            collection = opened.enter_context(open_store(store, write=False)).collection(name)
             n_new_items = len(new_items(collection, given_items.items))
         else:
             folder = opened.enter_context(TemporaryDirectory(prefix="sortnet-"))
             temporary = opened.enter_context(open_store(Path(folder, "estimate.db")))
-            wanted = {"question": question, "instructions": instructions, "set_size": set_size}
             collection = collection_to_sort(temporary, name, given_items, wanted, seed, show)
         show("estimating the questions")
         service = opened.enter_context(closing(LabellingService(collection, goal=goal)))
@@ -456,19 +429,25 @@ def _annotator_name(judge: MachineJudge) -> str:
     return f"{beginning.strip()} {digest}"
 
 
-def _check_texts(**texts: object) -> None:
-    """Raise SortNetError if a value is neither a text nor None; the message names the argument."""
-    for name, text in texts.items():
-        if text is not None and not isinstance(text, str):
-            raise SortNetError(f"{name}: {shown(text)} is no text")
-
-
-def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
+def _checked_goal(
+    given_items: GivenItems, top: int | None, wrong: float, wanted: Mapping[str, Any]
+) -> Goal:
     """Make the goal of the session from the arguments `top` and `wrong` of `sort`.
 
+    Args:
+        wanted: the `question`, `instructions` and `set_size` of the judge, which are checked, too.
+
     Raises:
-        SortNetError: if a number is impossible, or all items would be top items.
+        SortNetError: on a value that is no text, an impossible number, or if all items would be top
+            items.
     """
+    for name in ("question", "instructions"):
+        if not isinstance(wanted[name], str | None):
+            raise SortNetError(f"{name}: {shown(wanted[name])} is no text")
+    set_size = wanted["set_size"]
+    check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
+    if set_size is not None:
+        check_set_size(given_items.items, set_size)
     check_whole_number("top", top)
     if not isinstance(wrong, int | float) or not 0 < wrong < 1:
         raise SortNetError(f"wrong: {shown(wrong)} is no share between 0 and 1")
@@ -480,10 +459,3 @@ def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
             f"top: {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
         )
     return Goal(wrong, top)
-
-
-def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
-    """Raise SortNetError if no question can be about `set_size` items; None is allowed."""
-    check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
-    if set_size is not None:
-        check_set_size(given_items.items, set_size)

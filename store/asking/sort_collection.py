@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from sqlalchemy import URL, inspect
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, StoreError
@@ -23,11 +22,11 @@ from sortnet.messages import count
 from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
 from store.database.engine import Database
-from store.database.schema import CollectionRow
 from store.service.added_items import add_items
-from store.store import Store, open_store
+from store.store import Store
 
 _ROLES_NOT_STORED = ("notes", "ignored")
+_WAIT = 0.2  # seconds between two attempts to begin a sort
 
 
 def collection_to_sort(
@@ -59,24 +58,26 @@ def collection_to_sort(
 
 
 @contextmanager
-def stored_collection(url: str | Path | URL, name: str) -> Iterator[Collection | None]:
-    """Open a collection to read it in a `with` block; None if it or its store does not exist.
+def turn_to_sort(database: Database, collection: str, progress: Progress) -> Iterator[None]:
+    """Wait until no other `sort` works on a collection, and keep others out in a `with` block.
 
     Args:
-        url: file or URL of the store.
-        name: name of the collection.
+        database: the database of the store.
+        collection: name of the collection, which need not exist yet.
+        progress: called with a text if the call has to wait.
     """
-    with closing(Database(url, write=False)) as database:
-        is_new = not database.exists
-        if not is_new:
-            with database.transaction() as connection:
-                is_new = not inspect(connection).has_table(CollectionRow.__tablename__)
-    if is_new:
-        yield None
-        return
-    with open_store(url, write=False) as store:
-        is_stored = name in set(store.collections_frame()["name"])
-        yield store.collection(name) if is_stored else None
+    digest = hashlib.sha256(collection.encode()).hexdigest()
+    name = f"sort-{digest[:12]}"
+    is_waiting = False
+    while not database.claims.take(name):
+        if not is_waiting:
+            progress(f"waiting for another sort of the collection {collection!r}")
+        is_waiting = True
+        time.sleep(_WAIT)
+    try:
+        yield
+    finally:
+        database.claims.drop(name)
 
 
 def _decide(collection: Collection, wanted: Mapping[str, Any]) -> None:
@@ -141,45 +142,24 @@ def new_items(collection: Collection, passed: Items) -> Items:
 
     Raises:
         StoreError: if the collection has an item that was not passed, or another text of an item.
+            The stored answers are about the stored text.
     """
     stored = collection.items()
-    _check_all_passed(collection.name, stored.ids, passed.ids)
-    _check_same_texts(collection.name, stored, passed)
+    passed_texts = dict(zip(passed.ids, passed.texts, strict=True))
+    missing = [id for id in stored.ids if id not in passed_texts]
+    if missing:
+        raise StoreError(
+            f"collection {collection.name!r} has {count(len(missing), 'item')} that were not "
+            f"passed, such as {shown(missing[0])}: pass all items, or another name"
+        )
+    for id, text in zip(stored.ids, stored.texts, strict=True):
+        if passed_texts[id] != text:
+            raise StoreError(
+                f"collection {collection.name!r} has another text of item {shown(id)}, to which "
+                "its answers belong: give the item another id, or pass another name"
+            )
     stored_ids = set(stored.ids)
     return passed.take([row for row, id in enumerate(passed.ids) if id not in stored_ids])
-
-
-def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable[str]) -> None:
-    """Raise StoreError if an item of the collection was not passed to `sortnet.sort`.
-
-    Args:
-        name: name of the collection, for the message.
-    """
-    passed = set(passed_ids)
-    missing = [id for id in stored_ids if id not in passed]
-    if missing:
-        were = "was" if len(missing) == 1 else "were"
-        raise StoreError(
-            f"collection {name!r} has {count(len(missing), 'item')} that {were} not passed, such "
-            f"as {shown(missing[0])}: pass all items, or another name"
-        )
-
-
-def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
-    """Raise StoreError if the text of an item differs from the stored text.
-
-    The stored answers are about the stored text, so the text may not change.
-
-    Args:
-        name: name of the collection, for the message.
-    """
-    text_of_id = dict(zip(stored.ids, stored.texts, strict=True))
-    for id, text in zip(passed.ids, passed.texts, strict=True):
-        if id in text_of_id and text != text_of_id[id]:
-            raise StoreError(
-                f"collection {name!r} has another text of item {shown(id)}, to which its answers "
-                "belong: give the item another id, or pass another name"
-            )
 
 
 def name_by_content(
@@ -203,15 +183,21 @@ def _contents(given_items: GivenItems) -> list[str]:
     """Describe each item by its texts, files and numbers, and by the row that a function gets."""
     items = given_items.items
     groups = items.groups or (None,) * len(items)
-    columns = (items.ids, items.texts, groups, items.images, items.audio, items.features)
     rows = given_items.value_of_id()
     contents: list[str] = []
-    for id, text, group, image, audio, features in zip(*columns, strict=True):
-        image_hash = _file_hash(items, image)
-        audio_hash = _file_hash(items, audio)
+    for number, id in enumerate(items.ids):
+        content = items.content(number)
+        files = [_file_hash(items, file) for file in (content.image, content.audio)]
         # A path has no part in it: the file's content has.
-        row_hash = None if isinstance(rows[id], os.PathLike) else value_hash(rows[id])
-        facts = (id, text, group, image_hash, audio_hash, features.tolist(), row_hash)
+        row = None if isinstance(rows[id], os.PathLike) else value_hash(rows[id])
+        facts = (
+            id,
+            items.texts[number],
+            groups[number],
+            files,
+            items.features[number].tolist(),
+            row,
+        )
         contents.append(repr(facts))
     return sorted(contents)
 
@@ -222,7 +208,6 @@ def _file_hash(items: Items, file: str | None) -> str | None:
         return None
     path = Path(items.root or "", file)
     try:
-        with path.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"items: {path}: {error.strerror}") from None

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 
 from store.collections.annotator_rows import AnnotatorRows
-from store.database.schema import AnnotatorRow, BatchRow, CollectionRow, LeaseRow
+from store.database.schema import AnnotatorRow, BatchRow, LeaseRow
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,6 @@ class BatchRows(AnnotatorRows):
             cancel = update(BatchRow).where(*self._is_batch(name)).values(cancelled=self.clock())
             connection.execute(cancel)
         return n_closed
-
-    def collection_of_batch(self, name: str) -> str | None:
-        """Return the name of the collection in this store that has a batch; None if none has."""
-        query = select(CollectionRow.name).join(
-            BatchRow, BatchRow.collection == CollectionRow.number
-        )
-        with self.transaction() as connection:
-            return connection.execute(query.where(BatchRow.name == name)).scalar()
 
     def _is_batch(self, name: str) -> tuple[ColumnElement[bool], ...]:
         """Return the SQL conditions for the row of the batch with this name."""

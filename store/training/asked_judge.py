@@ -12,9 +12,8 @@ from sortnet.config import Config
 from sortnet.core import Progress, Queries, Split
 from sortnet.errors import SortNetError
 from sortnet.files import shown
-from sortnet.judges import Function, LanguageModel, Program
+from sortnet.judges import Function
 from sortnet.judges.any_judge import MachineJudge
-from sortnet.judges.program import refuse_missing_program
 from sortnet.messages import note, printable
 from sortnet.preference.study import LONGEST, QUESTION
 from store.asking.run_judge import RunJudge
@@ -33,9 +32,6 @@ from store.training.run_folder import JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
 LEAST = 2  # the fewest answers of a judge: the training and the validation part need one each
-# The argument by which messages name a judge of each class. Messages name a function by its own
-# name.
-_ARGUMENT_OF_JUDGE = {Program: "judge", LanguageModel: "model", Function: ""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +43,6 @@ class AskedJudge:
             a resumed run asks the stored judges.
         question: the question about each pair. If None, a resumed run asks its stored question, and
             a new run `Which is better?`.
-        changes: {name: new value} in the record of each stored judge of a resumed run that has the
-            name, see `judge_record`.
         names: {argument: its name in messages}, where the two differ.
 
     Raises:
@@ -57,7 +51,6 @@ class AskedJudge:
 
     judges: Mapping[str, MachineJudge] = field(default_factory=dict)
     question: str | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,9 +71,7 @@ class AskedJudge:
         Args:
             record: the record of a resumed run; None for a new run.
         """
-        if record is None:
-            return bool(self.judges)
-        return record.get("judged_by") is not None
+        return bool(self.judges) if record is None else record.get("judged_by") is not None
 
     def check_resumed(self, record: Mapping[str, Any], folder: Folder) -> None:
         """Check that a run can be resumed with the passed arguments.
@@ -94,22 +85,13 @@ class AskedJudge:
                 or if it asks a function that is not passed again.
         """
         judged_by = record.get("judged_by")
-        passed_names = self._passed_names()
-        if judged_by is None and passed_names:
-            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
+        if judged_by is None and (self.judges or self.question is not None):
+            name = self._name("judge" if self.judges else "question")
+            raise SortNetError(f"the run was begun without a judge: leave out {name}")
         is_function = judged_by == JUDGED_BY["function"]
         if is_function and not self.judges and not folder.is_finished:
             # A function is not stored, and the rest of the run must ask it.
             raise _must_be_passed_again("a function", folder.path)
-
-    def _passed_names(self) -> list[str]:
-        """List the arguments that were passed, as messages name them."""
-        arguments = [*self.changes]
-        if self.judges:
-            arguments.append("judge")
-        if self.question is not None:
-            arguments.append("question")
-        return [self._name(argument) for argument in arguments]
 
     def check_budget(self, config: Config) -> None:
         """Raise a SortNetError if the number of answers is not limited, or its limit is too low."""
@@ -122,9 +104,7 @@ class AskedJudge:
     def check_connection(self) -> None:
         """Raise an error if a judge's program does not exist, or its key or server is invalid."""
         for judge in self.judges.values():
-            if isinstance(judge, Program):
-                refuse_missing_program(judge.command)
-            judge.connect()  # raises an error on an invalid key or server
+            judge.connect()  # raises the error
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
         """Read the documents of both parts as judges are shown them, or nothing without a judge.
@@ -188,12 +168,10 @@ class AskedJudge:
             return
         judges, question = self._judges_and_question(training, is_own_store=is_own_store)
         assert job.config.judgements is not None
-        connections = {}
-        for name, judge in judges.items():
-            name_in_messages = self.names.get(_ARGUMENT_OF_JUDGE[type(judge)], "")
-            if len(judges) > 1:
-                name_in_messages = f"{name_in_messages or 'judge'} {printable(name)}"
-            connections[name] = judge.connect(name_in_messages, documents.value_of_id)
+        connections = {
+            name: judge.connect(f"judge {printable(name)}", documents.value_of_id)
+            for name, judge in judges.items()
+        }
         run_judge = RunJudge(
             connections,
             training.run,
@@ -211,24 +189,30 @@ class AskedJudge:
     def _judges_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[Mapping[str, MachineJudge], str]:
-        """Return the judges and the question of a run: those passed, or those stored and changed.
+        """Return the judges and the question of a run: those passed, or those stored.
 
         A finished run asks nothing, so that nothing is checked if nothing is passed.
 
         Raises:
             SortNetError: if the answers of two judges would be mixed, or a judge must be passed.
         """
-        if training.run.judge is None:
-            if not self.judges:
-                raise SortNetError(
-                    f"the store does not say who judges the run: pass {self._name('judge')}"
-                )
-            return self.judges, self.question or QUESTION
         stored = training.run.judge
+        assert stored is not None
         question = self.question or next(iter(stored.values()))["question"]
-        judges = self._judges_of(stored)
-        is_changed = bool(self._passed_names())
-        if training.finished and not is_changed:
+        if not self.judges:
+            for record in () if training.finished else stored.values():
+                self._check_stored(record, training.folder, is_own_store=is_own_store)
+            judges = {name: recorded_judge(record) for name, record in stored.items()}
+        elif len(self.judges) == len(stored) == 1:
+            judges = dict(
+                zip(stored, self.judges.values(), strict=True)
+            )  # a program may have moved
+        elif self.judges.keys() == stored.keys():
+            judges = {name: self.judges[name] for name in stored}  # the order decides who is asked
+        else:
+            names = " and ".join(stored)
+            raise SortNetError(f"cannot resume the run, it was started with other judges: {names}")
+        if not self.judges and self.question is None:
             return judges, question
         records = _records_of(judges, question)
         for name, record in records.items():
@@ -240,42 +224,9 @@ class AskedJudge:
                     f"cannot resume the run, it was started with another {change}: answers of two "
                     "judges would be mixed"
                 )
-            if not training.finished and not self.judges:
-                self._check_stored(stored[name], training.folder, is_own_store=is_own_store)
-        if is_changed and not training.finished:
+        if not training.finished:
             training.run.set_judge(records)
         return judges, question
-
-    def _judges_of(self, stored: Mapping[str, Mapping[str, Any]]) -> Mapping[str, MachineJudge]:
-        """Return {name: judge} of a resumed run, in the order that decides who is asked.
-
-        Args:
-            stored: {name: record} of the stored judges.
-
-        Raises:
-            SortNetError: if judges with other names are passed, or no stored judge has an argument
-                that is changed.
-        """
-        if len(self.judges) == len(stored) == 1:
-            return dict(zip(stored, self.judges.values(), strict=True))  # a program may have moved
-        if self.judges and self.judges.keys() != stored.keys():
-            raise SortNetError(
-                f"cannot resume the run, it was started with other judges: {' and '.join(stored)}"
-            )
-        if self.judges:
-            return {name: self.judges[name] for name in stored}
-        for argument in self.changes:
-            if not any(argument in record for record in stored.values()):
-                raise SortNetError(
-                    "cannot resume the run, it was started with another judge, which has no "
-                    f"{self._name(argument)}"
-                )
-        return {
-            name: recorded_judge(
-                {argument: self.changes.get(argument, value) for argument, value in record.items()}
-            )
-            for name, record in stored.items()
-        }
 
     def _check_stored(
         self, record: Mapping[str, Any], folder: Folder, *, is_own_store: bool
@@ -292,11 +243,10 @@ class AskedJudge:
         # key of a model may come from a function, too.
         if not is_stored_whole(record):
             raise _must_be_passed_again("a judge whose key comes from a function", folder.path)
-        argument = "server" if "server" in record else "judge"
-        if not is_own_store and argument not in self.changes:
+        if not is_own_store:
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
-                f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
+                f"{self._name('judge')} again, or {self._name('store')}"
             )
 
 

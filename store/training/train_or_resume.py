@@ -204,7 +204,7 @@ def with_judge(
     elif judge is not None:
         machine_judge = described(judge)
         judges = {machine_judge.annotator: machine_judge}
-    asked_judge = replace(options.judge, judges=judges, question=question, changes={})
+    asked_judge = replace(options.judge, judges=judges, question=question)
     return replace(options, judge=asked_judge)
 
 
