@@ -8,17 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-_RECEIVED: list[int] = []  # numbers of the signals that the running command has received
-
-
-def raise_if_signalled() -> None:
-    """Raise KeyboardInterrupt if the command has received a signal.
-
-    The signal has already raised KeyboardInterrupt, but Python ignores exceptions in finalisers.
-    """
-    if _RECEIVED:
-        raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
-
 
 def _handlers(*names: str) -> dict[int, Any]:
     """Return the handlers of the named signals, {number: handler}.
@@ -84,24 +73,24 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
     After the first signal further signals are ignored, so that the command can report why it ends;
     `signals_restored` restores the handlers.
 
-    Python ignores an interrupt in a finaliser or in a callback of an import. So a long task calls
-    `raise_if_signalled` from time to time.
+    Python ignores an interrupt in a finaliser or in a callback of an import, and `cli.__main__`
+    raises it again.
 
     Yields:
         The list of the numbers of received signals, which grows when a signal comes.
     """
-    _RECEIVED.clear()
+    received: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
         """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
-        _RECEIVED.append(number)
+        received.append(number)
         # A closing terminal sends two signals; the second must not interrupt the cleanup.
         for handled_number in numbers:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     with signals_handled(interrupt, "SIGTERM", "SIGHUP") as numbers:
-        yield _RECEIVED
+        yield received
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from click.testing import Result
 from forked_processes import Forked
 from pandas.testing import assert_frame_equal
 
-import cli.training.printed_run
 import sortnet.rankers.sortnet
 from sortnet.errors import SortNetError
 from store import Run, Store, open_store
@@ -350,25 +349,4 @@ def test_ctrl_c_and_signals_end_a_run_that_says_how_to_go_on(unkilled, monkeypat
     assert signal.getsignal(number) is before
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])
-    assert_same_end("stopped", unkilled)
-
-
-def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unkilled, monkeypatch):
-    shower = cli.training.printed_run.shower
-
-    def losing(*args, **options):
-        show = shower(*args, **options)
-
-        def shown(record):
-            with suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGTERM)
-            show(record)
-
-        return shown
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cli.training.printed_run, "shower", losing)
-        result = invoke(*train("stopped"))
-    assert result.exit_code == 2 and "; resume with: sortnet train" in result.stderr
-    done(*train("stopped", "--resume"))
     assert_same_end("stopped", unkilled)

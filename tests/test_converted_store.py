@@ -172,7 +172,6 @@ def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(fol
         (OLD, OLD, f"store {OLD} exists already"),
         (OLD, "photos", "store photos exists already"),
         (OLD, "dangling", "store dangling exists already"),
-        (OLD, "no/new.db", "cannot make it: No such file"),
         ("new.db", "newer.db", "only stores of version 0.4 (m0015) are converted"),
         ("missing.db", "newer.db", "store missing.db: no such file"),
         ("essays.csv", "newer.db", "not a database"),

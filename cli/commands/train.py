@@ -11,7 +11,7 @@ from cli.inputs.column_options import training_name_options
 from cli.judges.judge_options import judge_options
 from cli.options import files, folders, json_option, store_option
 from cli.printing.results import print_result
-from cli.signals import raise_if_signalled, signals_as_ctrl_c
+from cli.signals import signals_as_ctrl_c
 from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
 from sortnet.rankers.registry import settings_for
 
@@ -128,7 +128,7 @@ def train(
     settings, machine = typed_settings(ctx, defaults)
     # Only the first of several processes prints.
     with joined() as group, silent(group.rank > 0), progress() as status:
-        watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
+        watcher = PrintedRun(status, logs, as_json=as_json)
         options = run_options(ctx, judge, machine, watcher, group)
         if ranker != "sortnet":
             kind = defaults.changed(**settings)

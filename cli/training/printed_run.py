@@ -32,22 +32,12 @@ class PrintedRun(Watcher):
     Args:
         progress: shows the current step.
         logs: the trackers that each iteration is written to, as typed with `--log`.
-        raise_if_signalled: called after each trial and iteration; raises an error, which ends the
-            run, if a signal has come.
         as_json: whether the result is printed as JSON.
     """
 
-    def __init__(
-        self,
-        progress: Progress,
-        logs: Sequence[str],
-        raise_if_signalled: Callable[[], None],
-        *,
-        as_json: bool,
-    ) -> None:
+    def __init__(self, progress: Progress, logs: Sequence[str], *, as_json: bool) -> None:
         """Store the arguments, which the class describes, until the training starts."""
         self._progress = progress
-        self._raise_if_signalled = raise_if_signalled
         self._logs = logs
         self._as_json = as_json
         self._is_new = False
@@ -86,9 +76,8 @@ class PrintedRun(Watcher):
         put("\n".join(lines), err=self._as_json)
 
     def iteration_ended(self, record: Iteration, state: State) -> None:
-        """Print an iteration, end the run if a signal has come, and write to the trackers."""
+        """Print an iteration, and write it to the trackers."""
         self._show_iteration(record)
-        self._raise_if_signalled()
         for write in self._trackers:
             write(record, state)
 

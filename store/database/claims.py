@@ -18,7 +18,7 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 
-from sqlalchemy import Engine, func, text
+from sqlalchemy import Connection, Engine, func, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sortnet.errors import StoreError
@@ -58,7 +58,9 @@ class Claims:
         self._engine = engine
         self._file = None if file is None else file.resolve()
         self._as_store_errors = as_store_errors
-        self._ends: dict[str, Callable[[], None]] = {}  # {name: what ends the claim}
+        # {name: what ends the claim}; a claim in PostgreSQL also has its session
+        self._ends: dict[str, Callable[[], None]] = {}
+        self._sessions: dict[str, Connection] = {}
         self._process = f"process-{secrets.token_hex(8)}"
         self._lock = threading.Lock()
 
@@ -79,14 +81,18 @@ class Claims:
 
         A claim is lost if the server of PostgreSQL is restarted, and taken again here.
         """
-        if name in self._ends and self.is_held(name):
-            return True
-        self.drop(name)
-        return self.take(name)
+        session = self._sessions.get(name)
+        try:
+            if session is not None:
+                session.exec_driver_sql("SELECT 1")
+        except SQLAlchemyError:
+            self.drop(name)
+        return name in self._ends or self.take(name)
 
     def drop(self, name: str) -> None:
         """End a claim of this process; without the claim nothing happens."""
         end = self._ends.pop(name, None)
+        self._sessions.pop(name, None)
         if end is not None:
             with suppress(SQLAlchemyError):  # the server is away, and has ended the session
                 end()
@@ -143,6 +149,7 @@ class Claims:
             ).scalar_one()
         if is_taken:
             self._ends[name] = session.close
+            self._sessions[name] = session
         else:
             session.close()
         return is_taken

@@ -83,16 +83,9 @@ def convert(old: URL | str | Path, new: URL | str | Path) -> Converted:
 @contextmanager
 def _new_database(url: URL) -> Iterator[Database]:
     """Open a new database in a `with` block; if the block fails, remove a new SQLite file."""
-    file = None
-    if url.drivername == "sqlite":
-        file = Path(url.database or "")
-        try:
-            # Only its owner may read the file, because it will have secret tokens.
-            file.touch(mode=0o600, exist_ok=False)
-        except FileExistsError:
-            raise StoreError(f"store {file} exists already: give the name of a new store") from None
-        except OSError as error:
-            raise StoreError(f"store {file}: cannot make it: {error.strerror}") from error
+    file = Path(url.database or "") if url.drivername == "sqlite" else None
+    if file is not None and (file.exists() or file.is_symlink()):
+        raise StoreError(f"store {file} exists already: give the name of a new store")
     try:
         with closing(Database(url)) as database:
             yield database

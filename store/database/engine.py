@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from sortnet.errors import SortNetError, StoreError
@@ -27,8 +27,6 @@ from store.database.claims import Claims
 
 BUSY_SECONDS = 60
 _WAIT_FOR_WAL = 0.05  # seconds between two attempts to switch to WAL
-SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
-LONGEST_WAIT = 5.0  # most seconds between two attempts
 # {end of the name of a SQLite file or its log: the device and number that identify the file}
 _Files: TypeAlias = dict[str, tuple[int, int]]
 _FILES = "sortnet_files"  # key of the files that a connection to SQLite writes
@@ -118,11 +116,6 @@ class Database:
                 yield connection
             finally:
                 self._snapshot.connection = outer
-
-    def is_away(self, error: StoreError) -> bool:
-        """Whether an error of this database means that its server is unavailable for now."""
-        cause = error.__cause__
-        return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
 
     def check_file(self) -> None:
         """Raise a StoreError if the SQLite file that was opened to write was removed or replaced.

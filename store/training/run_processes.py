@@ -99,7 +99,7 @@ def check_processes(job: TrainingJob, group: Group) -> None:
         raise SortNetError(
             "one process asks a judge, or learns from judgements: leave torchrun out"
         )
-    facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
+    facts = {f"{name} data": of_part["fingerprint"] for name, of_part in job.data.items()}
     facts["device"] = resolve_device(job.config.device).type
     for rank, facts_of_process in enumerate(every(group, facts)):
         for name, value in facts_of_process.items():
