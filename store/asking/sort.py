@@ -331,20 +331,25 @@ def estimate(
     goal = _checked_goal(given_items, top, wrong, wanted, max_calls)
     judges = judges_by_name(judge)
     # A language model needs no key for an estimate. The estimate refuses its prompt if it must.
-    others = {name: one for name, one in judges.items() if not isinstance(one, LanguageModel)}
-    _connect(others, given_items, set_size)
+    local_judges = {
+        annotator: local_judge
+        for annotator, local_judge in judges.items()
+        if not isinstance(local_judge, LanguageModel)
+    }
+    _connect(local_judges, given_items, set_size)
     name = name or name_by_content(given_items, judges, wanted)
-    with shown_progress(progress) as show, ExitStack() as opened:
+    with shown_progress(progress) as show, ExitStack() as stack:
         n_new_items = 0
-        if store is not None and name in collections_of(str(store)):
-            collection = opened.enter_context(open_store(store, write=False)).collection(name)
+        url = str(store) if isinstance(store, Path) else store
+        if url is not None and name in collections_of(url):
+            collection = stack.enter_context(open_store(url, write=False)).collection(name)
             n_new_items = len(new_items(collection, given_items.items))
         else:
-            folder = opened.enter_context(TemporaryDirectory(prefix="sortnet-"))
-            temporary = opened.enter_context(open_store(Path(folder, "estimate.db")))
-            collection = collection_to_sort(temporary, name, given_items, wanted, seed, show)
+            folder = stack.enter_context(TemporaryDirectory(prefix="sortnet-"))
+            temporary_store = stack.enter_context(open_store(Path(folder, "estimate.db")))
+            collection = collection_to_sort(temporary_store, name, given_items, wanted, seed, show)
         show("estimating the questions")
-        service = opened.enter_context(closing(LabellingService(collection, goal=goal)))
+        service = stack.enter_context(closing(LabellingService(collection, goal=goal)))
         service.settle()
         n_questions = _n_questions(service, n_new_items, judges, max_calls)
         return _estimate_models(judges, n_questions, example_questions(service, N_EXAMPLES))
