@@ -104,7 +104,7 @@ def test_a_model_may_be_asked_for_no_log_probabilities(collection):
     [
         ({"refusal": "I cannot judge persons."}, "stop", "I cannot judge persons."),
         ({"content": ""}, "content_filter", "content_filter"),
-        ({}, None, "the model answered without a text: no reason was given"),
+        ({}, None, "the model ended without an answer: no reason was given"),
     ],
 )
 def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):

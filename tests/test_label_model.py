@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.http_client import HttpAnswer
+from sortnet.judges.identity import identity_of
 from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict
@@ -421,8 +422,8 @@ def test_answers_to_another_prompt_or_request_under_one_name_are_told():
 def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
     requests = [{}, {"seed": 1, "user": "a", "max_tokens": 9}, {"temperature": 0.5}, {"top_p": 0.5}]
     judges = [sortnet.LanguageModel("m", "http://localhost", request=one) for one in requests]
-    variants = [judge.variant for judge in judges]
-    assert variants[:2] == ["", ""] and len({*variants}) == 3
+    first, same, *others = map(identity_of, judges)
+    assert first == same and len({first, *others}) == 3
 
 
 @pytest.mark.parametrize(

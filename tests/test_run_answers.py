@@ -81,7 +81,7 @@ def judge_of(run: Run, judge: Callable[..., Any] | Function, **options: Any) -> 
 
 def ask(judge: RunJudge, i: list[int], j: list[int], vali: I64 = NOTHING_ASKED) -> list[float]:
     """Ask about pairs of training documents, and validation pairs; return the answers."""
-    with judge.opened():
+    with judge.connected():
         train, _ = judge.parts(part("train"), part("vali"), vali)
         assert train.judge is not None
         return train.judge(train, np.array(i), np.array(j)).tolist()
@@ -147,18 +147,6 @@ def test_answers_of_people_are_not_learned_from_and_undone_answers_are_asked_for
     asked: list[str] = []
     answers = ask(judge_of(run, lambda *texts: asked.append(texts) or "tie"), [0, 0], [1, 2])
     assert len(asked) == 1 and answers == [0.5, 1]
-
-
-def test_what_is_stored_again_is_stored_once(store: Store) -> None:
-    run = start(store)
-    answers = RunAnswers(run, create=True)
-    items = documents("train")
-    items = replace(items, ids=item_ids("train", items.ids)).take([2, 0])
-    for _ in range(2):  # the reply to the first commit was lost
-        answers.add_items(items)
-        answers.collection.append([Judgement.of("m", (0, 1), "left", strategy="loop")], ids=["x"])
-    assert answers.number_of_id == {"train 2 d2": 0, "train 0 d0": 1}
-    assert RunAnswers(run).targets("train") == {(0, 2): 0.0}
 
 
 @ON_SQLITE

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,9 +92,9 @@ def test_with_a_name_the_ranking_rests_on_all_answers_and_says_whose():
 
 def name_of(judge) -> str:
     from sortnet.items.given_items import items_from
-    from store.asking.sort import judges_by_name
+    from sortnet.judges.any_judge import judges_by_name
 
-    return name_by_content(items_from(TEXTS), None, None, judges_by_name(judge), None)
+    return name_by_content(items_from(TEXTS), judges_by_name(judge), defaultdict(lambda: None))
 
 
 def test_the_name_depends_on_what_decides_a_models_or_programs_answers():

@@ -140,23 +140,6 @@ def test_a_program_is_told_both_documents_and_the_query_as_label_tells_them():
     assert len({q["left"]["id"] < q["right"]["id"] for _, q in asked()}) == 2
 
 
-def test_several_pairs_a_line_and_several_programs_at_once_give_the_same_model():
-    done(*command("--out", "one"))
-    Path("asked").unlink()
-    code = """
-for line in sys.stdin:
-    pairs = asked(line)
-    print(json.dumps([{"answer": better(q)} for q in pairs]), flush=True)
-"""
-    words = command("--out", "several", "--workers", 3, code=code)
-    at = words.index("--judge") + 1
-    _, words[at] = judge_file(command=words[at], batch=7)
-    done(*words)
-    sizes = [len(questions) for _, questions in asked()]
-    assert max(sizes) == 7 and sum(sizes) == 60
-    assert weights("several") == weights("one")
-
-
 def test_nine_failures_end_the_run_with_what_was_answered_and_it_goes_on():
     code = """
 for line in sys.stdin:

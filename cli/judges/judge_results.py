@@ -33,22 +33,22 @@ def _name(judge: DryRun | JudgeCheck) -> str:
 
 def judge_check_result(check: JudgeCheck) -> Result:
     """Make the result of asking a judge one question."""
+    name = _name(check)
     if check.fault is not None:
-        text = [f"{_name(check)}: {' '.join(check.fault.split())}"]
-        return Result("judge", asdict(check), text=text)
+        return Result("judge", asdict(check), text=[f"{name}: {' '.join(check.fault.split())}"])
+    probability = "none" if check.p is None else f"{check.p:.3g}"
     text = [
-        f"{_name(check)} answered in {check.milliseconds:,} ms",
+        f"{name} answered in {check.milliseconds:,} ms",
         f"answer       {check.answer}",
-        f"probability  {'none' if check.p is None else f'{check.p:.3g}'}",
+        f"probability  {probability}",
     ]
     if check.calls:
+        cost = "not known" if check.cost is None else amount(check.cost)
         tokens = count(check.tokens_in + check.tokens_out, "token")
         text += [
             f"JSON schema  {'yes' if check.structured else 'no'}",
             f"calls        {check.calls}, {tokens}",
-            f"cost         {'not known' if check.cost is None else amount(check.cost)}",
+            f"cost         {cost}",
         ]
-    notes = []
-    if check.answer != EXPECTED:
-        notes.append(f"the answer to an easy question is {check.answer}, not {EXPECTED}")
-    return Result("judge", asdict(check), text=text, notes=notes)
+    notes = [f"the answer to an easy question is {check.answer}, not {EXPECTED}"]
+    return Result("judge", asdict(check), text=text, notes=notes[check.answer == EXPECTED :])

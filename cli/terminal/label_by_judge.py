@@ -30,22 +30,6 @@ from store.service.costs import parse_meta, sum_up_costs
 from store.service.labelling import LabellingService
 
 
-def connect_judges(
-    judges: Mapping[str, LanguageModel | Program],
-) -> dict[str, JudgeConnection]:
-    """Connect to judges by annotator; messages name each by its option.
-
-    Raises:
-        SortNetError: if a judge cannot be asked.
-    """
-    connections = {}
-    for annotator, judge in judges.items():
-        option = "--model" if isinstance(judge, LanguageModel) else "--judge"
-        which = f" {printable(judge.annotator)}" if len(judges) > 1 else ""
-        connections[annotator] = judge.connect(f"{option}{which}")
-    return connections
-
-
 def ask_judges(
     service: LabellingService,
     number: int | None,

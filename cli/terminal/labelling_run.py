@@ -140,7 +140,8 @@ def asker_of(options: LabelOptions, annotator: str | None) -> Asker:
     """
     if not options.judges:
         return partial(_ask_person, annotator=annotator or _login(), place=options.place)
-    from cli.terminal.label_by_judge import ask_judges, connect_judges
+    from cli.terminal.label_by_judge import ask_judges
+    from sortnet.judges.any_judge import connect_judges
 
     judges = judges_by_annotator(options.judges)
     if annotator is not None:

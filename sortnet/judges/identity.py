@@ -96,28 +96,28 @@ def _hash_in_module(function: Any) -> str:
         return value_hash([owner.__module__, owner.__qualname__])
 
 
-def _hash(value: Any, module: str, seen: dict[int, tuple[str, Any]]) -> str:
+def _hash(value: Any, module: str, hashes: dict[int, tuple[str, Any]]) -> str:
     """Hash a value by its type and its parts; the same in every process.
 
     Args:
         value: the value. Functions and objects of the module are hashed by their content, those of
             other modules by their names.
         module: name of the judge's module; empty: no module.
-        seen: {id: (hash, object)} of the objects before. The objects are kept, so that no later
+        hashes: {id: (hash, object)} of the objects before. The objects are kept, so that no later
             object gets the same id.
     """
     if value is None or isinstance(value, str | bytes | int | float | complex):
         parts = [repr(value)]
-    elif id(value) in seen:
-        return seen[id(value)][0]
+    elif id(value) in hashes:
+        return hashes[id(value)][0]
     else:
-        seen[id(value)] = ("a part of itself", value)
-        parts = [_hash(part, module, seen) for part in _parts(value, module)]
+        hashes[id(value)] = ("a part of itself", value)
+        parts = [_hash(part, module, hashes) for part in _parts(value, module)]
         if isinstance(value, _UNORDERED):
             parts.sort()
     text = repr([type(value).__name__, *parts])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    seen[id(value)] = (digest, value)
+    hashes[id(value)] = (digest, value)
     return digest
 
 

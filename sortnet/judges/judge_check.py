@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, replace
 
@@ -75,12 +74,12 @@ def check_judge(judge: LanguageModel | Program) -> JudgeCheck:
         return replace(check, fault=str(error))
     if verdict.why is not None:
         return replace(check, fault=verdict.comment or verdict.why.value)
-    facts = json.loads(verdict.meta or "{}")
+    milliseconds = int(1000 * (time.monotonic() - began))
     return replace(
         check,
         answer=verdict.answer,
         p=verdict.p,
-        milliseconds=int(1000 * (time.monotonic() - began)),
-        structured=isinstance(judge, LanguageModel) and "structured" in facts,
+        milliseconds=milliseconds,
+        structured=connection.counts_calls and '"structured"' in (verdict.meta or ""),
         **connection.spent_facts(),
     )

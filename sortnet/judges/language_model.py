@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from sortnet.judges.limits import check_fields
 from sortnet.judges.model_server import KEY_VARIABLE, TOPS, Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.judges.prompts import LARGEST_SIDE, Prompt
-from sortnet.judges.request import check_request, has_secret, part_of_judge
+from sortnet.judges.request import check_request, has_secret
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -120,23 +119,6 @@ class LanguageModel:
     def annotator(self) -> str:
         """Name under which the answers are stored."""
         return self.model
-
-    @property
-    def variant(self) -> str:
-        """Hash of the settings that distinguish judges by the same model; empty for the defaults.
-
-        These settings are a prompt from a file, an answer by JSON schema, and the parameters of a
-        request except seeds, limits of tokens and bookkeeping.
-
-        >>> LanguageModel("qwen3", "http://localhost:8000", request={"seed": 7}).variant
-        ''
-        """
-        prompt_hash = "" if self.prompt is None else Prompt(self.prompt).hash
-        parameters = part_of_judge(self.request)
-        if not parameters and not self.structured:
-            return prompt_hash
-        settings = json.dumps([prompt_hash, parameters, self.structured], sort_keys=True)
-        return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def budget(self) -> Budget:
         """Make a budget with the limits and the price of the model; nothing is spent yet."""

@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -56,115 +56,12 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
     return selected_keys
 
 
-@dataclass
-class RunQuestions:
-    """The questions about pairs of a run's documents, as `Questions` for machines.
-
-    The items of a question are document numbers of the part that is asked about now. Only the
-    process of the run asks these questions, so that their leases are not stored.
-
-    Attributes:
-        answers: the answers of the run.
-        documents: the documents of both parts.
-        question: the question about each pair.
-        seed: decides which document of a pair is shown left.
-        judgements: most pairs that the run may have answers about.
-        n_stored: number of pairs with a stored answer.
-        split: the part that is asked about now.
-        dealt: {annotator: pairs that are dealt to the judge, and not asked about yet}.
-    """
-
-    answers: RunAnswers
-    documents: AskedDocuments
-    question: str
-    seed: int
-    judgements: int
-    n_stored: int
-    split: Split = "train"
-    dealt: dict[str, list[Pair]] = field(default_factory=dict)
-    is_enough: bool = False  # the training decides how many pairs are asked about
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the documents of the part, as items."""
-        return self.documents.items[self.split].ids
-
-    @contextmanager
-    def opened(self, annotator: str) -> Iterator[None]:
-        """Store the question and the annotator before the first answer."""
-        question = printable(" ".join(self.question.split()))  # people see it in one line
-        self.answers.begin(annotator, question)
-        yield
-
-    def begin_turn(self, n_workers: int) -> int:
-        """Return how many questions may be open at once."""
-        return 1 if n_workers == 1 else 2 * n_workers
-
-    def answered_items(self, annotator: str) -> set[str]:
-        """Return the ids of the documents whose order with others the judge has told."""
-        return {
-            self.documents.items[split].ids[document]
-            for split in SPLITS
-            for pair, target in self.answers.targets(split, annotator).items()
-            if not math.isnan(target)
-            for document in pair
-        }
-
-    def next(self, annotator: str, most: int, taken_ids: Collection[str]) -> list[Lease]:
-        """Take up to `most` of the pairs that are dealt to a judge; their documents become items.
-
-        No pair is taken twice, so that none of the leases is taken already.
-        """
-        del taken_ids
-        dealt = self.dealt[annotator]
-        pairs = dealt[:most]
-        known_ids = self.answers.number_of_id
-        if any(self.ids[document] not in known_ids for pair in pairs for document in pair):
-            # One transaction adds the documents of all pairs that the judge is asked about soon.
-            documents = sorted({document for pair in dealt for document in pair})
-            self.answers.add_items(self.documents.items[self.split].take(documents))
-        del dealt[:most]
-        return [
-            Lease(secrets.token_hex(8), self._question(pair), annotator, math.inf) for pair in pairs
-        ]
-
-    def _question(self, pair: Pair) -> Question:
-        """Make the question about a pair; the seed decides which document is shown left."""
-        rng = np.random.default_rng([self.seed, SPLITS.index(self.split), *pair])
-        question = Question(pair, STRATEGY, 1.0)
-        return question if rng.random() < 0.5 else question.turned
-
-    def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
-        """Write a question as a worker reads it; `turned` exchanges the two documents."""
-        question = lease.question.turned if turned else lease.question
-        return asked_question(
-            self.documents.shown[self.split],
-            question.left,
-            question.right,
-            id=f"{self.split}-{question.left}-{question.right}",
-            question=self.question,
-            instructions=None,
-        )
-
-    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
-        """Store the verdicts on a pair; no lease can be lost."""
-        numbers = [self.answers.number_of_id[self.ids[item]] for item in lease.question.items]
-        about_items = replace(lease.question, items=tuple(numbers))
-        judgements = judgements_of(replace(lease, question=about_items), verdicts)
-        self.answers.append(judgements, [f"{lease.id}-{k}" for k in range(len(judgements))])
-        self.n_stored += 1
-        return True
-
-    def attend(self, annotator: str) -> None:
-        """Do nothing between two answers: the training fits its comparator after the round."""
-
-    def left(self) -> str:
-        """Describe how many of the wanted answers the run lacks."""
-        return f"{self.judgements - self.n_stored:,} of {self.judgements:,} left"
-
-
 class RunJudge:
     """Answers questions about the documents of a run, from stored answers or by asking machines.
+
+    It is the source of the questions to its machines, as `Questions`. The items of a question are
+    document numbers of the part that is asked about now. Only the process of the run asks these
+    questions, so that their leases are not stored.
 
     Each pair is asked of one judge: the pairs of a round are dealt to the judges one after the
     other. A pair that gets no answer is asked of the other judges, if there are any. A judge that
@@ -181,6 +78,8 @@ class RunJudge:
         progress: called with the progress in words.
         notify: called with messages about failures.
     """
+
+    is_enough = False  # the training decides how many pairs are asked about
 
     def __init__(
         self,
@@ -199,17 +98,21 @@ class RunJudge:
 
         The arguments are described at the class.
         """
+        self._documents = documents
+        self._question = question
+        self._seed = run.seed
+        self._judgements = judgements
         self._again = again
         self._closed = closed
         self._notify = notify
         self._answers = RunAnswers(run, create=True)
-        n_stored = sum(self._answers.counts().values())
-        self._questions = RunQuestions(
-            self._answers, documents, question, run.seed, judgements, n_stored
-        )
+        self._n_stored = sum(self._answers.counts().values())
+        self._split: Split = "train"  # the part that is asked about now
+        # {annotator: pairs that are dealt to the judge, and not asked about yet}
+        self._dealt: dict[str, list[Pair]] = {}
         self._machines = [
             Machine(
-                self._questions,
+                self,
                 cut(printable(" ".join(annotator.split())), LONGEST_NAME),
                 judge,
                 notify,
@@ -220,7 +123,7 @@ class RunJudge:
         self._lost: list[Machine] = []  # judges of which a message has told that they are lost
 
     @contextmanager
-    def opened(self) -> Iterator[RunJudge]:
+    def connected(self) -> Iterator[RunJudge]:
         """Keep connections and programs open until the end of the `with` block.
 
         Raises:
@@ -238,6 +141,83 @@ class RunJudge:
                 raise
             names = " and ".join(machine.judge.name for machine in self._machines)
             raise SortNetError(f"{names}: {undecided}") from None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the documents of the part, as items."""
+        return self._documents.items[self._split].ids
+
+    @contextmanager
+    def opened(self, annotator: str) -> Iterator[None]:
+        """Store the question and the annotator before the first answer."""
+        question = printable(" ".join(self._question.split()))  # people see it in one line
+        self._answers.begin(annotator, question)
+        yield
+
+    def begin_turn(self, n_workers: int) -> int:
+        """Return how many questions may be open at once."""
+        return 1 if n_workers == 1 else 2 * n_workers
+
+    def answered_items(self, annotator: str) -> set[str]:
+        """Return the ids of the documents whose order with others the judge has told."""
+        return {
+            self._documents.items[split].ids[document]
+            for split in SPLITS
+            for pair, target in self._answers.targets(split, annotator).items()
+            if not math.isnan(target)
+            for document in pair
+        }
+
+    def next(self, annotator: str, most: int, taken_ids: Collection[str]) -> list[Lease]:
+        """Take up to `most` of the pairs that are dealt to a judge; their documents become items.
+
+        No pair is taken twice, so that none of the leases is taken already.
+        """
+        del taken_ids
+        dealt = self._dealt[annotator]
+        pairs = dealt[:most]
+        known_ids = self._answers.number_of_id
+        if any(self.ids[document] not in known_ids for pair in pairs for document in pair):
+            # One transaction adds the documents of all pairs that the judge is asked about soon.
+            documents = sorted({document for pair in dealt for document in pair})
+            self._answers.add_items(self._documents.items[self._split].take(documents))
+        del dealt[:most]
+        leases = []
+        for pair in pairs:
+            rng = np.random.default_rng([self._seed, SPLITS.index(self._split), *pair])
+            question = Question(pair, STRATEGY, 1.0)
+            if rng.random() >= 0.5:  # the seed decides which document is shown left
+                question = question.turned
+            leases.append(Lease(secrets.token_hex(8), question, annotator, math.inf))
+        return leases
+
+    def asked(self, lease: Lease, *, turned: bool) -> AskedQuestion:
+        """Write a question as a worker reads it; `turned` exchanges the two documents."""
+        question = lease.question.turned if turned else lease.question
+        return asked_question(
+            self._documents.shown[self._split],
+            question.left,
+            question.right,
+            id=f"{self._split}-{question.left}-{question.right}",
+            question=self._question,
+            instructions=None,
+        )
+
+    def answer(self, lease: Lease, verdicts: Sequence[Verdict]) -> bool:
+        """Store the verdicts on a pair; no lease can be lost."""
+        numbers = [self._answers.number_of_id[self.ids[item]] for item in lease.question.items]
+        about_items = replace(lease.question, items=tuple(numbers))
+        judgements = judgements_of(replace(lease, question=about_items), verdicts)
+        self._answers.append(judgements, [f"{lease.id}-{k}" for k in range(len(judgements))])
+        self._n_stored += 1
+        return True
+
+    def attend(self, annotator: str) -> None:
+        """Do nothing between two answers: the training fits its comparator after the round."""
+
+    def left(self) -> str:
+        """Describe how many of the wanted answers the run lacks."""
+        return f"{self._judgements - self._n_stored:,} of {self._judgements:,} left"
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
         """Return the training part with this judge, and the validation part with its answers.
@@ -336,13 +316,13 @@ class RunJudge:
         Raises:
             SortNetError: if the judges fail; the message has the command that resumes the run.
         """
-        self._questions.split = split
+        self._split = split
         unanswered = pairs
         n_judges = len(self._machines)
         for step in range(n_judges):
             for place, machine in enumerate(self._machines):
                 dealt = [pair for pair in unanswered if (turns[pair] + step) % n_judges == place]
-                self._questions.dealt[machine.annotator] = dealt
+                self._dealt[machine.annotator] = dealt
                 machine.leaves_errors = step + 1 < n_judges
                 if dealt and not machine.is_over:
                     machine.ask()
@@ -361,8 +341,7 @@ class RunJudge:
             SortNetError: if all judges have failed, or none has answered about a pair.
             Exception: the exception that a function raised as a judge.
         """
-        questions = self._questions
-        kept = f"{questions.n_stored:,} of {questions.judgements:,} answers are kept"
+        kept = f"{self._n_stored:,} of {self._judgements:,} answers are kept"
         next_step = f"{kept}: go on with {self._again}"
         last = self._machines[-1]
         if all(machine.fault for machine in self._machines):

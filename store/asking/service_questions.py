@@ -251,14 +251,13 @@ def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
         n: number of examples, 1 at least.
     """
     groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
-    set_size = service.study.set_size
+    groups_to_compare = [members for members in groups.members if len(members) > 1]
     rng = np.random.default_rng(0)
-    sets = [next(members[:set_size] for members in groups.members if len(members) > 1).tolist()]
-    for pair in np.stack(groups.draw(rng, n - 1), axis=1).tolist():
-        members = rng.permutation(groups.members[groups.of[pair[0]]]).tolist()
-        further = [item for item in members if item not in pair]
-        sets.append(pair + further[: set_size - 2])
-    return [
-        asked_question_of(service, Lease("example", Question(tuple(items), "random", 1.0), "", 0.0))
-        for items in sets
-    ]
+    examples = []
+    for number in range(n):
+        members = groups_to_compare[number % len(groups_to_compare)]
+        shuffled = rng.permutation(members) if number else members
+        items = tuple(shuffled[: service.study.set_size].tolist())
+        lease = Lease("example", Question(items, "random", 1.0), "", 0.0)
+        examples.append(asked_question_of(service, lease))
+    return examples

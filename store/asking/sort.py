@@ -10,7 +10,6 @@ collection that `sort` makes.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -28,7 +27,7 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.files import shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
-from sortnet.judges.any_judge import MachineJudge, OneJudge, described, named_judges
+from sortnet.judges.any_judge import MachineJudge, OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import N_EXAMPLES, CallEstimate, dry_run
@@ -59,8 +58,6 @@ from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
 from store.service.sentences import why
 from store.store import open_store
-
-_LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
 
 
 def sort(
@@ -140,13 +137,12 @@ def sort(
     >>> result.frame["item"].tolist()
     ['ccc', 'bb', 'a']
     """
-    check_whole_number("max_calls", max_calls)
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     wanted = {"question": question, "instructions": instructions, "set_size": set_size}
-    goal = _checked_goal(given_items, top, wrong, wanted)
+    goal = _checked_goal(given_items, top, wrong, wanted, max_calls)
     judges = judges_by_name(judge)
     connections = _connect(judges, given_items, set_size)
-    name = name or name_by_content(given_items, question, instructions, judges, set_size)
+    name = name or name_by_content(given_items, judges, wanted)
     with ExitStack() as temporary:
         is_temporary = store is None
         if store is None:
@@ -269,11 +265,7 @@ def _connect(
     Raises:
         SortNetError: if a judge cannot be asked questions about `set_size` items.
     """
-    value_of_id = given_items.value_of_id()
-    connections = {
-        annotator: judge.connect(f"judge {annotator}", value_of_id)
-        for annotator, judge in judges.items()
-    }
+    connections = connect_judges(judges, given_items.value_of_id())
     for connection in connections.values():
         check_takes_sets(connection, set_size or 2)
     return connections
@@ -334,26 +326,30 @@ def estimate(
     >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
     about 2 questions
     """
-    check_whole_number("max_calls", max_calls)
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     wanted = {"question": question, "instructions": instructions, "set_size": set_size}
-    goal = _checked_goal(given_items, top, wrong, wanted)
+    goal = _checked_goal(given_items, top, wrong, wanted, max_calls)
     judges = judges_by_name(judge)
     # A language model needs no key for an estimate. The estimate refuses its prompt if it must.
-    others = {name: one for name, one in judges.items() if not isinstance(one, LanguageModel)}
-    _connect(others, given_items, set_size)
-    name = name or name_by_content(given_items, question, instructions, judges, set_size)
-    with shown_progress(progress) as show, ExitStack() as opened:
+    local_judges = {
+        annotator: local_judge
+        for annotator, local_judge in judges.items()
+        if not isinstance(local_judge, LanguageModel)
+    }
+    _connect(local_judges, given_items, set_size)
+    name = name or name_by_content(given_items, judges, wanted)
+    with shown_progress(progress) as show, ExitStack() as stack:
         n_new_items = 0
-        if store is not None and name in collections_of(str(store)):
-            collection = opened.enter_context(open_store(store, write=False)).collection(name)
+        url = str(store) if isinstance(store, Path) else store
+        if url is not None and name in collections_of(url):
+            collection = stack.enter_context(open_store(url, write=False)).collection(name)
             n_new_items = len(new_items(collection, given_items.items))
         else:
-            folder = opened.enter_context(TemporaryDirectory(prefix="sortnet-"))
-            temporary = opened.enter_context(open_store(Path(folder, "estimate.db")))
-            collection = collection_to_sort(temporary, name, given_items, wanted, seed, show)
+            folder = stack.enter_context(TemporaryDirectory(prefix="sortnet-"))
+            temporary_store = stack.enter_context(open_store(Path(folder, "estimate.db")))
+            collection = collection_to_sort(temporary_store, name, given_items, wanted, seed, show)
         show("estimating the questions")
-        service = opened.enter_context(closing(LabellingService(collection, goal=goal)))
+        service = stack.enter_context(closing(LabellingService(collection, goal=goal)))
         service.settle()
         n_questions = _n_questions(service, n_new_items, judges, max_calls)
         return _estimate_models(judges, n_questions, example_questions(service, N_EXAMPLES))
@@ -399,43 +395,18 @@ def _estimate_models(
     return SortEstimate(n_questions, calls, prompt=prompts[0] if prompts else None)
 
 
-def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
-    """Return {name under which answers are stored: judge} for one judge or several named judges.
-
-    Raises:
-        SortNetError: if there is no judge, or a value is not a judge.
-
-    >>> list(judges_by_name({"length": lambda left, right: "left"}))
-    ['length']
-    """
-    if isinstance(judge, Mapping):
-        return named_judges(judge)
-    machine_judge = described(judge)
-    return {_annotator_name(machine_judge): machine_judge}
-
-
-def _annotator_name(judge: MachineJudge) -> str:
-    """Name a judge by its model and variant, its command, or its function.
-
-    A name that is too long for an annotator is shortened, and ends with a hash of the whole name.
-    """
-    name = judge.annotator
-    if isinstance(judge, LanguageModel) and judge.variant:
-        name = f"{name} {judge.variant}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    beginning = name[: _LONGEST_NAME - 1 - len(digest)]  # a space follows
-    return f"{beginning.strip()} {digest}"
-
-
 def _checked_goal(
-    given_items: GivenItems, top: int | None, wrong: float, wanted: Mapping[str, Any]
+    given_items: GivenItems,
+    top: int | None,
+    wrong: float,
+    wanted: Mapping[str, Any],
+    max_calls: int | None,
 ) -> Goal:
     """Make the goal of the session from the arguments `top` and `wrong` of `sort`.
 
     Args:
         wanted: the `question`, `instructions` and `set_size` of the judge, which are checked, too.
+        max_calls: most calls of each judge, which are checked, too.
 
     Raises:
         SortNetError: on a value that is no text, an impossible number, or if all items would be top
@@ -445,6 +416,7 @@ def _checked_goal(
         if not isinstance(wanted[name], str | None):
             raise SortNetError(f"{name}: {shown(wanted[name])} is no text")
     set_size = wanted["set_size"]
+    check_whole_number("max_calls", max_calls)
     check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
     if set_size is not None:
         check_set_size(given_items.items, set_size)

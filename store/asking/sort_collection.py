@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -163,20 +162,15 @@ def new_items(collection: Collection, passed: Items) -> Items:
 
 
 def name_by_content(
-    given_items: GivenItems,
-    question: str | None,
-    instructions: str | None,
-    judges: Mapping[str, MachineJudge],
-    set_size: int | None,
+    given_items: GivenItems, judges: Mapping[str, MachineJudge], wanted: Mapping[str, Any]
 ) -> str:
-    """Name a collection by a hash of its items, its question, its judges and their set size.
+    """Name a collection by a hash of its items, its judges and what is `wanted` of the questions.
 
     The order of the items and of the judges has no effect.
     """
     identities = sorted((annotator, identity_of(judge)) for annotator, judge in judges.items())
-    texts = [question or QUESTION, instructions or ""]
-    hashed = json.dumps([_contents(given_items), texts, identities, set_size or 2])
-    return f"sort {hashlib.sha256(hashed.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+    asked = [wanted["question"] or QUESTION, wanted["instructions"], wanted["set_size"] or 2]
+    return f"sort {value_hash([_contents(given_items), asked, identities])[:12]}"
 
 
 def _contents(given_items: GivenItems) -> list[str]:

@@ -13,8 +13,8 @@ from sortnet.core import Progress, Queries, Split
 from sortnet.errors import SortNetError
 from sortnet.files import shown
 from sortnet.judges import Function
-from sortnet.judges.any_judge import MachineJudge
-from sortnet.messages import note, printable
+from sortnet.judges.any_judge import MachineJudge, connect_judges
+from sortnet.messages import note
 from sortnet.preference.study import LONGEST, QUESTION
 from store.asking.run_judge import RunJudge
 from store.runs.judge_record import (
@@ -103,8 +103,7 @@ class AskedJudge:
 
     def check_connection(self) -> None:
         """Raise an error if a judge's program does not exist, or its key or server is invalid."""
-        for judge in self.judges.values():
-            judge.connect()  # raises the error
+        connect_judges(self.judges)  # raises the error
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
         """Read the documents of both parts as judges are shown them, or nothing without a judge.
@@ -168,12 +167,8 @@ class AskedJudge:
             return
         judges, question = self._judges_and_question(training, is_own_store=is_own_store)
         assert job.config.judgements is not None
-        connections = {
-            name: judge.connect(f"judge {printable(name)}", documents.value_of_id)
-            for name, judge in judges.items()
-        }
         run_judge = RunJudge(
-            connections,
+            connect_judges(judges, documents.value_of_id),
             training.run,
             documents,
             question=question,
@@ -183,7 +178,7 @@ class AskedJudge:
             progress=progress,
             notify=notify,
         )
-        with run_judge.opened():
+        with run_judge.connected():
             yield replace(training, judge=run_judge)
 
     def _judges_and_question(

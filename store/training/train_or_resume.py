@@ -13,7 +13,7 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder
-from sortnet.judges.any_judge import OneJudge, described, named_judges
+from sortnet.judges.any_judge import OneJudge, judges_by_name
 from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
@@ -195,12 +195,7 @@ def with_judge(
     """Put a judge, or judges by name, and a question into the options; None changes nothing."""
     if judge is None and question is None:
         return options
-    judges = options.judge.judges
-    if isinstance(judge, Mapping):
-        judges = named_judges(judge)
-    elif judge is not None:
-        machine_judge = described(judge)
-        judges = {machine_judge.annotator: machine_judge}
+    judges = options.judge.judges if judge is None else judges_by_name(judge)
     asked_judge = replace(options.judge, judges=judges, question=question)
     return replace(options, judge=asked_judge)
 
