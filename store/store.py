@@ -18,7 +18,6 @@ from sortnet.items import Items
 from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (
-    checked_name,
     checked_new,
     collections_query,
     make_collection,
@@ -261,17 +260,15 @@ class Store:
                 features other than the stored items', on groups that only some items have, or on
                 groups that divide a pair which was judged or may be asked.
         """
-        checked_name("collection", name)
+        checked_new(name)
         with self.database.transaction(write=True) as connection:
             number = _lock_collection(connection, name)
             if number is None:
-                checked_new(name)  # refuses a colon
                 number = make_collection(
                     connection, name, seed=seed, settings=plain(settings or {})
                 )
             rows = ItemRows(self.database, number, name)
-            with rows.within_locked(connection):
-                rows.refuse_criterion()
+            with rows.within(connection):
                 if pairs is not None:
                     rows.allow_pairs(pairs)
                 rows.insert_items(items, replace=update)

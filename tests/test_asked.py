@@ -93,7 +93,7 @@ def ask(kind: str, *, number: int | None = None, fails: str = "False", **fields)
     told: list[str] = []
     with (
         open_store("s.db") as store,
-        closing(LabellingService(store.collection("t"), goal=Goal(1e-6), record=True)) as service,
+        closing(LabellingService(store.collection("t"), goal=Goal(1e-6))) as service,
         judge_of(kind, fails, **fields) as judge,
     ):
         items = service.items

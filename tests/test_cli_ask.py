@@ -75,7 +75,7 @@ def test_criteria_have_questions_of_their_own_and_common_instructions(two) -> No
         (("ask", HELPFUL, "--deadline", "soon"), "is not a time such as"),
         (("ask", HELPFUL, "--criterion", "x"), "is a criterion"),
         (("train", "replies", "--out", "m"), "give one of"),
-        (("items", "add", HELPFUL, "texts.csv", "--update"), "is a criterion"),
+        (("items", "add", HELPFUL, "texts.csv", "--update"), "a name has no colon"),
     ],
 )
 def test_bad_input(two, words: tuple[str, ...], said: str) -> None:

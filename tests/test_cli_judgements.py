@@ -125,7 +125,7 @@ def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
     assert done("judgements", "import", "copy", "b.json") == "copy: 2 judgements added\n"
     assert "0 judgements added, 2 already" in done("judgements", "import", "copy", "b.json")
     Path("b.json").write_text(json.dumps([{**battle, "model_a": "vicuna"}]))
-    assert "1 of 2 models are no items" in fault("judgements", "import", "copy", "b.json")
+    assert "has the id or text 'vicuna'" in fault("judgements", "import", "copy", "b.json")
     value = {"type": "pairwise", "from_name": "pw", "value": {"selected": "right"}}
     task = {"data": {"one": "text 0", "two": "text 1"}, "annotations": [{"result": [value]}]}
     Path("t.json").write_text(json.dumps([task]))

@@ -27,7 +27,7 @@ def replies(store: Store) -> Collection:
 
 def answer(pages: Pages, asked: dict[str, Any]) -> None:
     service = pages.service_of(asked["criterion"])
-    judgement = service.question("ana", asked["lease"]).answered("ana", "left")
+    judgement = service.collection.question(asked["lease"]).answered("ana", "left")
     pages.answer(asked["criterion"], asked["lease"], judgement)
 
 
@@ -56,9 +56,9 @@ def test_items_of_the_collection_reach_its_criteria(store: Store, replies: Colle
     ("name", "of", "fault"),
     [
         ("helpful", "replies", "has the criterion 'helpful' already"),
-        ("a:b", "replies", "without colons"),
+        ("a:b", "replies", "has no colon"),
         (" ", "replies", "name"),
-        ("clear", "replies:helpful", "is a criterion: its items are those of 'replies'"),
+        ("clear", "replies:helpful", "is a criterion, which has no criteria"),
     ],
 )
 def test_a_criterion_that_cannot_be(
@@ -87,7 +87,7 @@ def test_one_question_must_be_meant_where_there_are_criteria(
         LabellingService(replies)
     with pytest.raises(StoreError, match=r"has no criterion 'helpfull'; criteria: replies:helpful"):
         store.collection("replies:helpfull")
-    with pytest.raises(StoreError, match="is a criterion"):
+    with pytest.raises(StoreError, match="a name has no colon"):
         store.add_items("replies:helpful", made_items(2, first=6))
 
 

@@ -224,14 +224,3 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
     for service in two:
         service.sync()
         assert service.session.judgements() == stored
-
-
-def test_leases_on_items_that_are_not_known_yet_are_left_alone(
-    store: Store, service: LabellingService, collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.add_items("args", made_items(2, first=N))
-    collection.lease("ana", [question(N, 0)], 60)
-    collection.lease("bo", [question(N, N + 1)], 60)
-    changes = collection.changes(0)._replace(n_items=N)  # the items came after it
-    monkeypatch.setattr(collection, "changes", lambda *after: changes)
-    assert max(n for lease in service.next("ana", 3) for n in lease.question.pair) < N

@@ -41,8 +41,6 @@ def _replayed(collection: Collection) -> Any:
 
 
 READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
-    "changes": lambda c: (lambda ch: ([*ch.judgements], *ch[1:]))(c.changes(0)),
-    "judgements": lambda c: [*c.judgements()],
     "counted judgements": lambda c: [*c.counted_judgements()],
     "frame": lambda c: c.judgements_frame(),
     "items": lambda c: c.items().ids,

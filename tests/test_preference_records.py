@@ -20,9 +20,9 @@ from collection_helpers import made_items
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from store import Store
-from store.collections.formats.chosen import preference_records
 from store.collections.judgement_files import export_judgements, import_judgements
 from store.collections.judgement_lines import read_lines
+from store.collections.preference_records import preference_records
 from store.service.judged_queries import annotator_weights
 
 REPLIES = made_items(
@@ -42,7 +42,8 @@ def test_an_export_has_trls_preference_format_and_is_imported_again(
     collection, other = store.add_items("one", REPLIES), store.add_items("two", REPLIES)
     collection.append([*TWO, Judgement.of("bo", (3, 2), "left"), Judgement.of("bo", (0, 1), "tie")])
     path = tmp_path / "preferences.jsonl"
-    assert export_judgements(collection, path, form, weights={"ana": 1.0, "bo": 0.5}) == 2
+    with path.open("w") as file:
+        assert export_judgements(collection, file, form, weights={"ana": 1.0, "bo": 0.5}) == 2
     first, second = map(json.loads, path.read_text().splitlines())
     texts = {"prompt": "Is it?", "chosen": "Yes.", "rejected": "No."}
     if form == "conversational":

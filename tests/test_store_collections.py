@@ -28,24 +28,6 @@ def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
     return Judgement.of(annotator, (left, right), word, **changes)  # type: ignore[arg-type]
 
 
-def test_operations_within_a_lock_are_steps_of_one_transaction(collection: Collection) -> None:
-    with pytest.raises(JudgementError, match="no item 99"), collection.locked():
-        collection.append([said("ana", 0, 1)])
-        assert collection.n_judgements == 1
-        collection.append([said("ana", 0, 99)])
-    assert collection.n_judgements == 0 and collection.annotators() == []
-
-
-@ON_SQLITE
-def test_nothing_is_written_in_a_transaction_that_was_opened_to_read(
-    collection: Collection,
-) -> None:
-    with collection.transaction(), pytest.raises(RuntimeError, match="opened to read"):
-        collection.append([said("ana", 0, 1)])
-    collection.append([said("ana", 0, 1)])
-    assert collection.n_judgements == 1
-
-
 @ON_SQLITE
 def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:
     beside = ({"by": "Ana"}, None, {"by": "Ben"})
@@ -71,11 +53,6 @@ def test_items_come_back_as_they_were_given(store: Store, tmp_path: Path) -> Non
         assert getattr(found, name) == getattr(given_items, name)
     assert found.features.dtype == np.float32
     assert found.features.tobytes() == given_items.features.tobytes()
-
-
-def test_items_without_features_and_no_items_at_all_are_kept(store: Store) -> None:
-    assert store.add_items("bare", made_items(2, d=0)).items().features.shape == (2, 0)
-    assert store.add_items("none", made_items(0)).items().features.shape == (0, 2)
 
 
 def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
@@ -166,15 +143,6 @@ def test_only_an_annotator_who_said_nothing_is_forgotten(store: Store) -> None:
 
 
 @ON_SQLITE
-def test_an_unknown_annotator_is_not_made_where_none_shall_be(collection: Collection) -> None:
-    with pytest.raises(StoreError, match="no annotator 'ana'; known: none yet"):
-        collection.annotator("ana", create=False)
-    collection.annotator("bo")
-    with pytest.raises(StoreError, match="no annotator 'ana'; known: bo"):
-        collection.annotator("ana", create=False)
-
-
-@ON_SQLITE
 @pytest.mark.parametrize(
     ("who", "number", "fault"),
     [
@@ -196,27 +164,11 @@ def test_what_cannot_be_undone_is_refused_and_leaves_no_trace(
     assert [a.name for a in collection.annotators()] == ["ana"]
 
 
-def test_appended_undoes_follow_what_they_take_back(collection: Collection) -> None:
-    collection.append([said("ana", 0, 1), said("ana", 0, 2)])
-    batch = [said("ana", 3, 4, number=1), Judgement.of("ana", (3, 4), "undo", undoes=1, number=2)]
-    assert [j.undoes for j in collection.append(batch)] == [None, 3]
-    free = [Judgement.of("ana", (0, 2), "undo", undoes=2)]
-    assert [(j.number, j.undoes) for j in collection.append(free)] == [(5, 2)]
-
-
 @ON_SQLITE
 def test_one_item_that_is_not_there_refuses_all_that_is_appended(collection: Collection) -> None:
     with pytest.raises(JudgementError, match="6, numbered from 0"):
         collection.append([said("ana", 0, 1), said("ana", 0, 6)])
     assert collection.judgements() == [] and collection.annotators() == []
-
-
-def test_ids_that_are_there_are_not_appended_again(collection: Collection) -> None:
-    batch = [said("ana", 0, 1), said("ana", 0, 2), said("bo", 0, 3)]
-    assert len(collection.append(batch[:2], ids=["a", "b"])) == 2
-    assert [j.number for j in collection.append(batch, ids=["a", "b", "c"])] == [3]
-    assert collection.append(batch, ids=["a", "b", "c"]) == []
-    assert collection.judgement_ids() == ["a", "b", "c"]
 
 
 def test_the_frame_names_items_and_marks_undone_judgements(store: Store) -> None:

@@ -42,21 +42,11 @@ def test_what_was_asked_is_as_the_lease_says_whatever_the_answer_names(
     collection: Collection,
 ) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    stored, new, _ = collection.answer(
-        lease.id, Judgement.of("ana", (2, 3), "tie", strategy="random")
-    )
+    stored, new = collection.answer(lease.id, Judgement.of("ana", (2, 3), "tie", strategy="random"))
     assert new and stored.question == question(4, 1)
     assert collection.question(lease.id) == question(4, 1)
     with pytest.raises(JudgementError, match="an undo is no answer"):
         collection.answer(lease.id, stored.undo())
-
-
-def test_an_answer_brings_what_came_before_it_elsewhere(collection: Collection) -> None:
-    one, other = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
-    answer_lease(collection, one, "ana")
-    collection.append([Judgement.of("bo", (0, 1), "left")])
-    stored = collection.answer(other.id, other.question.answered("ana", "left"), after=1)
-    assert [(j.number, j.annotator) for j in stored.since] == [(2, "bo"), (3, "ana")]
 
 
 @ON_SQLITE

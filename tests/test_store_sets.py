@@ -88,23 +88,6 @@ def test_answers_about_any_number_of_items_are_read_as_they_were_stored(
     assert live == [one not in undone for one in stored] + [True] * len(undos)
 
 
-def test_blocks_of_sets_and_pairs_are_read_in_order(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored = collection.append(
-        [
-            Judgement.of("ana", (k % 8, 8), "left")
-            if k % 3
-            else Judgement.of("ana", (0, 1, 2, 3), "best", best=k % 4)
-            for k in range(20)
-        ]
-    )
-    monkeypatch.setattr("store.collections.judgement_rows.BLOCK", 3)
-    assert [[*block] for block in collection.blocks()] == [
-        stored[k : k + 3] for k in range(0, 20, 3)
-    ]
-
-
 def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     collection: Collection, clock: Clock
 ) -> None:
@@ -112,7 +95,7 @@ def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
     assert collection.lease("bo", [question(6, 2)], 60) == []
     clock.now = 1009.5
     answer = lease.question.answered_by_place("ana", 2, 0, milliseconds=850)
-    first = collection.answer(lease.id, answer, after=0)
+    first = collection.answer(lease.id, answer)
     again = collection.answer(lease.id, lease.question.answered_by_place("ana", 1, 3))
     assert (first.new, again.new) == (True, False)
     assert first.judgement == again.judgement == collection.judgements()[0]
@@ -135,12 +118,12 @@ def test_an_answer_names_the_worst_item_where_it_is_asked_for(collection: Collec
 
 def test_a_size_that_no_group_has_is_refused(store: Store) -> None:
     collection = store.add_items("args", made_items(5, groups=("x",) * 3 + ("y",) * 2))
-    change_questions(collection, None, None, [Decision("set-size", amount=3)])
+    change_questions(collection, None, [Decision("set-size", amount=3)])
     with pytest.raises(DataError, match="about 4 items, but there are only 3 in the largest group"):
-        change_questions(collection, None, None, [Decision("set-size", amount=4)])
+        change_questions(collection, None, [Decision("set-size", amount=4)])
     collection.decide(Decision("retire", item=1))
     with pytest.raises(DataError, match="about 3 items, but there are only 2 in the largest group"):
-        change_questions(collection, None, None, [Decision("set-size", amount=3)])
+        change_questions(collection, None, [Decision("set-size", amount=3)])
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -22,7 +22,6 @@ from sortnet.preference.session import Session
 from sortnet.preference.stopping import Standing, distance
 from sortnet.preference.study import Decision, study_of
 from store import open_store
-from store.service.convergence import recorded
 from store.service.labelling import LabellingService
 
 
@@ -178,9 +177,6 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
     head, first, *_ = done("ranking", "d").splitlines()
     assert head.split()[5:8] == ["judged", "in", "top"]
     assert f"{frame['among_top'][0]:.0%}" in first.split()
-    with open_store("s.db") as store:
-        points = recorded(store.collection("d"), Goal(top=3))
-        assert points and all(0 <= point["expected"] <= 1 for point in points)
 
 
 def test_the_ranking_of_a_group_says_how_far_its_top_is(home):

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import io
 import json
-import math
 import os
 import re
 import signal
@@ -15,7 +14,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO
@@ -33,8 +31,10 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Rate
-from cli.web.pages import MOST_CHARACTERS, Pages, People
+from cli.web.guard import HEADERS, LONGEST_PATH
+from cli.web.pages import MOST_CHARACTERS, Pages
+from cli.web.people import People
+from cli.web.request_values import MOST_BYTES
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
@@ -168,6 +168,9 @@ def test_a_page_elsewhere_can_neither_ask_nor_change(site, collection):
 )  # fmt: skip
 def test_rubbish_is_refused_in_one_line(standing, body, status):
     path = f"{standing.link('ana')}/answer"
+    if status == 422:  # the question is answered, but not by this
+        lease = pairs(standing.client.post(f"{standing.link('ana')}/next"))[0]
+        body = body.replace(b'"lease": "x"', f'"lease": "{lease}"'.encode())
     reply = standing.client.send("POST", path, body, Content_Type="application/json")
     assert reply.status == status
     assert "\n" not in reply.json()["error"]
@@ -372,16 +375,6 @@ def test_of_any_text_only_harmless_elements_and_attributes_come(text):
     Elements(convert_charrefs=True).feed(rendered(text))
 
 
-def test_who_asks_too_often_is_told_to_wait(collection, monkeypatch):
-    # No further requests are allowed with time, however slow the machine is.
-    monkeypatch.setattr("cli.web.app.Rate", partial(Rate, seconds=math.inf))
-    with served(collection) as site:
-        ana, ben = site.link("ana"), site.link("ben")
-        statuses = [site.client.get(f"{ana}/instructions").status for _ in range(105)]
-        assert statuses == [200] * 100 + [429] * 5
-        assert site.client.get(f"{ben}/instructions").status == 200
-
-
 def test_a_full_disk_is_told_once_on_the_terminal_and_that_it_is_over(site, collection, capsys):
     path, statuses = site.link("ana"), []
 
@@ -502,9 +495,9 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
 
 @pytest.mark.parametrize("root", ["/label", "/a"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
-    site = Pages(collection), People(collection)
-    ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
-    with running([site], root=root) as client:
+    pages = Pages(collection)
+    ana, admin = f"/a/{pages.people.add('ana')}", f"/admin/{pages.people.admin}"
+    with running([pages], root=root) as client:
         for at in ("", root):  # stripped, kept
             assert client.get(f"{at}/static/style.css").status == 200
             assert 'src="../static/page.js"' in client.get(f"{at}{ana}").body.decode()
@@ -548,7 +541,7 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     ):
         assert "is not an address such as" in fault("serve", "essays", "--url", url, *where)
     store.add_items("one", made_items(1))
-    assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
+    assert "there must be two to compare" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)
 
@@ -556,7 +549,7 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
 def test_what_is_too_large_or_too_long_is_refused(site, collection):
     ana = site.link("ana")
     # Who sends ten megabytes sees the refusal, and a connection that is not reset.
-    reply = site.client.send("POST", f"{ana}/answer", b"x" * 10**7, Content_Type="text/plain")
+    reply = site.client.send("POST", f"{ana}/answer", b"x" * 10**7, Content_Type="application/json")
     assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
     reply = site.client.get(f"{ana}/image/{'5' * 5000}")
     assert reply.status == 414 and str(LONGEST_PATH) in reply.json()["error"]
@@ -666,7 +659,7 @@ def test_who_watches_sees_the_pace_and_the_people(site):
     state = site.client.get(f"{site.admin}/state").json()
     assert (state["items"], state["answers"]) == (12, 25)
     assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
-    assert state["per_hour"] == {"last_hour": 25, "pace": 150}
+    assert state["last_hour"] == 25
     people = {who["name"]: who for who in state["people"]}
     assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
     assert people["ana"]["report"]["median_seconds"] == 0.9

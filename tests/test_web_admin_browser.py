@@ -7,7 +7,6 @@ from collection_helpers import made_items
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 from test_web_browser import SCRIPT, SIZES, Page, pictures, seen, violations
 from web_helpers import served
 
@@ -114,18 +113,6 @@ def replies(store):
         yield site
 
 
-def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
-    admin = Admin(driver, replies)
-    assert not admin.find("#disputed").is_displayed()
-    Select(admin.find("#criterion")).select_by_value("kind")
-    admin.until(lambda: admin.find("#disputed").is_displayed())
-    assert admin.text("#disputed tbody tr") == "text 0\nBetter: ana\ntext 1\nBetter: ben\n–"
-    assert admin.text("#comments tbody tr:nth-child(2) .comment") == f"short {SCRIPT}"
-    assert driver.title == "replies – ranking and annotators"
-    assert "criterion=kind" in admin.find("a[download]").get_attribute("href")
-    assert admin.complaints() == []
-
-
 def test_the_admin_changes_what_is_asked(driver, replies):
     driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
     try:
@@ -179,7 +166,7 @@ def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
     driver, store, tmp_path, monkeypatch, screen
 ):
     points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
-    monkeypatch.setattr("cli.web.admin_state.growth_points", lambda *_: points)
+    monkeypatch.setattr("cli.web.admin_state.growth_of", lambda *_: points)
     collection = store.add_items("all", pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3))
     said = [
         Judgement.of("ana", (0, 1), "left", comment="short", at=1e9),

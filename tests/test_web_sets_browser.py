@@ -13,11 +13,9 @@ from test_web_browser import (
     SIZES,
     SOON,
     Page,
-    check_buttons,
     pictures,
     seen,
     tap,
-    touched,
     violations,
 )
 from web_helpers import served
@@ -113,32 +111,6 @@ def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, sto
         page.choose(3)
         page.sent(n_answers + 4)
         assert answers_of(site)[-1] == ("best", 3, None)
-        assert page.complaints() == []
-
-
-@pytest.mark.parametrize("screen", SIZES)
-def test_four_items_are_answered_by_taps(driver, store, screen):
-    texts = tuple("some words " * 60 + str(k) for k in range(12))
-    collection = sets_of(store, made_items(12, d=1, texts=texts))
-    with touched(driver), seen(driver, *SIZES[screen]), served(collection) as site:
-        page = SetPage(driver, site)
-        page.until(page.ready)
-        check_buttons(page, SIZES[screen][1])
-        columns = len({round(page.find(f"#place-{place}").rect["x"]) for place in range(4)})
-        assert columns == (1 if screen == "phone" else 2)
-        page.tap("#place-2 h2")
-        page.tap("#place-0 h2")
-        page.sent(1)
-        page.tap("[data-act=place-3]")
-        page.until(lambda: page.text("#asked") == "4 is the best. Which is the worst?")
-        page.tap("[data-act=place-3]")
-        page.until(lambda: page.text("#asked") == "Which is the best?")
-        page.tap("[data-act=place-1]")
-        page.tap("#place-3 h2")
-        page.sent(2)
-        page.tap("#undo")
-        page.sent(1)
-        assert answers_of(site) == [("best", 2, 0), ("best", 1, 3), ("undo", None, None)]
         assert page.complaints() == []
 
 

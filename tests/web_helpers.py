@@ -13,7 +13,8 @@ from typing import Any
 
 from cli.web.app import make_app
 from cli.web.guard import Names
-from cli.web.pages import Pages, People
+from cli.web.pages import Pages
+from cli.web.people import People
 from cli.web.server import keep_up_to_date, make_server
 from store import Collection
 
@@ -92,15 +93,15 @@ def served(
     background: bool = False,
 ) -> Iterator[Served]:
     """Serve the pages of a collection; `background` fits while it serves, as the command does."""
-    site = Pages(collection, lease_seconds=lease), People(collection)
-    kept = keep_up_to_date([site]) if background else nullcontext()
-    with running([site], port=port) as client, kept:
-        yield Served(client, *site)
+    pages = Pages(collection, lease_seconds=lease)
+    kept = keep_up_to_date([pages]) if background else nullcontext()
+    with running([pages], port=port) as client, kept:
+        yield Served(client, pages, pages.people)
 
 
 @contextmanager
 def running(
-    sites: Sequence[tuple[Pages, People]],
+    sites: Sequence[Pages],
     *,
     root: str = "",
     port: int = 0,

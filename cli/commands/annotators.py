@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -101,29 +101,14 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     print_result(agreement_result(name, overall, by_group), as_json=as_json)
 
 
-class _Action(NamedTuple):
-    """A command that stores a decision about an annotator, or with --undo the opposite decision.
-
-    Attributes:
-        opposite: the kind of the opposite decision.
-        done: text that is printed after the decision.
-        undone: text that is printed after the opposite decision.
-        help: help text of the command.
-    """
-
-    opposite: str
-    done: str
-    undone: str
-    help: str
-
-
-# Each key is a kind of decision, and the name of the command that stores it.
+# {name of a command, and kind of the decision that it stores: (kind of the opposite decision, text
+# that is printed after each of both, help text)}
 _ACTIONS = {
-    "exclude": _Action(
-        opposite="include",
-        done="excluded from {name}; the judgements stay stored",
-        undone="included in {name} again",
-        help="""\
+    "exclude": (
+        "include",
+        "excluded from {name}; the judgements stay stored",
+        "included in {name} again",
+        """\
     Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
 
     The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
@@ -135,11 +120,11 @@ _ACTIONS = {
       sortnet annotators exclude paused dan --undo
     """,
     ),
-    "pause": _Action(
-        opposite="resume",
-        done="paused",
-        undone="resumed",
-        help="""\
+    "pause": (
+        "resume",
+        "paused",
+        "resumed",
+        """\
     Pause ANNOTATOR, or else the whole collection NAME: no questions until --undo.
 
     \b
@@ -148,11 +133,11 @@ _ACTIONS = {
       sortnet annotators pause paused --undo
     """,
     ),
-    "revoke": _Action(
-        opposite="renew",
-        done="the link is revoked",
-        undone="has a new link, which sortnet serve shows",
-        help="""\
+    "revoke": (
+        "renew",
+        "the link is revoked",
+        "has a new link, which sortnet serve shows",
+        """\
     Revoke the link of ANNOTATOR to the page of the collection NAME.
 
     --undo gives a new link, which `sortnet serve` and its admin page show; the old link does not
@@ -167,10 +152,10 @@ _ACTIONS = {
 }
 
 
-def _add_action(kind: str, action: _Action) -> None:
+def _add_action(kind: str, opposite: str, done: str, undone: str, help_text: str) -> None:
     """Add the command for a kind of decision to the group `annotators`."""
 
-    @annotators.command(kind, help=action.help)
+    @annotators.command(kind, help=help_text)
     @click.argument("name")
     @click.argument("annotator", required=kind != "pause")
     @click.option("--undo", is_flag=True, help="Take the action back.")
@@ -181,17 +166,16 @@ def _add_action(kind: str, action: _Action) -> None:
     ) -> None:
         from sortnet.preference.study import Decision
 
-        kind_of_decision = action.opposite if undo else kind
-        decision = Decision(kind_of_decision, annotator=annotator, reason=reason)
+        decision = Decision(opposite if undo else kind, annotator=annotator, reason=reason)
         with open_collection(store, name, write=True) as collection:
             collection.decide(decision)
-        outcome = action.undone if undo else action.done
+        outcome = undone if undo else done
         subject = annotator or name  # without an annotator, the whole collection is paused
         put(f"{printable(subject)}: {outcome.format(name=name)}")
 
 
 for _kind, _action in _ACTIONS.items():
-    _add_action(_kind, _action)
+    _add_action(_kind, *_action)
 
 
 @annotators.command(short_help="Set what the probabilities of an annotator mean.")

@@ -11,7 +11,7 @@ from cli.options import GoalType, Whole, files, store_and_json
 from cli.printing.labelling import questions_result
 from cli.printing.results import print_result
 from store.service.existing_store import open_collection
-from store.service.questions import QuestionChanges, change_questions, question_facts
+from store.service.questions import change_questions, question_decisions, question_facts
 
 
 class _Moment(click.ParamType):  # type: ignore[type-arg]
@@ -85,7 +85,7 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     help="Whether ANNOTATOR is a person or a model; models share errors.",
 )
 @store_and_json
-def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
+def ask(name: str, criterion: str | None, store: str | None, as_json: bool, **options: Any) -> None:
     """Show or change what annotators of the collection NAME are asked.
 
     Each criterion of a collection has a question, judgements and a ranking of its own; commands
@@ -106,10 +106,9 @@ def ask(name: str, store: str | None, as_json: bool, **options: Any) -> None:
       sortnet ask essays --goal 'top 3, 1 wrong'
       sortnet ask essays --kind eve model
     """
-    changes = QuestionChanges(**options)
-    decisions = changes.decisions()
-    is_changed = bool(decisions or changes.criterion)
+    decisions = question_decisions(**options)
+    is_changed = bool(decisions or criterion)
     with open_collection(store, name, write=is_changed) as collection:
-        change_questions(collection, changes.criterion, changes.goal, decisions)
+        change_questions(collection, criterion, decisions)
         questions = question_facts(collection)
     print_result(questions_result(questions), as_json=as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -160,23 +160,12 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     say(f"removed {name}: {contents}")
 
 
-class _Action(NamedTuple):
-    """A command that stores a decision about an item.
-
-    Attributes:
-        done: text that is printed after the decision.
-        help: help text of the command.
-    """
-
-    done: str
-    help: str
-
-
-# Each key is a kind of decision, and the name of the command that stores it.
+# {name of a command, and kind of the decision that it stores: (text that is printed after the
+# decision, help text)}
 _ACTIONS = {
-    "retire": _Action(
-        done="retired from",
-        help="""Retire the item ID: it is no longer asked about, and not ranked.
+    "retire": (
+        "retired from",
+        """Retire the item ID: it is no longer asked about, and not ranked.
 
     Its judgements stay stored, and the model still learns from them about features.
 
@@ -185,9 +174,9 @@ _ACTIONS = {
       sortnet items retire essays essay-61 --reason duplicate
     """,
     ),
-    "restore": _Action(
-        done="restored in",
-        help="""Restore the retired item ID.
+    "restore": (
+        "restored in",
+        """Restore the retired item ID.
 
     \b
     Examples:
@@ -197,10 +186,10 @@ _ACTIONS = {
 }
 
 
-def _add_action(kind: str, action: _Action) -> None:
+def _add_action(kind: str, done: str, help_text: str) -> None:
     """Add the command for a kind of decision to the group `items`."""
 
-    @items.command(kind, help=action.help)
+    @items.command(kind, help=help_text)
     @click.argument("name")
     @click.argument("id_", metavar="ID")
     @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
@@ -208,8 +197,8 @@ def _add_action(kind: str, action: _Action) -> None:
     def decide(name: str, id_: str, reason: str | None, store: str | None) -> None:
         with open_collection(store, name, write=True) as collection:
             decide_about_item(collection, kind, id_, reason)
-        put(f"{printable(id_)}: {action.done} {name}")
+        put(f"{printable(id_)}: {done} {name}")
 
 
 for _kind, _action in _ACTIONS.items():
-    _add_action(_kind, _action)
+    _add_action(_kind, *_action)

@@ -79,7 +79,7 @@ def _write(
     """Choose questions for a language model and write them to a file, as a new batch."""
     collection.check_one_question()
     name = annotator or judge.annotator
-    service = LabellingService(collection, goal=until, record=True)
+    service = LabellingService(collection, goal=until)
     with closing(service), progress() as status:
         status("fitting the answers so far")
         service.settle()

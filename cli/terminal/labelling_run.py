@@ -115,7 +115,7 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     from store.service.labelling import LabellingService
 
     service = LabellingService(
-        collection, lease_seconds=_lease_seconds(options.judges), goal=options.until, record=True
+        collection, lease_seconds=_lease_seconds(options.judges), goal=options.until
     )
     with progress() as status:
         status("fitting the answers so far")

@@ -52,7 +52,7 @@ def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dic
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
     # An earlier run of the same annotator may have been killed while it had pairs reserved. This
     # process takes over these reservations, and then cancels them.
-    service.held(asking.annotator)
+    service.next(asking.annotator, 0)  # renews leases
     service.release(asking.annotator)
     search = _Search(asking, front, item, number)
     if not search.pivots:

@@ -7,9 +7,9 @@ from starlette.responses import JSONResponse, Response
 
 from cli.web.admin_state import PEOPLE_HEADS
 from cli.web.downloads import EXPORTS, content_kind, file_response
-from cli.web.replies import render_page, render_tables
+from cli.web.pages import LinkRequest
+from cli.web.replies import render, render_page
 from cli.web.request_values import criterion_in, decision_in, text_in, view_in
-from cli.web.site import LinkRequest
 from sortnet.preference.study import ABOUT_ONE
 from store.collections.collection_rows import LONGEST_NAME, is_name
 
@@ -18,9 +18,9 @@ def show_page(request: LinkRequest) -> Response:
     """Reply with the admin page, which then requests its tables."""
     return render_page(
         "admin.html",
-        collection=request.site.pages.collection.name,
+        collection=request.pages.collection.name,
         base=request.http.url.path,
-        criteria=[criterion for criterion in request.site.states if criterion],
+        criteria=[criterion for criterion in request.pages.states if criterion],
         people_heads=PEOPLE_HEADS,
     )
 
@@ -31,11 +31,11 @@ def show_state(request: LinkRequest) -> Response:
 
 
 def show_tables(request: LinkRequest) -> Response:
-    """Reply with the tables of the page, unless the page shows these tables already."""
+    """Reply with the tables of the page as HTML, and with the `study` that its forms show."""
     base = request.http.url.path.removesuffix("/tables")
     variables = request.admin_state.template_variables(view_in(request.http))
-    key_of_shown_tables = request.http.query_params.get("known")
-    return JSONResponse(render_tables(base, key_of_shown_tables, variables))
+    html = render("tables.html", base=base, **variables)
+    return JSONResponse({"html": html, "study": variables["study"]})
 
 
 def add_annotator(request: LinkRequest) -> Response:
@@ -43,7 +43,7 @@ def add_annotator(request: LinkRequest) -> Response:
     name = text_in(request.body, "name", longest=LONGEST_NAME)
     if not is_name(name):
         raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
-    path = f"/a/{request.site.people.add(name)}"
+    path = f"/a/{request.pages.people.add(name)}"
     return JSONResponse({"name": name, "path": path}, 201)
 
 
@@ -56,23 +56,21 @@ def store_decision(request: LinkRequest) -> Response:
     The number is None if nothing was stored, because the decision was stored before. A decision
     that is stored for several criteria has a number in each; the reply has the first number.
     """
-    site = request.site
+    pages = request.pages
     criterion = criterion_in(request.body)
-    decision = decision_in(request.body, site.people.tokens)
-    collection = site.pages.collection
+    decision = decision_in(request.body, pages.people.tokens)
+    collection = pages.collection
     if criterion is not None or decision.kind in ABOUT_ONE:
-        collection = site.state_of(criterion).service.collection
+        collection = pages.state_of(criterion).service.collection
     stored_decisions = collection.decide(decision)
-    # The stored decisions and the links are read again, so that all pages follow them at once.
-    site.pages.sync()
-    site.people.read()
+    pages.sync()  # so that all pages follow the decision at once
     number = stored_decisions[0].number if stored_decisions else None
     return JSONResponse({"number": number}, 201)
 
 
 def show_file(request: LinkRequest) -> Response:
     """Reply with the image or sound of an item."""
-    return file_response(request.site.pages.items, *content_kind(request.http))
+    return file_response(request.pages.items, *content_kind(request.http))
 
 
 def export(request: LinkRequest) -> Response:

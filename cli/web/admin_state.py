@@ -1,19 +1,18 @@
-"""State of the admin page: ranking, convergence, annotators, disputed pairs, comments."""
+"""State of the admin page: ranking, curve, annotators, disputed pairs, comments."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from cli.web.pages import People
+from cli.web.people import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
 from sortnet.files import plain
+from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
@@ -22,8 +21,7 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.columns import TITLES, figures_of
-from store.report.growth import growth_picture, growth_points
-from store.service.convergence import recorded
+from store.report.growth import growth_of, growth_picture
 from store.service.labelling import LabellingService
 from store.service.sentences import goal_in_words, remaining_facts
 
@@ -36,14 +34,12 @@ PEOPLE_HEADS = (
     ("Name", "text"),
     ("Link", "text"),
     ("Answers", ""),
-    ("Answers a minute", ""),
+    ("Seconds each", ""),
     *((_PAGE_TITLES.get(title, title.capitalize()), "") for title in TITLES),
     ("State, verdict", "text"),
     ("Actions", "text"),
 )
 HOUR = 3600.0  # seconds
-LATEST = 30  # number of latest answers from which an annotator's pace is measured
-BREAK = 120.0  # seconds; a longer time without an answer is a break
 _UPDATE_INTERVAL = 10  # statistics are kept for this multiple of the time that they took
 
 
@@ -100,7 +96,7 @@ class AdminState:
             "answers": service.session.n_votes,
             "enough": ENOUGH_SHARED,  # agreement on fewer pairs says nothing
             "remaining": distance if is_fitted else None,
-            "curve": growth_points(service, statistics["recorded"]) if is_fitted else [],
+            "curve": growth_of(service) if is_fitted else [],
             "groups": groups if is_fitted else [],
             "goal": goal.wrong,  # share of pairs
             "top": goal.top,  # number of items
@@ -115,8 +111,8 @@ class AdminState:
                 {
                     "item": pair.item,
                     "other": pair.other,
-                    "better": self._item_label(pair.item),
-                    "worse": self._item_label(pair.other),
+                    "better": _label(service.items, pair.item),
+                    "worse": _label(service.items, pair.other),
                 }
                 for pair in list(study.gold.values())[:SHOWN]
             ],
@@ -144,32 +140,19 @@ class AdminState:
         """Return an annotator's link, progress, figures and restrictions."""
         study = self.service.study
         report = statistics["reports"].get(name)
-        pace_facts = statistics["paces"].get(name, {"pace": None, "last": None})
         return {
             "name": name,
             "path": f"/a/{token}",
             "standing": self.service.session.answered(name),
             "report": report,
             "figures": figures_of(report),
-            **pace_facts,
+            "last": statistics["last"].get(name),
             "state": study.state(name),
             "quota": study.quotas.get(name),
             "excluded": name in study.excluded,
             "paused": name in study.paused,
             "revoked": name in study.revoked,
         }
-
-    def _item_label(self, item: int | None) -> str:
-        """Return the start of an item's text, or the item's id if the item has no text.
-
-        The label is empty if there is no item, or if the service does not know the item yet: a gold
-        pair may be about an item that was added after the service read the items.
-        """
-        items = self.service.items
-        if item is None or item >= len(items):
-            return ""
-        cell = item_cell(items, item)
-        return str(cell["text"] or cell["id"])
 
     def _current_statistics(self) -> dict[str, Any]:
         """Return the statistics that need a pass over all judgements.
@@ -188,7 +171,7 @@ class AdminState:
     def _compute_statistics(self) -> dict[str, Any]:
         """Compute the statistics of all judgements.
 
-        Judgements of excluded annotators count for the paces and the comments.
+        Judgements of excluded annotators count, but not for agreement, disputes and the last hour.
         """
         service = self.service
         counted = service.session.judgements()
@@ -196,11 +179,10 @@ class AdminState:
         reports = service.reports(list(self._people.tokens))
         return {
             "reports": {report.name: plain(asdict(report)) for report in reports},
-            "paces": _paces(all_judgements),
-            "recorded": recorded(service.collection, service.session.goal),
+            "last": _last_answers(all_judgements),
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
-                "per_hour": _per_hour(counted, time.time()),
+                "last_hour": int((counted.at[counted.is_answer] > time.time() - HOUR).sum()),
                 "disputed": self._disputed(counted),
                 "comments": self._comments(all_judgements),
             },
@@ -252,41 +234,18 @@ class AdminState:
         }
 
 
-def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
-    """Return the number of answers in the last hour, and the hourly rate of the last ten minutes.
-
-    Args:
-        now: the current time, in seconds since 1970.
-    """
-    times = judgements.at[judgements.is_answer]
-    n_in_last_hour = int((times > now - HOUR).sum())
-    n_in_ten_minutes = int((times > now - HOUR / 6).sum())
-    return {"last_hour": n_in_last_hour, "pace": 6 * n_in_ten_minutes}
+def _label(items: Items, item: int | None) -> str:
+    """Return the start of an item's text, or the item's id if the item has no text."""
+    cell = item_cell(items, item or 0)
+    return str(cell["text"] or cell["id"])
 
 
-def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
-    """Return each annotator's answers a minute, and the time of the last answer."""
+def _last_answers(judgements: Judgements) -> dict[str, float]:
+    """Return {annotator: the time of the last answer}, without annotators of unknown times."""
     is_timed_answer = (judgements.answer != UNDO) & ~np.isnan(judgements.at)
-    paces = {}
+    last = {}
     for annotator in judgements.annotators:
-        times = judgements.at[is_timed_answer & judgements.by(annotator)].tolist()
-        if times:
-            paces[annotator] = {"pace": pace(times), "last": times[-1]}
-    return paces
-
-
-def pace(times: Sequence[float]) -> float | None:
-    """Compute how many answers a minute were given lately, by the times of the last 30 answers.
-
-    Breaks of more than two minutes do not count as time. None if no two answers in a row are at
-    most two minutes apart.
-
-    >>> pace([0, 10, 20, 1000, 1010])
-    6.0
-    """
-    gaps = [after - before for before, after in pairwise(times[-LATEST:])]
-    gaps_without_breaks = [gap for gap in gaps if gap <= BREAK]
-    seconds = sum(gaps_without_breaks)
-    if seconds <= 0:
-        return None
-    return 60 * len(gaps_without_breaks) / seconds
+        times = judgements.at[is_timed_answer & judgements.by(annotator)]
+        if len(times):
+            last[annotator] = float(times[-1])
+    return last

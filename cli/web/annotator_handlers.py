@@ -6,15 +6,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from cli.web.downloads import HEADERS, content_kind, file_response
+from cli.web.pages import LinkRequest
 from cli.web.replies import render_page, sentence
 from cli.web.request_values import criterion_in, flag_in, judgement_in, text_in, whole_number_in
-from cli.web.site import LinkRequest
 from sortnet.errors import LeaseError
 
 
 def show_page(request: LinkRequest) -> Response:
     """Reply with the labelling page, which then requests its questions."""
-    pages = request.site.pages
+    pages = request.pages
     return render_page(
         "page.html",
         collection=pages.collection.name,
@@ -24,24 +24,23 @@ def show_page(request: LinkRequest) -> Response:
 
 
 def show_instructions(request: LinkRequest) -> Response:
-    return JSONResponse(request.site.pages.instructions)
+    return JSONResponse(request.pages.instructions)
 
 
 def next_questions(request: LinkRequest) -> Response:
-    return JSONResponse(request.site.pages.next(request.name, flag_in(request.body, "markdown")))
+    return JSONResponse(request.pages.next(request.name, flag_in(request.body, "markdown")))
 
 
 def store_answer(request: LinkRequest) -> Response:
     """Store an answer; if the lease is lost, reply with the reason and other questions."""
-    pages = request.site.pages
+    pages = request.pages
     body = request.body
     lease = text_in(body, "lease", longest=100)
     criterion = criterion_in(body)
     markdown = flag_in(body, "markdown")
-    make_judgement = judgement_in(body)
     try:
-        question = pages.service_of(criterion).question(request.name, lease)
-        judgement = make_judgement(question, request.name)
+        question = pages.service_of(criterion).collection.question(lease)
+        judgement = judgement_in(body, question, request.name)
         return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
     except LeaseError as error:
         reply = {"error": sentence(error), **pages.next(request.name, markdown)}
@@ -50,18 +49,16 @@ def store_answer(request: LinkRequest) -> Response:
 
 def undo_answer(request: LinkRequest) -> Response:
     """Undo the annotator's last answer, if it is the answer that the page names."""
-    number = whole_number_in(request.body, "last", "not the number of a judgement")
+    number = whole_number_in(request.body, "last") or 0  # no judgement has the number 0
     markdown = flag_in(request.body, "markdown")
     criterion = criterion_in(request.body)
-    if number is None:
-        number = 0  # no judgement has this number, so nothing is undone
-    return JSONResponse(request.site.pages.undo(request.name, criterion, number, markdown))
+    return JSONResponse(request.pages.undo(request.name, criterion, number, markdown))
 
 
 def show_content(request: LinkRequest) -> Response:
     """Reply with a file or the full text of an item that the annotator was asked about."""
     kind, number = content_kind(request.http)
-    pages = request.site.pages
+    pages = request.pages
     items = pages.items
     if not pages.sees(request.name, number):
         raise HTTPException(404, f"there is no such {kind[:20]}")

@@ -14,11 +14,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cli.web import admin_handlers, annotator_handlers
-from cli.web.guard import Guard, Names, Rate
-from cli.web.pages import Pages, People
+from cli.web.guard import Guard, Names
+from cli.web.pages import Handler, LinkRequest, Pages
 from cli.web.replies import refusal, sentence
 from cli.web.request_values import read_body
-from cli.web.site import Handler, LinkRequest, Site
 from sortnet.errors import LeaseError, SortNetError, StoreError
 
 NO_SUCH_LINK = (
@@ -29,7 +28,7 @@ REVOKED = "This link was revoked: ask the person who sent it for a new one."
 
 
 def make_app(
-    sites: Sequence[tuple[Pages, People]],
+    sites: Sequence[Pages],
     names: Names,
     origin: str | None = None,
     root: str = "",
@@ -37,112 +36,90 @@ def make_app(
     """Make the web application for the pages of collections, behind a guard.
 
     Args:
-        sites: the pages and the links of each collection.
+        sites: the pages of each collection.
         names: the host names by which browsers may address the server.
         origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: path of the pages' public address.
     """
-    links = _Links([Site(*site) for site in sites])
     routes = [
-        *(links.route("/a", *handler) for handler in annotator_handlers.HANDLERS),
-        *(links.route("/admin", *handler) for handler in admin_handlers.HANDLERS),
+        *(_route(sites, "/a", *handler) for handler in annotator_handlers.HANDLERS),
+        *(_route(sites, "/admin", *handler) for handler in admin_handlers.HANDLERS),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
-    handlers: dict[Any, Any] = {
-        HTTPException: _refusal_response,
-        SortNetError: _error_response,
-        Exception: _bug_response,
-    }
+    handlers: dict[Any, Any] = dict.fromkeys((HTTPException, SortNetError, Exception), _refuse)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
 
 
-class _Links:
-    """The secret links of all sites, which lead a request to its handler."""
+def _route(sites: Sequence[Pages], base: str, method: str, path: str, handler: Handler) -> Route:
+    """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
 
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self._sites = sites
-        self._rate = Rate()
+    Args:
+        sites: the pages of each collection.
+        base: `/a` for annotators, `/admin` for the admin.
+        method: GET or POST.
+        path: the path after the token.
+        handler: answers the request, in a thread.
+    """
 
-    def route(self, base: str, method: str, path: str, handler: Handler) -> Route:
-        """Make the route of a handler, which follows a token: `/a/TOKEN` or `/admin/TOKEN`.
+    async def answer(request: Request) -> Response:
+        body = await read_body(request) if method == "POST" else {}
 
-        Args:
-            base: `/a` for annotators, `/admin` for the admin.
-            method: GET or POST.
-            path: the path after the token.
-            handler: answers the request, in a thread.
-        """
-
-        async def answer(request: Request) -> Response:
+        def answer_in_thread() -> Response:
             token = request.path_params["token"]
-            site, name = self._find(token, is_admin=base == "/admin")
-            if not self._rate.allows(token):
-                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
-            body = await read_body(request) if method == "POST" else {}
-            return await run_in_threadpool(_run, handler, LinkRequest(site, name, request, body))
+            site, name = _site_of(sites, token, is_admin=base == "/admin")
+            return _run(handler, LinkRequest(site, name, request, body))
 
-        return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
+        return await run_in_threadpool(answer_in_thread)
 
-    def _find(self, token: str, *, is_admin: bool) -> tuple[Site, str]:
-        """Return the site of a token, and the name of the annotator; empty for the admin.
+    return Route(f"{base}/{{token:str}}{path}", answer, methods=[method])
 
-        Args:
-            token: secret part of a link.
-            is_admin: whether the token must be the admin's, or else an annotator's.
-        """
-        for site in self._sites:
-            if is_admin and site.people.is_admin(token):
-                return site, ""
-            name = site.people.name_of(token)
-            if not is_admin and name is not None:
-                if name in site.people.revoked:
-                    raise HTTPException(403, REVOKED)
-                return site, name
-        raise HTTPException(404, NO_SUCH_LINK)
+
+def _site_of(sites: Sequence[Pages], token: str, *, is_admin: bool) -> tuple[Pages, str]:
+    """Return the pages of a token, and the name of the annotator; empty for the admin.
+
+    Args:
+        sites: the pages of each collection.
+        token: secret part of a link.
+        is_admin: whether the token must be the admin's, or else an annotator's.
+    """
+    for site in sites:
+        if is_admin and site.people.is_admin(token):
+            return site, ""
+        name = site.people.name_of(token)
+        if not is_admin and name is not None:
+            if name in site.people.revoked:
+                raise HTTPException(403, REVOKED)
+            return site, name
+    raise HTTPException(404, NO_SUCH_LINK)
 
 
 def _run(handler: Handler, request: LinkRequest) -> Response:
-    """Run a handler; print on the terminal when the store cannot be written, and when it can again.
-
-    Another process may have revoked the link. Only the handlers that change something read the
-    decisions of other processes, so the link is checked again after the handler.
-    """
-    pages = request.site.pages
+    """Run a handler; tell on the terminal when the store cannot be written, and when it can."""
+    pages = request.pages
     if request.http.method != "POST":
         return handler(request)
     try:
         reply = handler(request)
     except StoreError as error:
-        fault = f"no answer can be stored, pages keep theirs and wait: {error}"
-        pages.faults.begin("storing", fault)
+        pages.faults.note("storing", f"no answer can be stored, pages keep theirs: {error}")
         raise
-    if request.name in pages.services[0].study.revoked:
-        raise HTTPException(403, REVOKED)
     # `/next` may return questions that are leased already, without writing to the store. So its
     # success does not show that the store can be written.
     if reply.status_code < 400 and not request.http.url.path.endswith("/next"):
-        pages.faults.end("storing", "answers are stored again")
+        pages.faults.note("storing", "", ended="answers are stored again")
     return reply
 
 
-async def _refusal_response(request: Request, error: HTTPException) -> Response:
-    """Answer with the reason why a request was refused."""
-    why = error.detail
-    if why == "Not Found":  # Starlette's message for a path without a route
-        why = "There is no page at this address."
-    return refusal(request, error.status_code, why, error.headers)
-
-
-async def _error_response(request: Request, error: SortNetError) -> Response:
-    """Answer with the message of an error, and with the status code of its type."""
-    code = 422
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer with the reason why a request was refused, or with the message of an error."""
+    if isinstance(error, HTTPException):
+        why = error.detail
+        if why == "Not Found":  # Starlette's message for a path without a route
+            why = "There is no page at this address."
+        return refusal(request, error.status_code, why, error.headers)
     if isinstance(error, StoreError):
-        code = 503  # the pages send the request again later
-    elif isinstance(error, LeaseError):
-        code = 410
-    return refusal(request, code, sentence(error))
-
-
-async def _bug_response(request: Request, error: Exception) -> Response:
-    """Answer after an unexpected exception, which uvicorn logs with its traceback."""
+        return refusal(request, 503, sentence(error))  # the pages send the request again later
+    if isinstance(error, SortNetError):
+        return refusal(request, 410 if isinstance(error, LeaseError) else 422, sentence(error))
+    # After an unexpected exception, which uvicorn logs with its traceback.
     return refusal(request, 500, "This is an error of the server; it was logged there.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -23,7 +21,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters of a request's path; the pages' own paths have about 60
-MOST_BYTES = 2**18  # bytes of a request's body: enough for instructions of 50,000 characters
 PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -76,32 +73,8 @@ class Names:
         )
 
 
-class Rate:
-    """Limits the requests of each name: at most `most` in `seconds`.
-
-    >>> rate = Rate(most=2, seconds=60)
-    >>> [rate.allows("ana"), rate.allows("ana"), rate.allows("ana"), rate.allows("ben")]
-    [True, True, False, True]
-    """
-
-    def __init__(self, most: int = 100, seconds: float = 5.0) -> None:
-        self._most = most
-        self._seconds = seconds
-        self._counts: Counter[str] = Counter()
-        self._since = time.monotonic()
-
-    def allows(self, name: str) -> bool:
-        """Count a request of the given name; return whether the request is within the limit."""
-        now = time.monotonic()
-        if now - self._since > self._seconds:
-            self._counts.clear()
-            self._since = now
-        self._counts[name] += 1
-        return self._counts[name] <= self._most
-
-
 class Guard:
-    """Refuses foreign hosts and origins, forms, and large bodies; adds response headers.
+    """Refuses foreign hosts and origins, and forms; adds response headers.
 
     uvicorn and a proxy limit how long a request may take.
 
@@ -134,36 +107,15 @@ class Guard:
             await send(message)
 
         scope = self._rooted(scope)
+        fault = self._fault(scope, Headers(scope=scope))
+        app = self.app if fault is None else refusal(Request(scope), *fault)
         try:
-            app, receive_body = await self._checked(scope, receive)
-            await app(scope, receive_body, send_with_headers)
+            await app(scope, receive, send_with_headers)
         except asyncio.CancelledError:
             # The server stops. The error is not raised again, because it would be logged.
             if not is_answered:
                 response = refusal(Request(scope), 503, "the server has ended")
                 await response(scope, receive, send_with_headers)
-
-    async def _checked(self, scope: Scope, receive: Receive) -> tuple[App, Receive]:
-        """Read a request; return what answers it, the application or a refusal, and its body."""
-        body = b""
-        has_more = True
-        # A client that is refused before it has sent everything would never see the refusal.
-        while has_more:
-            message = await receive()
-            has_more = message.get("more_body", False)
-            if len(body) <= MOST_BYTES:
-                body += message.get("body", b"")
-
-        fault = self._fault(scope, Headers(scope=scope), len(body))
-        if fault is not None:
-            return refusal(Request(scope), *fault), receive
-        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_again() -> Message:
-            """Return the body, which was read already, and then new messages."""
-            return unread.pop() if unread else await receive()
-
-        return self.app, receive_again
 
     def _rooted(self, scope: Scope) -> Scope:
         """Return the scope with a path that begins with the root, as ASGI requires.
@@ -177,24 +129,13 @@ class Guard:
             path = root + path
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
-    def _fault(self, scope: Scope, headers: Headers, n_bytes: int) -> tuple[int, str] | None:
-        """Check a request.
-
-        Args:
-            scope: the request.
-            headers: the headers of the request.
-            n_bytes: length of the body, or any number above `MOST_BYTES` if it is too large.
-
-        Returns:
-            The status code and the reason of a refusal; None if the request is allowed.
-        """
+    def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        """Return the status code and the reason of a refusal; None if the request is allowed."""
         host = headers.get("host", "")
         if not self.names.allows(host):
             return 421, self.names.refusal(host)
         if len(scope["path"]) > LONGEST_PATH:
             return 414, f"the address is longer than {LONGEST_PATH} characters"
-        if n_bytes > MOST_BYTES:
-            return 413, f"the request is larger than {MOST_BYTES} bytes"
         if scope["method"] in ("GET", "HEAD"):
             return None
         # A POST request changes something, so it must come from the server's own pages. It must be

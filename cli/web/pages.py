@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cli.console import say
+from cli.web.admin_state import AdminState
+from cli.web.people import People
 from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Judgement
-from sortnet.preference.stopping import Remaining
 from store import Collection
 from store.collections.leases import Lease
 from store.report.markdown import rendered
@@ -29,7 +33,6 @@ NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
     "This page checks again by itself."
 )
-ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 
 
 class Pages:
@@ -39,11 +42,13 @@ class Pages:
 
     Args:
         collection: the collection.
-        options: arguments of the `LabellingService` of each criterion; `close` closes the services.
+        options: arguments of the `LabellingService` of each criterion.
 
     Attributes:
         collection: the collection.
         services: one service for each criterion, or a single service.
+        people: the links of the annotators and of the admin.
+        states: {criterion: state of its admin page}; without criteria the key is None.
         faults: prints faults on the server's terminal.
     """
 
@@ -51,13 +56,13 @@ class Pages:
         """Read the judgements about each criterion."""
         self.collection = collection
         self.services = [LabellingService(asked, **options) for asked in collection.asked()]
+        self.people = People(collection)
+        self.states = {
+            service.collection.criterion: AdminState(service, self.people)
+            for service in self.services
+        }
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
-
-    def close(self) -> None:
-        """Record the last fits, if fits are recorded."""
-        for service in self.services:
-            service.close()
 
     def sync(self) -> None:
         """Read the judgements and decisions that other processes have stored."""
@@ -117,10 +122,23 @@ class Pages:
             reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
             reason = f"{why(remaining[-1])}."
-        n_left = _questions_left(remaining) if is_fitted else None
+        n_left: int | None = None
+        range_left = ""
+        if is_fitted:
+            unfinished = [criterion for criterion in remaining if not criterion.stop]
+            n_left = _total([criterion.questions for criterion in unfinished])
+            if len(unfinished) == 1:
+                range_left = answers_left(unfinished[0])
+            elif unfinished:
+                fewest = _total([criterion.fewest for criterion in unfinished])
+                most = _total([criterion.most for criterion in unfinished])
+                range_left = f"{range_in_words(fewest, most)} left" if fewest and most else ""
+            if unfinished:
+                # If the goal seems reached, and more answers must confirm it, no number is known.
+                n_left = n_left or None
         return {
             "left": n_left,
-            "range": "" if n_left is None else _range_left(remaining),
+            "range": range_left,
             "stop": is_goal_reached and not why_closed,
             "why": reason,
         }
@@ -145,6 +163,14 @@ class Pages:
             if service.collection.criterion == criterion:
                 return service
         raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
+
+    def state_of(self, criterion: str | None) -> AdminState:
+        """Return the state of a criterion's admin page; None stands for the first criterion."""
+        if criterion is None:
+            return next(iter(self.states.values()))
+        if criterion not in self.states:
+            raise HTTPException(422, f"there is no criterion {criterion[:60]!r}")
+        return self.states[criterion]
 
     @property
     def question(self) -> str:
@@ -276,29 +302,6 @@ def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str
     return {"text": text, "more": full_text_address, "html": html}
 
 
-def _questions_left(remaining: Sequence[Remaining]) -> int | None:
-    """Count the questions until all criteria reach their goals; None if the number is not known.
-
-    The number is also unknown if all goals seem reached, but more answers must confirm them.
-    """
-    unfinished = [criterion.questions for criterion in remaining if not criterion.stop]
-    n_left = _total(unfinished)
-    return None if unfinished and not n_left else n_left
-
-
-def _range_left(remaining: Sequence[Remaining]) -> str:
-    """Write in words how many questions all criteria together have left, from fewest to most.
-
-    The text is empty if the number is not known, or no criterion has questions left.
-    """
-    unfinished = [criterion for criterion in remaining if not criterion.stop]
-    if len(unfinished) == 1:
-        return answers_left(unfinished[0])
-    fewest = _total([criterion.fewest for criterion in unfinished])
-    most = _total([criterion.most for criterion in unfinished])
-    return f"{range_in_words(fewest, most)} left" if fewest and most else ""
-
-
 def _total(numbers: Sequence[int | None]) -> int | None:
     """Sum up numbers; None if one of them is not known."""
     if None in numbers:
@@ -307,58 +310,12 @@ def _total(numbers: Sequence[int | None]) -> int | None:
     return total
 
 
-class People:
-    """Annotators and admin of a collection, who open its pages by secret links.
-
-    The secret part of a link is a token, which the store keeps. It tells who opens the page.
-
-    Attributes:
-        admin: the token of the admin.
-        revoked: the names of annotators whose link was revoked.
-    """
-
-    def __init__(self, collection: Collection) -> None:
-        """Read the links of a collection; the admin's token is created if there is none."""
-        self._collection = collection
-        self._lock = threading.Lock()
-        self._names: dict[str, str] = {}
-        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
-        self.read()
-
-    def read(self) -> None:
-        """Read the annotators and their links again: another process may have changed them."""
-        with self._collection.transaction():
-            annotators = self._collection.annotators()
-            self.revoked = set(self._collection.study().revoked)
-        self._names = {annotator.token: annotator.name for annotator in annotators}
-
-    @property
-    def tokens(self) -> dict[str, str]:
-        """The tokens of all annotators, {name: token}."""
-        return {name: token for token, name in self._names.items()}
-
-    def name_of(self, token: str) -> str | None:
-        """Return the name of the annotator with the given token; None if there is none."""
-        return self._names.get(token)
-
-    def is_admin(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self.admin.encode())
-
-    def add(self, name: str) -> str:
-        """Create an annotator if the name is new, and return the annotator's token."""
-        with self._lock:
-            token = self._collection.annotator(name).token
-            self.read()
-        return token
-
-
 class FaultNotes:
     """Prints the faults of a collection's server when they begin and when they end; thread-safe.
 
     >>> notes = FaultNotes("essays")
-    >>> notes.begin("storing", "the disk is full")
-    >>> notes.end("storing", "answers are stored again")
-    >>> notes.end("storing", "answers are stored again")
+    >>> notes.note("storing", "the disk is full")
+    >>> notes.note("storing", "", ended="answers are stored again")
     """
 
     def __init__(self, collection: str) -> None:
@@ -366,23 +323,45 @@ class FaultNotes:
         self._present_faults: dict[str, str] = {}  # {task: its fault}
         self._lock = threading.Lock()
 
-    def begin(self, task: str, fault: str) -> None:
-        """Print a fault of a task of the server, unless the same fault was printed last."""
+    def note(self, task: str, fault: str, ended: str = "") -> None:
+        """Print a fault of a task of the server, unless the same fault was printed last.
+
+        Args:
+            task: the task.
+            fault: its fault; empty: the task succeeds.
+            ended: the text that is printed if the task had a fault, and succeeds now.
+        """
         fault = " ".join(fault.split())
         with self._lock:
-            is_new = self._present_faults.get(task) != fault
+            is_same = self._present_faults.get(task, "") == fault
             self._present_faults[task] = fault
-        if is_new:
-            self._print(fault)
+        if not is_same:
+            text = f"sortnet: collection {self._collection!r}: {fault or ended}"
+            # The output may go to a file on a full disk: requests must be answered all the same.
+            with suppress(OSError):
+                say(printable(text))
 
-    def end(self, task: str, note: str) -> None:
-        """Print a note that a task succeeds again, if the task had a fault."""
-        with self._lock:
-            had_fault = self._present_faults.pop(task, None) is not None
-        if had_fault:
-            self._print(note)
 
-    def _print(self, text: str) -> None:
-        # The output may go to a file on a full disk: requests must be answered all the same.
-        with suppress(OSError):
-            say(printable(f"sortnet: collection {self._collection!r}: {text}"))
+@dataclass(frozen=True)
+class LinkRequest:
+    """A request that came by a secret link.
+
+    Attributes:
+        pages: the pages that the link belongs to.
+        name: the name of the annotator whom the link belongs to; empty for the admin's link.
+        http: the request, with its path and its query parameters.
+        body: the JSON of the request's body; empty for a GET request.
+    """
+
+    pages: Pages
+    name: str
+    http: Request
+    body: dict[str, Any]
+
+    @property
+    def admin_state(self) -> AdminState:
+        """The state of the criterion that the query parameters name."""
+        return self.pages.state_of(self.http.query_params.get("criterion"))
+
+
+Handler: TypeAlias = Callable[[LinkRequest], Response]

@@ -103,32 +103,24 @@ def _matching_items(items: Items, ranking: Ranking, sort: str, down: bool, find:
     """
     # The ranking may be newer than `items`, and have items that were added meanwhile.
     order = ranking.order[ranking.order < len(items)]
+    texts = [text or "" for text in items.texts]
     if find:
-        is_group = find in map(str.casefold, set(items.groups or ()))
-        is_match = [_matches(items, item, find, is_group) for item in order.tolist()]
-        order = order[np.array(is_match, np.bool_)]
+        groups = [group.casefold() for group in items.groups or ()]
+        if find in groups:
+            is_match = np.array(groups) == find
+        else:
+            names = zip(items.ids, texts, strict=True)
+            is_match = np.array([find in f"{id}\n{text}".casefold() for id, text in names])
+        order = order[is_match[order]]
     if sort == "item":
-        names = [(items.texts[item] or items.ids[item]).casefold() for item in order.tolist()]
-        return order[sorted(range(len(names)), key=names.__getitem__, reverse=down)]
+        labels = [(texts[item] or items.ids[item]).casefold() for item in order.tolist()]
+        return order[sorted(range(len(labels)), key=labels.__getitem__, reverse=down)]
     is_in_order_already = sort == "rank" and not down
     has_no_values = sort == TOP and ranking.among_top is None  # the goal has no top
     if is_in_order_already or has_no_values:
         return order
     values = getattr(ranking, sort)[order]
     return order[np.argsort(-values if down else values, kind="stable")]
-
-
-def _matches(items: Items, item: int, find: str, is_group: bool) -> bool:
-    """Tell whether an item's group is the search text, or its id or text contains it.
-
-    Args:
-        find: the search text, which has no upper case.
-        is_group: whether the search text is the name of a group.
-    """
-    if is_group and items.groups is not None:
-        return items.groups[item].casefold() == find
-    text = items.texts[item]
-    return find in items.ids[item].casefold() or (text is not None and find in text.casefold())
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -14,27 +13,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 def render_page(template: str, **facts: Any) -> HTMLResponse:
     """Render a page from a template; `facts` are the variables of the template."""
-    return HTMLResponse(_templates().get_template(template).render(facts))
+    return HTMLResponse(render(template, **facts))
 
 
-def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """Render the tables of the admin page.
-
-    Args:
-        base: the path of the page.
-        known: the key of the tables that the page shows; None: it shows none.
-        facts: the variables of the template.
-
-    Returns:
-        The tables as `html`, the variable `study`, and a `key` that changes with them. If the key
-        is still `known`, `html` and `study` are None.
-    """
-    html = _templates().get_template("tables.html").render(facts, base=base)
-    study = facts["study"]
-    key = hashlib.sha256(f"{study}{html}".encode()).hexdigest()
-    if key == known:
-        return {"key": key, "html": None, "study": None}
-    return {"key": key, "html": html, "study": study}
+def render(template: str, **facts: Any) -> str:
+    """Render a template; `facts` are its variables."""
+    return _templates().get_template(template).render(facts)
 
 
 def refusal(

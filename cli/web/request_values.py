@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from cli.web.ranking_rows import SORTS, View
 from sortnet.preference import Judgement, Question
@@ -17,18 +17,24 @@ from store.collections.collection_rows import LONGEST_NAME
 
 ANSWERS_OF_PAGES: tuple[Word, ...] = (*SIDES, "skip", "cant-say", "best", "same")
 LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
+MOST_BYTES = 2**18  # bytes of a request's body: enough for instructions of 50,000 characters
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
 _LONGEST_REASON = 500  # most characters of a decision's reason
 _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
-_NOT_WHOLE = "not a whole number from 0 on"  # description of an invalid value
 _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
 
 
 async def read_body(request: Request) -> dict[str, Any]:
     """Read the JSON object that is the body of a request."""
+    text = b""
     try:
-        body = json.loads(await request.body())
-    except (ValueError, RecursionError):
+        async for chunk in request.stream():
+            # A client that is refused before it has sent everything would never see the refusal.
+            text += chunk if len(text) <= MOST_BYTES else b""
+        if len(text) > MOST_BYTES:
+            raise HTTPException(413, f"the request is larger than {MOST_BYTES} bytes")
+        body = json.loads(text)
+    except (ValueError, RecursionError, ClientDisconnect):
         body = None
     if not isinstance(body, dict):
         raise HTTPException(400, "the request is not a JSON object")
@@ -42,7 +48,17 @@ def text_in(body: dict[str, Any], name: str, longest: int) -> str:
         name: name of the value in the body.
         longest: most characters of the text.
     """
+    text = optional_text_in(body, name, longest)
+    if text is None:
+        raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
+    return text
+
+
+def optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | None:
+    """Return a text without surrounding space; None if the body does not have it."""
     text = body.get(name)
+    if text is None:
+        return None
     if not isinstance(text, str) or not text.strip() or len(text) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     try:
@@ -53,14 +69,21 @@ def text_in(body: dict[str, Any], name: str, longest: int) -> str:
     return text.strip()
 
 
-def whole_number_in(body: dict[str, Any], name: str, fault: str) -> int | None:
-    """Return a whole number of at least 0; None if the body does not have it.
+def whole_number_in(body: dict[str, Any], name: str) -> int | None:
+    """Return a whole number of at least 0; None if the body does not have it."""
+    return cast(int | None, _number_in(body, name, is_whole=True))
 
-    Args:
-        name: name of the value in the body.
-        fault: description of an invalid value, such as `not the number of a place`.
-    """
-    return cast(int | None, _number_in(body, name, (int,), fault))
+
+def _number_in(body: dict[str, Any], name: str, *, is_whole: bool) -> float | None:
+    """Return a number of at least 0; None if the body does not have it."""
+    number: Any = body.get(name)
+    if number is None:
+        return None
+    types = (int,) if is_whole else (int, float)
+    if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
+        noun = "whole number" if is_whole else "number"
+        raise HTTPException(422, f"{name!r} is not a {noun} from 0 on")
+    return cast(float, number)
 
 
 def flag_in(body: dict[str, Any], name: str) -> bool:
@@ -73,29 +96,24 @@ def flag_in(body: dict[str, Any], name: str) -> bool:
 
 def criterion_in(body: dict[str, Any]) -> str | None:
     """Return the name of the criterion that a request is about; None if it names none."""
-    return _optional_text_in(body, "criterion", longest=200)
+    return optional_text_in(body, "criterion", longest=200)
 
 
-def judgement_in(body: dict[str, Any]) -> Callable[[Question, str], Judgement]:
-    """Return the answer in a request, as a function that makes the judgement of a question.
-
-    The function takes the question and the name of the annotator.
-    """
+def judgement_in(body: dict[str, Any], question: Question, annotator: str) -> Judgement:
+    """Make the judgement by which an annotator's request answers a question."""
     answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
         raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
-    best = whole_number_in(body, "best", "not the number of a place")
-    worst = whole_number_in(body, "worst", "not the number of a place")
+    best = whole_number_in(body, "best")
+    worst = whole_number_in(body, "worst")
     facts = _facts_in(body)
+    has_place = best is not None or worst is not None
     if answer == "best" and best is not None:
-        place = best
-        return lambda question, annotator: question.answered_by_place(
-            annotator, place, worst, **facts
-        )
-    if answer == "best" or best is not None or worst is not None:
+        return question.answered_by_place(annotator, best, worst, **facts)
+    if answer == "best" or has_place:
         raise HTTPException(422, "the answer 'best' alone has a place as 'best', and as 'worst'")
-    return lambda question, annotator: question.answered(annotator, cast(Word, answer), **facts)
+    return question.answered(annotator, cast(Word, answer), **facts)
 
 
 def _facts_in(body: dict[str, Any]) -> dict[str, Any]:
@@ -110,11 +128,9 @@ def _facts_in(body: dict[str, Any]) -> dict[str, Any]:
     comment = text.replace("\0", "").encode(errors="replace").decode().strip()
     time: Any = body.get("milliseconds")
     # A page that measures an invalid time must not lose the answer: the time is left out.
-    milliseconds: int | None = None
-    if type(time) in (int, float) and 0 <= time <= LONGEST_MS:
-        milliseconds = int(time)
+    is_time = type(time) in (int, float) and 0 <= time <= LONGEST_MS
     return {
-        "milliseconds": milliseconds,
+        "milliseconds": int(time) if is_time else None,
         "comment": comment or None,
         "flagged": flag_in(body, "flagged") or None,
     }
@@ -127,19 +143,17 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
         annotators: names of the annotators that the decision may be about.
     """
     kind = text_in(body, "kind", longest=20)
-    annotator = _optional_text_in(body, "annotator", LONGEST_NAME)
+    annotator = optional_text_in(body, "annotator", LONGEST_NAME)
     reason: str | None = None
     # An empty question, or empty instructions, restore the default.
     if kind not in LONGEST or body.get("reason") != "":
-        reason = _optional_text_in(body, "reason", LONGEST.get(kind, _LONGEST_REASON))
+        reason = optional_text_in(body, "reason", LONGEST.get(kind, _LONGEST_REASON))
     if annotator is not None and annotator not in annotators:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
-    item = whole_number_in(body, "item", _NOT_WHOLE)
-    other = whole_number_in(body, "other", _NOT_WHOLE)
-    if kind in KINDS and KINDS[kind].type is int:
-        amount: float | None = whole_number_in(body, "amount", _NOT_WHOLE)
-    else:
-        amount = _number_in(body, "amount", (int, float), "not a number from 0 on")
+    is_whole = kind in KINDS and KINDS[kind].type is int
+    amount = _number_in(body, "amount", is_whole=is_whole)
+    item = whole_number_in(body, "item")
+    other = whole_number_in(body, "other")
     return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)
 
 
@@ -158,26 +172,3 @@ def view_in(request: Request) -> View:
         raise HTTPException(422, "'page' is not a whole number from 1 on")
     search = parameters.get("find", "")[:_LONGEST_SEARCH]
     return View(search, column, down=sort.startswith("-"), page=max(int(page), 1))
-
-
-def _optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | None:
-    """Return a text; None if the body does not have it."""
-    return None if body.get(name) is None else text_in(body, name, longest)
-
-
-def _number_in(
-    body: dict[str, Any], name: str, types: tuple[type, ...], fault: str
-) -> float | None:
-    """Return a number of at least 0; None if the body does not have it.
-
-    Args:
-        name: name of the value in the body.
-        types: allowed types of the number.
-        fault: description of an invalid value.
-    """
-    number: Any = body.get(name)
-    if number is None:
-        return None
-    if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
-        raise HTTPException(422, f"{name!r} is {fault}")
-    return cast(float, number)

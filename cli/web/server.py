@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ from cli.printing.labelling import Links, print_links
 from cli.signals import signals_handled
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names
-from cli.web.pages import Pages, People
+from cli.web.pages import Pages
 from sortnet.errors import SortNetError
 from store import Collection, Store
 
@@ -69,14 +69,14 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 @contextmanager
 def keep_up_to_date(
-    sites: Sequence[tuple[Pages, People]], *, before_read: Callable[[], None] = lambda: None
+    sites: Sequence[Pages], *, before_read: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Read judgements of other processes and keep the models fitted, until the `with` block ends.
 
     A background thread does this.
 
     Args:
-        sites: the pages and the links of each collection.
+        sites: the pages of each collection.
         before_read: called before each read of the store.
     """
     stopped = threading.Event()
@@ -97,7 +97,7 @@ def keep_up_to_date(
 
 
 def _read_and_fit(
-    sites: Sequence[tuple[Pages, People]], before_read: Callable[[], None], stopped: threading.Event
+    sites: Sequence[Pages], before_read: Callable[[], None], stopped: threading.Event
 ) -> None:
     """Read judgements and fit the models until `stopped` is set.
 
@@ -107,9 +107,8 @@ def _read_and_fit(
     while not stopped.wait(seconds):
         seconds = READ_EVERY
         before_read()
-        for pages, people in sites:
+        for pages in sites:
             try:
-                people.read()
                 for service in pages.services:
                     service.sync()
                     service.keep_fitted()
@@ -117,10 +116,8 @@ def _read_and_fit(
             except Exception as error:  # no error may end the thread: answers must be fitted later
                 faults = [f"{type(error).__name__}: {error}"]
                 seconds = 5 * READ_EVERY
-            if faults:
-                pages.faults.begin("keeping up", faults[0])
-            else:
-                pages.faults.end("keeping up", "answers are read and fitted again")
+            fault = next(iter(faults), "")
+            pages.faults.note("keeping up", fault, ended="answers are read and fitted again")
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,8 @@ class ServerOptions:
         if self.url:
             return self.url
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
-        return f"http://{_in_url(host)}:{port}"
+        is_bare_ipv6 = ":" in host and not host.startswith("[")
+        return f"http://[{host}]:{port}" if is_bare_ipv6 else f"http://{host}:{port}"
 
     def names(self) -> Names:
         """Return the host names by which browsers may address the server."""
@@ -190,14 +188,13 @@ def serve_collections(
     """
     with _listening(options.host, options.port) as listening:
         collections = [store.collection(name) for name in dict.fromkeys(names)]
-        for collection in collections:
-            if len(collection.items()) < 2:
-                fault = "has fewer than two items: nothing to compare"
-                raise SortNetError(f"collection {collection.name!r} {fault}")
         with signals as received, ExitStack() as stack:
             for collection in collections:
                 stack.enter_context(collection.serving())
-            sites = [_site(stack, collection, options) for collection in collections]
+            sites = [Pages(each, lease_seconds=options.lease) for each in collections]
+            for pages in sites:
+                for annotator in options.annotators:
+                    pages.people.add(annotator)
             port = listening.getsockname()[1]
             _announce(sites, options, options.address(port))
             url = urlsplit(options.url or "")
@@ -220,25 +217,11 @@ def serve_collections(
     say(f"no longer serving {served}; the links will work again at the next start")
 
 
-def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """Make the pages of a collection, and links for the annotators in the options.
-
-    Args:
-        stack: closes the pages when the stack is closed.
-    """
-    pages = Pages(collection, lease_seconds=options.lease, record=True)
-    stack.enter_context(closing(pages))
-    people = People(collection)
-    for annotator in options.annotators:
-        people.add(annotator)
-    return pages, people
-
-
-def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, address: str) -> None:
+def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
     """Print the links, and open the first link in a browser if `options.browser` is set."""
     links = [
-        Links(pages.collection.name, people.tokens, people.revoked, people.admin)
-        for pages, people in sites
+        Links(pages.collection.name, pages.people.tokens, pages.people.revoked, pages.people.admin)
+        for pages in sites
     ]
     print_links(address, links, is_public=options.is_public)
     if options.browser:
@@ -270,9 +253,3 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         raise SortNetError(fault) from None
     with listening:
         yield listening
-
-
-def _in_url(host: str) -> str:
-    """Write a host for a URL: an IPv6 address is put in brackets."""
-    is_bare_ipv6 = ":" in host and not host.startswith("[")
-    return f"[{host}]" if is_bare_ipv6 else host

@@ -325,7 +325,7 @@ class BatchAnswers:
             return
         batch, collection = self._batches[name]
         if collection.name not in self.services:
-            service = LabellingService(collection, goal=self.goal, record=True)
+            service = LabellingService(collection, goal=self.goal)
             self.services[collection.name] = service
         service = self.services[collection.name]
         with collection.locked():

@@ -153,7 +153,7 @@ class ServiceQuestions:
         now = time.monotonic()
         if now >= self._renew_at:
             self._renew_at = now + self.service.lease_seconds / 4
-            self.service.held(annotator)
+            self.service.next(annotator, 0)  # renews leases
         self.service.fit_if_due()
 
     def left(self) -> str:

@@ -162,7 +162,7 @@ def sort(
             show(f"sorting {count(len(given_items.items), 'item')}")
             wanted = {"question": question, "instructions": instructions, "set_size": set_size}
             collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
-            with closing(LabellingService(collection, goal=goal, record=True)) as service:
+            with closing(LabellingService(collection, goal=goal)) as service:
                 result = _ask_and_rank(
                     service,
                     connections,

@@ -3,50 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
-from sortnet.errors import JudgementError, StudyError
+from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
 from store.collections.batches import BatchRows
 from store.collections.collection_rows import (
+    checked_new,
     find_collection,
     is_name,
-    settings_of,
+    make_collection,
     with_criteria,
 )
 from store.collections.decision_rows import DecisionRows
 from store.collections.judgement_rows import JudgementRows
 from store.collections.leases import Lease, may_be_lease_id
-from store.collections.server_claim import ServerRows
 from store.database.engine import Database
-from store.database.schema import CollectionRow, LeaseRow
+from store.database.schema import AnnotatorRow, CollectionRow, JudgementRow, LeaseRow
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Changes(NamedTuple):
-    """The state of a collection since an earlier reading.
-
-    Attributes:
-        judgements: the new judgements.
-        n_items: the number of all items.
-        leases: all live leases.
-        decisions: the new decisions of administrators.
-    """
-
-    judgements: Judgements
-    n_items: int
-    leases: list[Lease]
-    decisions: list[Decision]
 
 
 class Stored(NamedTuple):
@@ -55,15 +39,13 @@ class Stored(NamedTuple):
     Attributes:
         judgement: the answer, with its number.
         new: whether this call stored the answer. It is False if the question was answered before.
-        since: all judgements with a number above the last number known to the caller.
     """
 
     judgement: Judgement
     new: bool
-    since: Judgements
 
 
-class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
+class Collection(DecisionRows, JudgementRows, BatchRows):
     """A named set of items in a store, with the annotators' judgements about the items.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,
@@ -86,7 +68,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     ) -> None:
         with database.transaction() as connection:
             row = find_collection(connection, database.name, name)
-            self.settings: dict[str, Any] = settings_of(connection, row)
+            self.settings: dict[str, Any] = row.settings
+            if row.items_of is not None:  # a criterion inherits the settings of its collection
+                query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
+                self.settings = {**connection.execute(query).scalar_one(), **row.settings}
         super().__init__(database, row.number, row.name, items_of=row.items_of, clock=clock)
         self.seed: int = row.seed
         self.created: datetime = row.created.replace(tzinfo=UTC)
@@ -121,19 +106,31 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             StoreError: on a name that is taken or has a colon. Also if this collection is a
                 criterion itself, or has judgements about a question of its own.
         """
-        with self.locked():
-            self._insert_criterion(name)
-        return Collection(self.database, f"{self.name}:{name}", clock=self.clock)
+        full_name = f"{self.name}:{checked_new(name, 'criterion')}"
+        if self.criterion is not None:
+            raise StoreError(f"{self.name!r} is a criterion, which has no criteria")
+        with self.locked() as connection:
+            if full_name in self.criteria():
+                raise StoreError(f"collection {self.name!r} has the criterion {name!r} already")
+            if self.n_judgements:
+                raise StoreError(
+                    f"collection {self.name!r} has judgements about its own question already; "
+                    "criteria need one without: sortnet items add the file under another name"
+                )
+            source = self._collection_row().source
+            make_collection(
+                connection, full_name, seed=self.seed, source=source, items_of=self.number
+            )
+        return Collection(self.database, full_name, clock=self.clock)
 
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria.
 
         If this is a criterion, the items stay, because they belong to its collection.
         """
-        with self.locked() as connection:
-            is_removed = CollectionRow.number.in_(with_criteria(self.number))
-            # The foreign keys of all other tables remove the rows that belong to the collection.
-            connection.execute(delete(CollectionRow).where(is_removed))
+        is_removed = CollectionRow.number.in_(with_criteria(self.number))
+        # The foreign keys of all other tables remove the rows that belong to the collection.
+        self.write(delete(CollectionRow).where(is_removed))
 
     def decide(self, *decisions: Decision) -> list[Decision]:
         """Append all decisions, or none after an error, and return them with their new numbers.
@@ -156,14 +153,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         is_about_links = {decision.kind for decision in decisions} <= LINKS
         if has_criteria and not is_about_links:
             return self._decide_for_each(criteria, decisions)
-        names = {decision.annotator for decision in decisions if decision.annotator is not None}
-        for name in names:
+        for name in _annotators_of(decisions):
             self.annotator(name, create=False)  # raises an error if the annotator is unknown
         with self.locked():
-            keys = self._annotator_keys(names)
-            now = self.clock()
-            timed = [replace(decision, at=now) for decision in decisions]
-            return self._insert_decisions(timed, keys)
+            keys = self._annotator_keys(_annotators_of(decisions))
+            return self._insert_decisions(decisions, keys)
 
     def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
@@ -180,8 +174,12 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         # Questions and gold pairs differ between criteria.
         if any(decision.kind in ABOUT_ONE for decision in decisions):
             self.check_one_question()  # raises the error
-        names = {decision.annotator for decision in decisions if decision.annotator is not None}
-        self._check_annotators(names, criteria)
+        names = _annotators_of(decisions)
+        known_names: set[str] = set()
+        for collection in (self, *criteria):
+            known_names.update(annotator.name for annotator in collection.annotators())
+        for unknown_name in names - known_names:
+            self.annotator(unknown_name, create=False)  # raises the error
         numbered: list[Decision] = []
         faults: list[StudyError] = []
         for criterion in criteria:
@@ -195,38 +193,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             raise faults[0]
         return numbered
 
-    def _check_annotators(self, names: set[str], criteria: Sequence[Collection]) -> None:
-        """Raise a StoreError if neither the collection nor a criterion has one of the annotators.
-
-        Args:
-            names: the names of the annotators.
-            criteria: the criteria of the collection.
-        """
-        known_names: set[str] = set()
-        for collection in (self, *criteria):
-            known_names.update(annotator.name for annotator in collection.annotators())
-        for unknown_name in names - known_names:
-            self.annotator(unknown_name, create=False)  # raises the error
-
     def counted_judgements(self) -> Judgements:
         """Read all judgements and undos, except the judgements of excluded annotators."""
         with self.transaction():
             return self.judgements().without(self.study().excluded)
-
-    def changes(self, after: int, decided: int = 0) -> Changes:
-        """Read in one transaction how the collection has changed since the caller read it last.
-
-        Args:
-            after: number of the last judgement that the caller knows.
-            decided: number of the last decision that the caller knows.
-        """
-        with self.transaction():
-            return Changes(
-                self._judgements(after),
-                self._count_items(),
-                self._live_leases(self.clock()),
-                self.decisions(decided),
-            )
 
     def judgements_frame(self) -> pd.DataFrame:
         """Make a frame with one row per judgement, in the order of their numbers.
@@ -237,7 +207,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         from store.frames import judgements_frame
 
         with self.transaction():
-            judgements = self._judgements(0)
+            judgements = self.judgements()
             items = self._item_groups()
             excluded = self.study().excluded
         return judgements_frame(judgements, items, excluded)
@@ -270,32 +240,25 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         # A lease that is lost in a power cut is taken again, so this transaction does not wait for
         # the disk. The leases of a batch must last, because they identify its answers.
         with self.locked(durable=batch is not None):
-            now = self.clock()
-            keys = self._annotator_keys([annotator])
-            key = keys[annotator]
+            key = self._annotator_keys([annotator])[annotator]
             if self.study().state(annotator) in ("excluded", "paused"):
                 return []
+            self._close_leases(LeaseRow.expires <= self.clock())
+            live = self.leases()
+            taken = {pair for lease in live for pair in lease.question.pairs}
             if questions and after is not None:
-                questions = self._without_answered(questions, annotator, after)
-            return self._take_leases(
-                annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
+                for judgement in self.judgements(after):
+                    if judgement.annotator == annotator:
+                        taken.update(judgement.pairs)
+            expires = self.clock() + seconds
+            to_renew = [
+                lease for lease in live if lease.id in renew and lease.annotator == annotator
+            ]
+            renewed = self._renew_leases(to_renew, expires)
+            new = self._insert_leases(
+                (annotator, key), questions, taken, expires=expires, batch=batch
             )
-
-    def _without_answered(
-        self, questions: Sequence[Question], annotator: str, after: int
-    ) -> list[Question]:
-        """Leave out questions with a pair that the annotator has answered since a judgement.
-
-        Args:
-            questions: the questions.
-            annotator: name of the annotator.
-            after: the number of the judgement.
-        """
-        answered_pairs: set[Pair] = set()
-        for judgement in self._judgements(after):
-            if judgement.annotator == annotator:
-                answered_pairs.update(judgement.pairs)
-        return [question for question in questions if answered_pairs.isdisjoint(question.pairs)]
+            return renewed + new
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release leases of an annotator, so that their questions can be leased again.
@@ -310,14 +273,12 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 conditions.append(LeaseRow.id.in_(leases))
             self._close_leases(*conditions)
 
-    def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
+    def answer(self, lease: str, judgement: Judgement) -> Stored:
         """Store an answer to a leased question, unless the question is answered already.
 
         Args:
             lease: id of the lease, which has the question.
             judgement: the answer and its annotator. The question is taken from the lease.
-            after: the number of the last judgement known to the caller. The result has all later
-                judgements. If None, the result has the answer only.
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
@@ -325,52 +286,25 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
-        with self.locked():
-            now = self.clock()
-            stored = self._earlier_answer(lease, judgement.annotator)
-            is_new = stored is None
-            if stored is None:
-                stored = self._insert_answer(lease, judgement, now)
-            # Usually no other judgement came between, and nothing needs to be read.
-            if after is None or stored.number == after + 1:
-                later_judgements = Judgements.of([stored])
-            else:
-                later_judgements = self._judgements(after)
-            return Stored(stored, is_new, later_judgements)
-
-    def _earlier_answer(self, lease: str, annotator: str) -> Judgement | None:
-        """Read the answer that an annotator gave under a lease; None if there is no answer.
-
-        Texts that can be no id of a lease or no name are not searched for: a database may refuse
-        them.
-        """
-        if may_be_lease_id(lease) and is_name(annotator):
-            return self._answer_under(lease, annotator)
-        return None
-
-    def _insert_answer(self, lease: str, judgement: Judgement, now: float) -> Judgement:
-        """Store the first answer to a leased question, close the lease, and return the judgement.
-
-        Args:
-            lease: id of the lease, which has the question.
-            judgement: the answer and its annotator. The question is taken from the lease.
-            now: the present time, in seconds since 1970.
-
-        Raises:
-            LeaseError: on a lease that is unknown, expired, released or another annotator's.
-            JudgementError: on an answer that lacks the worst item, if it is asked for, too.
-        """
         annotator = judgement.annotator
-        live_lease = self._live_lease_of(lease, annotator, now)
-        answer = replace(judgement, **vars(live_lease.question), at=now)
-        # The study is read only for an answer that may lack the worst item, which is rare. The
-        # requests of a batch say themselves what they ask for.
-        if answer.lacks_worst and live_lease.batch is None:
-            self.study().check_answer(answer)
-        keys = self._annotator_keys([annotator])
-        self._close_answered(lease)
-        (stored,) = self._insert_judgements([answer], keys, lease=lease)
-        return stored
+        with self.locked():
+            earlier: Judgement | None = None
+            if may_be_lease_id(lease) and is_name(annotator):
+                earlier = self._judgement(
+                    JudgementRow.lease == lease, AnnotatorRow.name == annotator
+                )
+            if earlier is not None:
+                return Stored(earlier, new=False)
+            live_lease = self._live_lease_of(lease, annotator)
+            answer = replace(judgement, **vars(live_lease.question), at=self.clock())
+            # The study is read only for an answer that may lack the worst item, which is rare. The
+            # requests of a batch say themselves what they ask for.
+            if answer.lacks_worst and live_lease.batch is None:
+                self.study().check_answer(answer)
+            self._close_leases(LeaseRow.id == lease)
+            keys = self._annotator_keys([annotator])
+            (stored,) = self._insert_judgements([answer], keys, lease=lease)
+            return Stored(stored, new=True)
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Undo a judgement of an annotator, and return the undo, which is stored as a judgement.
@@ -380,7 +314,9 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 is undone.
         """
         with self.locked():
-            judgement = self._judgement_to_undo(number)
+            judgement = self._judgement(JudgementRow.number == number)
+            if judgement is None:
+                raise JudgementError(f"an undo of judgement {number}, which is not there")
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
             (stored,) = self._insert_judgements([undo], self._annotator_keys([annotator]))
             return stored
@@ -404,20 +340,16 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """
         with self.locked():
             self.check_one_question()
-            self._check_items_exist(judgements)
-            keys = self._annotator_keys(judgement.annotator for judgement in judgements)
-            return self._insert_judgements(judgements, keys, ids=ids)
-
-    def _check_items_exist(self, judgements: Sequence[Judgement]) -> None:
-        """Raise a JudgementError if a judgement is about an item that is not in the collection."""
-        n_items = self._count_items()
-        for judgement in judgements:
-            lowest, highest = min(judgement.items), max(judgement.items)
-            if not 0 <= lowest <= highest < n_items:
+            n_items = self.count_items()
+            items = {item for judgement in judgements for item in judgement.items}
+            unknown = items.difference(range(n_items))
+            if unknown:
                 raise JudgementError(
-                    f"collection {self.name!r} has no item {highest}: "
+                    f"collection {self.name!r} has no item {max(unknown)}: "
                     f"there are {n_items}, numbered from 0"
                 )
+            keys = self._annotator_keys(judgement.annotator for judgement in judgements)
+            return self._insert_judgements(judgements, keys, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
         """Return a setting; if it is not set, store `default` first.
@@ -432,3 +364,45 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 connection.execute(change.values(settings=settings))
         self.settings |= settings
         return settings[name]
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Be the only process that serves the collection, within a `with` block.
+
+        Raises:
+            StoreError: if another process serves the collection, or the collection was removed.
+        """
+        with self.locked():
+            pass  # raises an error if the collection was removed
+        claims = self.database.claims
+        if not claims.take(self._claim):
+            raise StoreError(f"collection {self.name!r} is served by another process already")
+        try:
+            yield
+        finally:
+            claims.drop(self._claim)
+
+    def is_still_mine(self) -> bool:
+        """Whether the collection still exists, and this process still serves it.
+
+        A claim that ended because a database server was restarted is renewed, unless another
+        process serves the collection now.
+        """
+        number = self.read_value(
+            select(CollectionRow.number).where(CollectionRow.number == self.number)
+        )
+        return number is not None and self.database.claims.keep(self._claim)
+
+    def is_served(self) -> bool:
+        """Whether a live process serves the collection."""
+        return self.database.claims.is_held(self._claim)
+
+    @property
+    def _claim(self) -> str:
+        """The name that the process which serves the collection holds."""
+        return f"server-{self.number}"
+
+
+def _annotators_of(decisions: Sequence[Decision]) -> set[str]:
+    """Return the names of the annotators that decisions are about."""
+    return {decision.annotator for decision in decisions if decision.annotator is not None}

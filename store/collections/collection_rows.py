@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select
+from sqlalchemy import Connection, Row, func, insert, or_, select
 
 from sortnet.errors import StoreError
 from store.database.engine import Database, utc_now
 from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, RunRow
 
 LONGEST_NAME = 200
-SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria inherit
 _N_LISTED = 10  # number of collections that a message names
-# A statement that runs at every answer is built once, because building it takes longer than running
-# it.
-_LOCK = (
-    select(CollectionRow.number).where(CollectionRow.number == bindparam("of")).with_for_update()
-)
 
 
 class CollectionRows:
@@ -61,44 +55,56 @@ class CollectionRows:
         if self._open.connection is not None:
             yield self._open.connection
             return
-        with self.database.transaction() as connection, self._within(connection):
+        with self.database.transaction() as connection, self.within(connection):
             yield connection
 
     @contextmanager
     def locked(self, *, durable: bool = True) -> Iterator[Connection]:
         """Open a transaction that excludes all other writers of the collection, in a `with` block.
 
-        If such a transaction is open already, it is used. With a single writer, rows are numbered
-        in the order of commits, and a lease is created and closed once. Read the clock within the
-        block: opening it may wait for another writer, so an earlier time would be old.
+        If a transaction is open already, it is used. With a single writer, rows are numbered in the
+        order of commits, and a lease is created and closed once. Read the clock within the block:
+        opening it may wait for another writer, so an earlier time would be old.
         """
         if self._open.connection is not None:
-            if not self._open.is_locked:
-                raise RuntimeError("a transaction that was opened to read cannot write")
             yield self._open.connection
             return
+        lock = select(CollectionRow.number).where(CollectionRow.number == self.number)
         with self.database.transaction(write=True, durable=durable) as connection:
-            if connection.execute(_LOCK, {"of": self.number}).first() is None:
+            if connection.execute(lock.with_for_update()).first() is None:
                 raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
-            with self._within(connection, is_locked=True):
+            with self.within(connection):
                 yield connection
 
     @contextmanager
-    def within_locked(self, connection: Connection) -> Iterator[None]:
-        """Use the caller's transaction, which has locked the collection, within a `with` block."""
-        with self._within(connection, is_locked=True):
-            yield
-
-    @contextmanager
-    def _within(self, connection: Connection, *, is_locked: bool = False) -> Iterator[None]:
-        """Use a connection for all operations within a `with` block."""
+    def within(self, connection: Connection) -> Iterator[None]:
+        """Use an open transaction for all operations in a `with` block."""
         self._open.connection = connection
-        self._open.is_locked = is_locked
         try:
             yield
         finally:
             self._open.connection = None
-            self._open.is_locked = False
+
+    def read(self, query: Any) -> Sequence[Row[Any]]:
+        """Read all rows of a query."""
+        with self.transaction() as connection:
+            return connection.execute(query).all()
+
+    def read_value(self, query: Any) -> Any:
+        """Read the first value of a query; None without any row."""
+        with self.transaction() as connection:
+            return connection.scalar(query)
+
+    def write(self, statement: Any) -> None:
+        """Run a statement that changes rows."""
+        with self.locked() as connection:
+            connection.execute(statement)
+
+    def insert(self, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+        """Run an `insert` with rows {column: value}, of which there may be none."""
+        if rows:
+            with self.locked() as connection:
+                connection.execute(statement, rows)
 
     def criteria(self) -> list[str]:
         """List the full names of the collection's criteria, in the order of creation."""
@@ -113,48 +119,11 @@ class CollectionRows:
                 f"collection {self.name!r} has criteria: give one of {', '.join(names)}"
             )
 
-    def refuse_criterion(self) -> None:
-        """Raise a StoreError if this is a criterion, which has no items of its own."""
-        query = select(CollectionRow.items_of).where(CollectionRow.number == self.number)
-        with self.transaction() as connection:
-            is_criterion = connection.execute(query).scalar() is not None
-        if is_criterion:
-            parent, _, _ = self.name.rpartition(":")
-            raise StoreError(
-                f"{self.name!r} is a criterion: its items are those of {parent!r}, give that"
-            )
-
-    def _insert_criterion(self, name: str) -> None:
-        """Create a criterion, unless the collection has judgements about a question of its own."""
-        full_name = checked_name("criterion", f"{self.name}:{name}")
-        self.refuse_criterion()
-        if not is_name(name) or ":" in name:
-            raise StoreError(f"criterion {name[:40]!r}: a name is printable, without colons")
-        if full_name in self.criteria():
-            raise StoreError(f"collection {self.name!r} has the criterion {name!r} already")
-        judged = select(JudgementRow.number).where(JudgementRow.collection == self.number)
-        with self.locked() as connection:
-            if connection.execute(judged.limit(1)).first() is not None:
-                raise StoreError(
-                    f"collection {self.name!r} has judgements about its own question already; "
-                    "criteria need one without: sortnet items add the file under another name"
-                )
-            query = select(CollectionRow.seed, CollectionRow.source)
-            parent = connection.execute(query.where(CollectionRow.number == self.number)).one()
-            make_collection(
-                connection,
-                full_name,
-                seed=parent.seed,
-                source=parent.source,
-                items_of=self.number,
-            )
-
 
 class _Open(threading.local):
-    """The open transaction of each thread, and whether it has locked the collection."""
+    """The open transaction of each thread."""
 
     connection: Connection | None = None
-    is_locked = False
 
 
 def checked_name(noun: str, name: str) -> str:
@@ -175,14 +144,14 @@ def checked_name(noun: str, name: str) -> str:
     return name
 
 
-def checked_new(name: str) -> str:
-    """Return the name, or raise a StoreError if a new collection cannot have it.
+def checked_new(name: str, noun: str = "collection") -> str:
+    """Return the name, or raise a StoreError if a new collection or criterion cannot have it.
 
-    A name with a colon is the name of a criterion.
+    A name with a colon is the name of a criterion, or of a run's collection.
     """
-    if ":" in checked_name("collection", name):
+    if ":" in checked_name(noun, name):
         raise StoreError(
-            f"collection {name[:40]!r}: a name has no colon, which is for criteria (NAME:CRITERION)"
+            f"{noun} {name[:40]!r}: a name has no colon, which is for criteria (NAME:CRITERION)"
         )
     return name
 
@@ -219,24 +188,6 @@ def with_criteria(collection: int) -> Any:
     return select(CollectionRow.number).where(
         or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
     )
-
-
-def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
-    """Return the settings of a collection's sessions.
-
-    A criterion inherits the settings named in `SHARED` from its collection.
-
-    Args:
-        connection: an open transaction.
-        row: the row of the collection or criterion.
-    """
-    settings: dict[str, Any] = row.settings
-    if row.items_of is None:
-        return settings
-    query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
-    parent_settings = connection.execute(query).scalar_one()
-    inherited = {name: value for name, value in parent_settings.items() if name in SHARED}
-    return {**inherited, **settings}
 
 
 def collections_query() -> Any:
@@ -277,17 +228,6 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
         row = connection.execute(query).first()
         if row is not None:
             return row
-    _refuse_unknown(connection, store, name)
-
-
-def _refuse_unknown(connection: Connection, store: str, name: str) -> NoReturn:
-    """Raise the StoreError about a collection or criterion that does not exist.
-
-    Args:
-        connection: an open transaction.
-        store: the name of the store in the message.
-        name: the full name of the missing collection or criterion.
-    """
     parent_name, _, criterion = name.rpartition(":")
     if not parent_name:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))

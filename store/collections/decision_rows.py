@@ -6,36 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import insert, select, update
 
 from sortnet.errors import StudyError
 from sortnet.preference.study import (
     Decision,
-    LastDecisions,
     Study,
     check_decision,
     last_decisions,
     study_of,
 )
-from store.collections.annotator_rows import AnnotatorRows
+from store.collections.annotator_rows import AnnotatorRows, new_token
 from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
-# A statement that runs at every answer is built once, because building it takes longer than running
-# it.
-_DECISIONS = (
-    select(*columns_of(Decision, DecisionRow))
-    .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
-    .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
-    .order_by(DecisionRow.number)
-)
-_KINDS_THAT_END_LEASES = (
-    "exclude",
-    "pause",
-    "revoke",
-    "retire",
-)  # kinds of decisions that take back leases
+_END_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
 
 
 class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
@@ -43,9 +29,12 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """List all decisions with a number above `after`, in the order of their numbers."""
-        with self.transaction() as connection:
-            rows = connection.execute(_DECISIONS, {"of": self.number, "after": after})
-            return [Decision(*row) for row in rows]
+        query = (
+            select(*columns_of(Decision, DecisionRow))
+            .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
+            .where(DecisionRow.collection == self.number, DecisionRow.number > after)
+        )
+        return [Decision(*row) for row in self.read(query.order_by(DecisionRow.number))]
 
     def study(self) -> Study:
         """Return the state after all decisions, such as excluded annotators and retired items."""
@@ -54,7 +43,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
     def _insert_decisions(
         self, decisions: Sequence[Decision], annotators: Mapping[str, int]
     ) -> list[Decision]:
-        """Append all decisions with new numbers, or none after an error, and carry them out.
+        """Append decisions with new numbers, carry them out, and return the stored decisions.
 
         A gold pair that is stored already with the same answer is left out.
 
@@ -65,45 +54,30 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         Raises:
             StudyError: if a decision changes nothing, or contradicts a gold pair.
         """
-        with self.locked() as connection:
-            numbered = self._check_and_number(decisions)
-            rows: list[dict[str, Any]] = []
-            for decision in numbered:
-                name = decision.annotator
-                key = None if name is None else annotators[name]
-                self._carry_out(decision, key)
-                rows.append({**vars(decision), "collection": self.number, "annotator": key})
-            if rows:
-                connection.execute(insert(DecisionRow), rows)
-        return numbered
-
-    def _check_and_number(self, decisions: Sequence[Decision]) -> list[Decision]:
-        """Check each decision with the decisions before it, and return them with new numbers.
-
-        A gold pair that is stored already with the same answer is left out.
-
-        Raises:
-            StudyError: if a decision changes nothing, or contradicts a gold pair.
-        """
         earlier = self.decisions()
         last = last_decisions(earlier)
         is_about_items = any(decision.item is not None for decision in decisions)
         # Reading the ids of all items takes time, so they are read only for decisions about items.
         ids = list(self._item_groups()) if is_about_items else []
-        numbered: list[Decision] = []
+        stored: list[Decision] = []
+        rows: list[dict[str, Any]] = []
         for decision in decisions:
             before = last.get(decision.key)
-            if decision.kind == "gold" and before is not None and before.value:
-                is_same_answer = before.item == decision.item
-                if is_same_answer:
-                    continue
+            is_known_gold = decision.kind == "gold" and before is not None and before.value
+            if is_known_gold and before is not None and before.item == decision.item:
+                continue
             check_decision(last, decision, _subject(decision, ids))
-            if decision.kind == "retire":
-                _check_enough_items(last, len(ids))
-            number = len(earlier) + len(numbered) + 1
-            numbered.append(replace(decision, number=number))
+            n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
+            if decision.kind == "retire" and len(ids) - n_retired <= 2:
+                raise StudyError("two items must stay to compare: restore another one first")
+            number = len(earlier) + len(stored) + 1
+            stored.append(replace(decision, number=number, at=self.clock()))
             last[decision.key] = decision
-        return numbered
+            key = annotators.get(decision.annotator or "")
+            self._carry_out(decision, key)
+            rows.append({**vars(stored[-1]), "collection": self.number, "annotator": key})
+        self.insert(insert(DecisionRow), rows)
+        return stored
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
         """Close the leases that a decision ends, or renew the token of an annotator's link.
@@ -116,8 +90,9 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
                 or about all annotators.
         """
         if decision.kind == "renew":
-            self._renew_token(annotator)
-        if decision.kind not in _KINDS_THAT_END_LEASES:
+            change = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
+            self.write(change.values(token=new_token()))
+        if decision.kind not in _END_LEASES:
             return
         if decision.item is not None:
             self._close_leases_about(decision.item)
@@ -125,13 +100,6 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             self._close_leases(LeaseRow.annotator == annotator)
         else:
             self._close_leases()  # the leases of all annotators
-
-
-def _check_enough_items(last: LastDecisions, n_items: int) -> None:
-    """Raise a StudyError if no item may be retired, because two must stay."""
-    n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
-    if n_items - n_retired <= 2:
-        raise StudyError("two items must stay to compare: restore another one first")
 
 
 def _subject(decision: Decision, ids: Sequence[str]) -> str:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from sortnet.errors import DataError, JudgementError
-from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.base import Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
-from store.collections.formats.chosen import preference_records
 from store.collections.judgement_lines import PLACE_COLUMNS, Form, Line, read_lines
+from store.collections.preference_records import preference_records
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name != "number"]
 FIELDS = ("id", "number", *_JUDGEMENT_FIELDS)
-# Columns that an export has only in the case named beside them. An import ignores the columns of
-# groups and questions.
-_GROUP_COLUMNS = ("group", "context")  # if items have groups
-_QUESTION_COLUMNS = ("criterion", "question")  # if an administrator has set a question
 
 
 @dataclass(frozen=True)
@@ -44,28 +38,29 @@ class Imported:
 
 def export_judgements(
     collection: Collection,
-    to: str | Path | IO[str],
+    file: IO[str],
     form: ExportForm = "jsonl",
     *,
     prompt: str = "",
     weights: Mapping[str, float] | None = None,
     for_spreadsheets: bool = True,
 ) -> int:
-    """Write a collection's judgements to a file in one step, and return the number of lines.
+    """Write a collection's judgements to an open file, and return the number of lines.
 
     The formats `jsonl` and `csv` have everything, including undos, comments and flags, and
     `import_judgements` reads them. The column `at` is in seconds since 1970, `excluded` tells
     whether the annotator is excluded. Each line has the `items` in the order in which they were
     shown (in CSV the columns `item1`, `item2`, ...), the `answer`, the `best` and the `worst`
     item. If items have groups, each line has the group and its context. If a
-    question was set, each line has the criterion, and the question at the time of the answer.
+    question was set, each line has the criterion, and the question at the time of the answer. An
+    import ignores these.
 
     The formats `chosen` and `conversational` are JSON lines of `preference_records`, for preference
     tuning, without undone judgements and judgements of excluded annotators.
 
     Args:
         collection: the collection.
-        to: the path of the file, or a file that is open to write text.
+        file: a file that is open to write text.
         form: the format.
         prompt: the prompt of every record. If empty, the context of the group, and the name of the
             group if it has no context.
@@ -77,7 +72,6 @@ def export_judgements(
 
     Raises:
         DataError: if there is no record to write, or an item has no text.
-        SortNetError: if the file cannot be written.
         StoreError: if the collection has criteria.
     """
     with collection.transaction():
@@ -88,15 +82,11 @@ def export_judgements(
             lines = _preference_lines(collection, items, prompt, weights, is_conversational)
         else:
             lines = _judgement_lines(collection, items)
-            names = _columns(collection, items, lines)
     if form == "csv":
-        write = partial(_write_csv, names=names, lines=lines, raw=not for_spreadsheets)
+        _write_csv(file, lines, raw=not for_spreadsheets)
     else:
-        write = partial(_write_json, lines=lines)
-    if isinstance(to, str | Path):
-        write_atomically(Path(to).resolve(), partial(_write_file, write=write))
-    else:
-        write(to)
+        for line in lines:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return len(lines)
 
 
@@ -127,77 +117,50 @@ def _preference_lines(
 
 
 def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any]]:
-    """Return a line {column: cell} for each judgement."""
+    """Return a line {column: cell} for each judgement, with ids in place of the items' numbers."""
     decisions = collection.decisions()
-    judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    ids = collection.judgement_ids()
-    lines = [
-        {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
-        for judgement, id in zip(judgements, ids, strict=True)
-    ]
-    if any(decision.kind == "question" for decision in decisions):
+    judgements = collection.judgements()
+    questions: Sequence[str | None] = [None] * len(judgements)
+    has_question = any(decision.kind == "question" for decision in decisions)
+    if has_question:
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
-        for line, question in zip(lines, questions, strict=True):
+    ids = collection.judgement_ids()
+    lines: list[dict[str, Any]] = []
+    for judgement, id, question in zip(judgements, ids, questions, strict=True):
+        facts = {**vars(judgement), "id": id}
+        line = {name: facts[name] for name in FIELDS}
+        line["items"] = [items.ids[item] for item in judgement.items]
+        for name in ("best", "worst"):
+            line[name] = None if line[name] is None else items.ids[line[name]]
+        line["excluded"] = judgement.annotator in excluded
+        if items.groups is not None:
+            line["group"] = items.groups[judgement.left]
+            line["context"] = items.context(judgement.left)
+        if has_question:
             line["criterion"] = collection.criterion
             line["question"] = question
+        lines.append(line)
     return lines
 
 
-def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
-    """Return {column: cell} for a judgement, with ids in place of the items' numbers."""
-    fields_and_id = {**vars(judgement), "id": id}
-    cells = {name: fields_and_id[name] for name in FIELDS}
-    cells["items"] = [items.ids[item] for item in judgement.items]
-    for name in ("best", "worst"):
-        cells[name] = None if cells[name] is None else items.ids[cells[name]]
-    if items.groups is not None:
-        cells["group"] = items.groups[judgement.left]
-        cells["context"] = items.context(judgement.left)
-    return cells
-
-
-def _columns(collection: Collection, items: Items, lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the columns of a CSV file; the items have as many columns as the largest question."""
-    n_places = max((len(line["items"]) for line in lines), default=2)
-    at_items = FIELDS.index("items")
-    names = [*FIELDS[:at_items], *PLACE_COLUMNS[:n_places], *FIELDS[at_items + 1 :], "excluded"]
-    if items.groups is not None:
-        names += _GROUP_COLUMNS
-    if any(decision.kind == "question" for decision in collection.decisions()):
-        names += _QUESTION_COLUMNS
-    return names
-
-
-def _write_file(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """Write a new file."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        write(file)
-
-
-def _write_json(file: IO[str], lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write lines as JSON."""
-    for line in lines:
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def _write_csv(
-    file: IO[str], names: Sequence[str], lines: Sequence[Mapping[str, Any]], *, raw: bool
-) -> None:
+def _write_csv(file: IO[str], lines: Sequence[Mapping[str, Any]], *, raw: bool) -> None:
     """Write lines as CSV, with a column for each place of an item.
 
     Args:
         file: the file.
-        names: the names of the columns.
         lines: the lines {column: cell}.
         raw: whether texts that a spreadsheet would run as formulas get no apostrophe.
     """
+    columns = [*lines[0]] if lines else [*FIELDS, "excluded"]
+    at_items = columns.index("items")
+    n_places = max((len(line["items"]) for line in lines), default=2)
+    names = [*columns[:at_items], *PLACE_COLUMNS[:n_places], *columns[at_items + 1 :]]
     cells_of_lines = [
         {**line, **dict(zip(PLACE_COLUMNS, line["items"], strict=False))} for line in lines
     ]
     rows = [[cells.get(name) for name in names] for cells in cells_of_lines]
-    has_formulas = any(is_formula(value) for row in rows for value in row)
-    if has_formulas and not raw:
+    if not raw and any(is_formula(value) for row in rows for value in row):
         names = [*names, ESCAPED_COLUMN]
         rows = [[*row, True] for row in rows]
     write_csv(file, names, rows, raw=raw)
@@ -254,7 +217,10 @@ def import_judgements(
     except JudgementError as error:
         raise DataError(f"{path}: {error}") from None
     if probabilities is not None:
-        _decide_probabilities(collection, lines, probabilities)
+        known = collection.study().probabilities
+        annotators = {judgement.annotator for judgement in judgements if judgement.p is not None}
+        changed = [name for name in annotators if known.get(name, "share") != probabilities]
+        collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
     return Imported(len(added), len(lines) - len(added))
 
 
@@ -276,20 +242,3 @@ def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None
             study.check_answer(line.judgement)
         except JudgementError as error:
             raise DataError(f"{line.where}: {error}") from None
-
-
-def _decide_probabilities(
-    collection: Collection, lines: Sequence[Line], probabilities: Probabilities
-) -> None:
-    """Store a decision on what probabilities mean for each annotator in the lines.
-
-    No decision is stored if the probabilities already have this meaning.
-    """
-    annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
-    study = collection.study()
-    decisions = [
-        Decision(f"p-{probabilities}", annotator)
-        for annotator in sorted(annotators)
-        if study.probabilities.get(annotator, "share") != probabilities
-    ]
-    collection.decide(*decisions)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -14,13 +16,20 @@ from sortnet.files import TABLES, shown, suffix_of
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Judgement
-from sortnet.preference.base import MOST_ITEMS, SIDES, Word, check_undo
+from sortnet.preference.base import (
+    LONGEST_COMMENT,
+    LONGEST_META,
+    MOST_ITEMS,
+    SIDES,
+    Word,
+    check_undo,
+)
+from sortnet.preference.study import Decision
 from sortnet.tables.read_rows import read_rows
 from sortnet.tables.rows import Rows, listed
 from store.collections.collection_rows import checked_name
-from store.collections.formats.faults import refuse
-from store.collections.formats.foreign_rows import FOREIGN_COLUMNS, votes_of_foreign_rows
-from store.collections.judgement_cells import CELL_READERS, read_id
+from store.collections.foreign_votes import FOREIGN_COLUMNS, votes_of_foreign_rows
+from store.collections.item_finder import refuse
 from store.csv_file import without_escapes
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
@@ -41,6 +50,25 @@ _WORD_OF_VOTE: dict[str, Word] = {
     **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1", "model_a"), "left"),
     **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2", "model_b"), "right"),
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
+}
+
+# Optional columns of texts, with the most characters of a text.
+_LONGEST_TEXT = {"strategy": 64, "comment": LONGEST_COMMENT, "meta": LONGEST_META}
+_LONGEST_ID = 64
+_LARGEST_INTEGER = 2**31 - 1  # the largest number that a database column of integers can have
+# Optional columns of whole numbers, and of other numbers, with the least and the largest number.
+_WHOLE_NUMBERS: dict[str, tuple[int, float]] = {
+    "milliseconds": (0, 2**53 - 1),  # all whole numbers up to this one are exact as floats
+    "model": (0, _LARGEST_INTEGER),
+    "number": (1, _LARGEST_INTEGER),
+    "undoes": (1, _LARGEST_INTEGER),
+}
+_NUMBERS: dict[str, tuple[int, float]] = {
+    "probability": (0, 1),
+    "p": (0, 1),
+    "at": (0, 2.0**33),  # seconds from 1970 to the year 2242
+    "cost": (0, 1e12),
+    **_WHOLE_NUMBERS,
 }
 
 
@@ -85,17 +113,40 @@ def read_lines(
     """
     foreign_form = form if form in FOREIGN_COLUMNS else None
     rows = votes_of_foreign_rows(_read_table(path, form), items, foreign_form, sides)
-    number_of_id = {id: number for number, id in enumerate(items.ids)}
-    names = _column_names(rows, number_of_id)
-    earlier = _EarlierLines()
-    lines: list[Line] = []
+    reader = _LineReader(items, annotator)
+    names = reader.column_names(rows)
     for row, cells in enumerate(zip(*rows.columns.values(), strict=True)):
-        record = dict(zip(names, cells, strict=True))
-        line = _read_line(rows.place(row), record, number_of_id, annotator, earlier)
-        _refuse_across_groups(line, items)
-        earlier.add(line)
-        lines.append(line)
-    return lines
+        reader.add(rows.place(row), dict(zip(names, cells, strict=True)))
+    return reader.lines
+
+
+def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
+    """Read the gold pairs of a file, and return decisions that add or remove the pairs.
+
+    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
+
+    Args:
+        path: the file.
+        items: the items of the collection.
+        remove: whether the decisions remove the pairs.
+
+    Raises:
+        DataError: on the first line with an error; the message names the line.
+    """
+    kind = "no-gold" if remove else "gold"
+    decisions: dict[tuple[int, int], Decision] = {}
+    for line in read_lines(Path(path), items, annotator="gold"):
+        judgement = line.judgement
+        if judgement.word not in ("left", "right"):
+            refuse(
+                line.where, f"the answer of a gold pair is left or right, not {judgement.word!r}"
+            )
+        better = judgement.best
+        worse = judgement.right if better == judgement.left else judgement.left
+        decision = Decision(kind, item=better, other=worse)
+        if decisions.setdefault(judgement.pair, decision).item != better:
+            refuse(line.where, "an earlier line has the other answer to this pair")
+    return list(decisions.values())
 
 
 def _read_table(path: Path, form: Form | None) -> Rows:
@@ -114,15 +165,6 @@ def _read_table(path: Path, form: Form | None) -> Rows:
     return without_escapes(rows)
 
 
-def _refuse_across_groups(line: Line, items: Items) -> None:
-    """Refuse a judgement that compares items of different groups."""
-    first, *others = line.judgement.items
-    for other in others:
-        fault = fault_across(items, first, other)
-        if fault:
-            refuse(line.where, f"item {shown(items.ids[first])} {fault}")
-
-
 def _table_suffix(path: Path, form: Form | None) -> str:
     """Return the suffix by which `read_rows` recognises the format of the table.
 
@@ -139,96 +181,103 @@ def _table_suffix(path: Path, form: Form | None) -> str:
     return suffix
 
 
-def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
-    """Return the names of the columns; other names for left, right and answer are replaced."""
-    names_in_file = list(rows.columns)
-    if set(names_in_file) >= _WINNER_COLUMNS:
-        return names_in_file
-    column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
-    for column, aliases in _COLUMN_ALIASES.items():
-        name_in_file = _find_column(column, aliases, names_in_file)
-        if name_in_file is not None:
-            column_of_name[name_in_file] = column
-            if column == "answer":
-                _refuse_zero_and_one(rows, name_in_file, number_of_id)
-    return [column_of_name.get(name, name) for name in names_in_file]
+class _LineReader:
+    """Reads judgements from the rows of a file, and checks each row with the rows before.
 
+    Args:
+        items: the items of the collection.
+        annotator: the annotator of rows that name no annotator.
 
-def _find_column(column: str, aliases: Iterable[str], names_in_file: Sequence[str]) -> str | None:
-    """Find the name that a file has for a column; None if the file has no such column.
-
-    The name of the column itself is preferred to an alias. An alias may have capitals in the file.
-
-    >>> _find_column("left", ["arg1", "item1"], ["Item1", "item1", "text"])
-    'Item1'
+    Attributes:
+        lines: the judgements that were read.
     """
-    if column in names_in_file:
-        return column
-    for alias in aliases:
-        for name in names_in_file:
-            if name.lower() == alias:
-                return name
-    return None
 
-
-def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int]) -> None:
-    """Refuse a column of answers 0 and 1, whose 0 may mean the right item but also a tie."""
-    answers = {str(answer).strip() for answer in rows.columns[column]}
-    # If an item has the id 0 or 1, the digit means this item.
-    clear_answers = {"skip", "cant-say", "", *number_of_id}
-    if answers - clear_answers == {"0", "1"}:
-        refuse(
-            str(rows.path),
-            "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or 2, "
-            "a1 or a2, or an item's id; tie for neither",
-        )
-
-
-class _EarlierLines:
-    """The lines read so far, by their ids and numbers, with the judgements that they undo."""
-
-    def __init__(self) -> None:
-        """Begin without lines."""
-        self._place_of_id: dict[str, str] = {}
-        self._n_lines_of_content: dict[str, int] = {}
-        self._line_of_number: dict[int, Line] = {}
+    def __init__(self, items: Items, annotator: str | None) -> None:
+        """Begin without rows; the class describes the arguments."""
+        self._items = items
+        self._number_of_id = {id: number for number, id in enumerate(items.ids)}
+        self._annotator = annotator
+        self._n_rows_of_content: Counter[str] = Counter()
+        self._line_of: dict[str | int, Line] = {}  # by id, and by number
         self._undone_numbers: set[int] = set()
+        self.lines: list[Line] = []
 
-    def make_id(self, cells: Mapping[str, Any]) -> str:
-        """Make an id from the content of a line, and count the lines with this content.
+    def column_names(self, rows: Rows) -> list[str]:
+        """Return the names of columns; other names for left, right and answer are replaced.
 
-        A line gets the same id in every file. Lines with equal content get different ids, because
-        the number of equal lines so far is a part of the id.
+        The name of the column itself is preferred to an alias, which may have capitals in the file.
         """
-        content = json.dumps([[str(column), str(cells[column])] for column in sorted(cells)])
-        n_equal = self._n_lines_of_content.get(content, 0) + 1
-        self._n_lines_of_content[content] = n_equal
-        return blake2b(f"{n_equal} {content}".encode(), digest_size=12).hexdigest()
+        names_in_file = list(rows.columns)
+        if set(names_in_file) >= _WINNER_COLUMNS:
+            return names_in_file
+        column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
+        for column, aliases in _COLUMN_ALIASES.items():
+            names = [name for alias in aliases for name in names_in_file if name.lower() == alias]
+            name_in_file = column if column in names_in_file else next(iter(names), None)
+            if name_in_file is not None:
+                column_of_name[name_in_file] = column
+        names = [column_of_name.get(name, name) for name in names_in_file]
+        if "answer" in names:
+            cells = rows.columns[names_in_file[names.index("answer")]]
+            # If an item has the id 0 or 1, the digit means this item.
+            words = {str(cell).strip() for cell in cells} - {"skip", "cant-say", ""}
+            if words - self._number_of_id.keys() == {"0", "1"}:
+                refuse(
+                    str(rows.path),
+                    "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or "
+                    "2, a1 or a2, or an item's id; tie for neither",
+                )
+        return names
 
-    def add(self, line: Line) -> None:
-        """Check the id, the number and the undo of a line, and add the line to the earlier lines.
+    def add(self, place: str, record: Mapping[str, Any]) -> None:
+        """Read the judgement of a row.
+
+        Args:
+            place: the file and row, for messages.
+            record: {column: cell} of the row.
 
         Raises:
-            DataError: if an earlier line has its id or number, or if it undoes a judgement that no
-                earlier line has, or that is undone already.
+            DataError: on an error in the row, and if an earlier row has its id or its number, or
+                if it undoes a judgement that no earlier row has, or that is undone already.
         """
-        if line.id in self._place_of_id:
-            refuse(line.where, f"id {line.id!r} is already in {self._place_of_id[line.id]}")
+        cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
+        if self._annotator is not None:
+            # The annotator is set first, because an id is made of all cells of the row.
+            cells.setdefault("annotator", self._annotator)
+        id = cells["id"] if "id" in cells else self._make_id(cells)
+        if not (isinstance(id, str) and id.isalnum() and id.isascii() and len(id) <= _LONGEST_ID):
+            refuse(
+                place, f"id {shown(id)} is not a text of at most {_LONGEST_ID} letters and digits"
+            )
+        line = Line(place, id, self._read_judgement(place, cells, id), record)
         number = line.judgement.number
-        if number in self._line_of_number:
-            first_place = self._line_of_number[number].where
-            refuse(line.where, f"number {number} is already in {first_place}")
+        for name, value in (("id", id), ("number", number)):
+            earlier = self._line_of.get(value)
+            if earlier is not None:
+                refuse(place, f"{name} {value!r} is already in {earlier.where}")
         if line.judgement.undoes is not None:
             self._add_undo(line, line.judgement.undoes)
-        self._place_of_id[line.id] = line.where
+        self._line_of[id] = line
         if number:
-            self._line_of_number[number] = line
+            self._line_of[number] = line
+        self.lines.append(line)
+
+    def _make_id(self, cells: Mapping[str, Any]) -> str:
+        """Make an id from the content of a row.
+
+        A row gets the same id in every file. Rows with equal content get different ids, because the
+        number of equal rows so far is a part of the id.
+        """
+        content = json.dumps([[str(column), str(cells[column])] for column in sorted(cells)])
+        self._n_rows_of_content[content] += 1
+        text = f"{self._n_rows_of_content[content]} {content}"
+        return blake2b(text.encode(), digest_size=12).hexdigest()
 
     def _add_undo(self, undo: Line, number: int) -> None:
         """Check an undo of the judgement with this number, and remember that it is undone."""
-        undone_line = self._line_of_number.get(number)
-        if undone_line is None:
+        if number not in self._line_of:
             refuse(undo.where, f"an undo of judgement {number}, which no earlier line has")
+        undone_line = self._line_of[number]
         is_undone = number in self._undone_numbers
         try:
             check_undo(undo.judgement, undone_line.judgement, undone=is_undone)
@@ -237,100 +286,98 @@ class _EarlierLines:
             refuse(undo.where, f"{error} ({row})")
         self._undone_numbers.add(number)
 
+    def _read_judgement(self, place: str, cells: Mapping[str, Any], id: str) -> Judgement:
+        """Read the judgement in the filled cells of a row.
 
-def _read_line(
-    place: str,
-    record: Mapping[str, Any],
-    number_of_id: Mapping[str, int],
-    annotator: str | None,
-    earlier: _EarlierLines,
-) -> Line:
-    """Read a judgement from a row of a file.
+        Args:
+            place: the file and row, for messages.
+            cells: {column: cell} without empty cells.
+            id: the id of the judgement.
+        """
+        items, word = self._read_answer(place, cells, id)
+        if (word == "undo") != ("undoes" in cells):
+            refuse(place, '`undoes` must be set if and only if answer is "undo"')
+        # All further columns, such as comments and times, are fields of the judgement.
+        facts = {
+            column: _read_cell(place, column, cell)
+            for column, cell in cells.items()
+            if column in _NUMBERS or column in _LONGEST_TEXT or column == "flagged"
+        }
+        for column in ("best", "worst"):
+            if column in cells:
+                facts[column] = self._read_item(place, cells[column])
+                if facts[column] not in items:
+                    refuse(
+                        place, f"{column} {shown(cells[column])} is none of the items in question"
+                    )
+        if "annotator" not in cells:
+            refuse(place, "no annotator: add the column or give --as NAME")
+        try:
+            annotator = checked_name("annotator", str(cells["annotator"]))
+            return Judgement.of(annotator, items, word, **facts)
+        except (StoreError, JudgementError) as error:
+            refuse(place, str(error))
 
-    Args:
-        place: the file and row, for messages.
-        record: {column: cell} of the row.
-        number_of_id: {id: number} of the items.
-        annotator: the annotator of a row that names no annotator.
-        earlier: the lines before this row.
-    """
-    cells = _filled_cells(place, record)
-    if annotator is not None:
-        # The annotator is set first, because an id is made of all cells of the line.
-        cells.setdefault("annotator", annotator)
-    id = read_id(place, cells["id"]) if "id" in cells else earlier.make_id(cells)
-    items, word = _read_answer(place, cells, number_of_id, id)
-    if (word == "undo") != ("undoes" in cells):
-        refuse(place, '`undoes` must be set if and only if answer is "undo"')
-    # All further columns, such as comments and times, are fields of the judgement.
-    facts = {
-        column: CELL_READERS[column](place, column, cell)
-        for column, cell in cells.items()
-        if column in CELL_READERS
-    }
-    for column in ("best", "worst"):
-        if column in cells:
-            facts[column] = _read_item(place, cells[column], number_of_id)
-            if facts[column] not in items:
-                refuse(place, f"{column} {shown(cells[column])} is none of the items in question")
-    try:
-        judgement = Judgement.of(_read_annotator(place, cells), items, word, **facts)
-    except JudgementError as error:
-        refuse(place, str(error))
-    return Line(place, id, judgement, record)
+    def _read_answer(
+        self, place: str, cells: Mapping[str, Any], id: str
+    ) -> tuple[tuple[int, ...], Word]:
+        """Read the items of a row in their places, and the answer in words.
 
+        If the row names winner and loser, the last character of the id decides whether the winner
+        is in the first place. If it was always there, annotators would seem to prefer this place.
+        """
+        has_items = "items" in cells or cells.keys() >= {"left", "right"}
+        if cells.keys() >= _WINNER_COLUMNS:
+            if "answer" in cells:
+                refuse(place, "has both answer and winner, loser: leave out one or the other")
+            winner, loser = self._read_items(place, [cells["winner"], cells["loser"]])
+            last_digit = int(id[-1:], base=36)  # an id has letters and digits
+            return ((winner, loser), "left") if last_digit % 2 else ((loser, winner), "right")
+        if not has_items or not cells.keys() & {"answer", "best"}:
+            needed = "left, right and answer, or winner and loser, or items and best"
+            refuse(place, f"needs {needed}; there is {listed(map(str, cells)) or 'nothing'}")
+        items = self._read_items(place, _ids_of_items(cells))
+        return items, self._read_word(place, cells.get("answer", "best"), items)
 
-def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {column: cell} of the cells of a row that are not empty.
+    def _read_word(self, place: str, answer: Any, items: tuple[int, ...]) -> Word:
+        """Read the cell of an answer; about two items it may be an id or a word of votes."""
+        if answer in (*SIDES, *ANSWERS):
+            return cast(Word, answer)
+        text = str(answer).strip()
+        if len(items) == 2:
+            # A word that is the id of an item means this item, even if the id is 1 or 2.
+            side_of_item: dict[int | None, Word] = {items[0]: "left", items[1]: "right"}
+            item = self._number_of_id.get(text)
+            word = side_of_item.get(item) or _WORD_OF_VOTE.get(text.lower())
+            if word is not None:
+                return word
+        known = ", ".join((*SIDES, *ANSWERS))
+        refuse(place, f"unknown answer {shown(answer)}; known are {known}")
 
-    Raises:
-        DataError: if the row lacks a cell that every answer needs.
-    """
-    cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
-    has_items = "items" in cells or cells.keys() >= {"left", "right"}
-    has_answer = "answer" in cells or "best" in cells
-    if not (has_items and has_answer) and not cells.keys() >= _WINNER_COLUMNS:
-        columns_of_row = listed(map(str, record)) or "nothing"
-        needed = "left, right and answer, or winner and loser, or items and best"
-        refuse(place, f"needs {needed}; there is {columns_of_row}")
-    return cells
+    def _read_items(self, place: str, ids: Any) -> tuple[int, ...]:
+        """Read the numbers of two to six different items of one group from a list of ids."""
+        if not isinstance(ids, list) or not 2 <= len(ids) <= MOST_ITEMS:
+            refuse(place, f"items {shown(ids)} is no list of 2 to {MOST_ITEMS} ids")
+        items = tuple(self._read_item(place, id) for id in ids)
+        for id in ids:
+            if ids.count(id) > 1:
+                refuse(place, f"item {shown(id)} cannot be compared with itself")
+        first, *others = items
+        for other in others:
+            fault = fault_across(self._items, first, other)
+            if fault:
+                refuse(place, f"item {shown(self._items.ids[first])} {fault}")
+        return items
 
+    def _read_item(self, place: str, value: Any) -> int:
+        """Read the number of the item whose id is in a cell.
 
-def _read_answer(
-    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
-) -> tuple[tuple[int, ...], Word]:
-    """Read the items of a row in their places, and the answer in words.
-
-    If the row names winner and loser, the last character of the id decides whether the winner is in
-    the first place. If it was always there, annotators would seem to prefer this place.
-    """
-    if not cells.keys() >= _WINNER_COLUMNS:
-        items = _read_items(place, _ids_of_items(cells), number_of_id)
-        return items, _read_word(place, cells.get("answer", "best"), items, number_of_id)
-    if "answer" in cells:
-        refuse(place, "has both answer and winner, loser: leave out one or the other")
-    winner, loser = _read_items(place, [cells["winner"], cells["loser"]], number_of_id)
-    last_digit = int(id[-1:], base=36)  # an id has letters and digits
-    if last_digit % 2 == 1:
-        return (winner, loser), "left"
-    return (loser, winner), "right"
-
-
-def _read_word(
-    place: str, answer: Any, items: tuple[int, ...], number_of_id: Mapping[str, int]
-) -> Word:
-    """Read the cell of an answer, which about two items may also be an id or a word of votes."""
-    if answer in (*SIDES, *ANSWERS):
-        return cast(Word, answer)
-    text = str(answer).strip()
-    if len(items) == 2:
-        # A word that is the id of an item means this item, even if the id is 1 or 2.
-        side_of_item: dict[int | None, Word] = {items[0]: "left", items[1]: "right"}
-        word = side_of_item.get(number_of_id.get(text)) or _WORD_OF_VOTE.get(text.lower())
-        if word is not None:
-            return word
-    known = ", ".join((*SIDES, *ANSWERS))
-    refuse(place, f"unknown answer {shown(answer)}; known are {known}")
+        An id of digits may be stored as a number in the cell.
+        """
+        id = str(value) if isinstance(value, int) else value
+        if not isinstance(id, str) or id not in self._number_of_id:
+            refuse(place, f"the collection has no item {shown(value)}")
+        return self._number_of_id[id]
 
 
 def _ids_of_items(cells: Mapping[str, Any]) -> Any:
@@ -345,33 +392,32 @@ def _ids_of_items(cells: Mapping[str, Any]) -> Any:
         return None
 
 
-def _read_items(place: str, ids: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:
-    """Read the numbers of two to six different items from a list of ids."""
-    if not isinstance(ids, list) or not 2 <= len(ids) <= MOST_ITEMS:
-        refuse(place, f"items {shown(ids)} is no list of 2 to {MOST_ITEMS} ids")
-    items = tuple(_read_item(place, id, number_of_id) for id in ids)
-    for id in ids:
-        if ids.count(id) > 1:
-            refuse(place, f"item {shown(id)} cannot be compared with itself")
-    return items
+def _read_cell(place: str, column: str, value: Any) -> Any:
+    """Read the cell of an optional column: a text, a number, or whether the answer is flagged.
 
-
-def _read_item(place: str, value: Any, number_of_id: Mapping[str, int]) -> int:
-    """Read the number of the item whose id is in a cell.
-
-    An id of digits may be stored as a number in the cell.
+    Args:
+        place: the file and row, for messages.
+        column: the name of the column.
+        value: the cell. Spreadsheets and pandas may have written a whole number as 900.0.
     """
-    id = str(value) if isinstance(value, int) else value
-    if not isinstance(id, str) or id not in number_of_id:
-        refuse(place, f"the collection has no item {shown(value)}")
-    return number_of_id[id]
-
-
-def _read_annotator(place: str, cells: Mapping[str, Any]) -> str:
-    """Read the annotator of a row; raise a DataError if none is named, or the name is invalid."""
-    if "annotator" not in cells:
-        refuse(place, "no annotator: add the column or give --as NAME")
+    if column == "flagged":
+        if str(value).lower() not in ("true", "false", "1", "0"):
+            refuse(place, f"{column} {shown(value)} is neither true nor false")
+        return True if str(value).lower() in ("true", "1") else None  # nobody flags with False
+    if column in _LONGEST_TEXT:
+        text = json.dumps(value) if column == "meta" and not isinstance(value, str) else value
+        longest = _LONGEST_TEXT[column]
+        is_text = isinstance(text, str) and (column != "strategy" or text.isprintable())
+        if not is_text or len(text) > longest:
+            refuse(place, f"{column} {shown(text)} is not a text of at most {longest} characters")
+        return text
+    least, most = _NUMBERS[column]
+    is_whole = column in _WHOLE_NUMBERS
     try:
-        return checked_name("annotator", str(cells["annotator"]))
-    except StoreError as error:
-        refuse(place, str(error))
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        number = math.nan
+    if not least <= number <= most or (is_whole and not number.is_integer()):
+        noun = "whole number" if is_whole else "number"
+        refuse(place, f"{column} {shown(value)} is not a {noun} from {least} to {most:.0f}")
+    return int(number) if is_whole else number

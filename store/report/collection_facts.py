@@ -19,15 +19,13 @@ from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.columns import Record
-from store.report.growth import growth_points
-from store.service.convergence import recorded
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
-_FOR_THE_PAGE = ("rows", "intervals", "growth", "goal")  # facts that programs do not get
+_FOR_THE_PAGE = ("rows", "intervals", "service", "goal")  # facts that programs do not get
 _LONGEST_TEXT = 200  # characters of an item's text
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
@@ -113,7 +111,7 @@ def _facts_of(
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
-        "growth": growth_points(service, recorded(collection, session.goal)),
+        "service": service,
         "goal": session.goal,
         "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }

@@ -16,7 +16,7 @@ from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria
 from store.report.columns import TITLES, Record, annotator_row, meanings, table_cells
-from store.report.growth import growth_picture
+from store.report.growth import growth_of, growth_picture
 from store.report.html_page import (
     Block,
     Picture,
@@ -117,7 +117,7 @@ def _pictures(facts: Record) -> list[Block]:
     """Draw the pictures of a collection for which there are enough answers."""
     pictures = [
         _intervals_picture(facts["intervals"]),
-        growth_picture(facts["growth"], facts["goal"]),
+        growth_picture(growth_of(facts["service"]), facts["goal"]),
         _calibration_picture(facts["judges"]),
     ]
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -9,16 +10,24 @@ import pandas as pd
 
 from sortnet.files import plain
 from sortnet.preference.goal import Goal
+from sortnet.preference.session import Session
 from sortnet.preference.stopping import Remaining
+from store.collections.collection import Collection
 from store.plots.figures import certainty_growth
 from store.report.columns import Record
 from store.report.html_page import Picture, picture
-from store.service.convergence import FEW
-from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService, new_session
 from store.service.sentences import goal_in_words
 
+# The model is fitted again to these shares of the judgements, the first judgements in each case.
+# Large collections are not fitted again, which would take too long.
+_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+_MOST_ITEMS = 1000
+_MOST_ANSWERS = 20_000
+_FEWEST_HELD_OUT = 5  # fewest held-out answers from which a share is computed
 
-def growth_points(service: LabellingService, recorded_fits: Sequence[Record]) -> list[Record]:
+
+def growth_of(service: LabellingService) -> list[Record]:
     """Return the certainty after different numbers of answers, the latest fit last.
 
     A point has the number of answers, `answers`; the share of pairs or top items that the model
@@ -27,18 +36,47 @@ def growth_points(service: LabellingService, recorded_fits: Sequence[Record]) ->
 
     Args:
         service: the labelling service, which has the latest fit.
-        recorded_fits: the result of `store.service.convergence.recorded`.
+
+    Cost: six fits, of at most 1,000 items and 20,000 answers, whenever the answers have grown by a
+    quarter.
     """
     n_answers = service.session.n_votes
-    # The latest fit replaces a recorded fit of as many answers. A recorded fit has more answers
-    # if some of them were undone later, or their annotator was excluded.
-    fits_of_fewer_answers = [fit for fit in recorded_fits if (fit["answers"] or 0) < n_answers]
-    return [*fits_of_fewer_answers, _point(n_answers, service.remaining)]
+    earlier: Sequence[Record] = ()
+    if n_answers and len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS:
+        n_quarters = int(math.log(n_answers) / math.log(1.25))
+        earlier = _replayed_points(service.session, service.collection, n_quarters)
+    points = [point for point in earlier if point["answers"] < n_answers]
+    return [*points, _point(n_answers, service.remaining)]
+
+
+@lru_cache(4)
+def _replayed_points(session: Session, collection: Collection, n_quarters: int) -> list[Record]:
+    """Fit a new session to growing numbers of the first judgements; return a point for each fit.
+
+    Points without any answer are left out.
+
+    Args:
+        session: the session whose judgements are fitted again.
+        collection: the collection of the session.
+        n_quarters: how often the answers have grown by a quarter, by which the points are cached.
+    """
+    judgements = session.judgements()
+    replay = new_session(collection, collection.items(), session.study, goal=session.goal)
+    points = []
+    n_replayed = 0
+    for share in _REPLAYED_SHARES:
+        n_judgements = int(share * len(judgements))
+        replay.replay(judgements[n_replayed:n_judgements])
+        n_replayed = n_judgements
+        replay.refit()
+        if replay.n_votes:
+            points.append(_point(replay.n_votes, replay.remaining(fresh=False)))
+    return points
 
 
 def _point(n_answers: int, remaining: Remaining) -> Record:
     """Make a point of the picture of growing certainty."""
-    holdout = remaining.check.right if remaining.check.n >= FEW else None
+    holdout = remaining.check.right if remaining.check.n >= _FEWEST_HELD_OUT else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
@@ -47,11 +85,11 @@ def growth_picture(points: Sequence[Record], goal: Goal) -> Picture | None:
     """Draw how certainty has grown; None if fewer than two points are known.
 
     Args:
-        points: as `growth_points` returns them.
+        points: as `growth_of` returns them.
         goal: the goal of the session. A goal about top items is a probability and not a share, so
             it has no line in the picture.
     """
-    known_points = [point for point in points if point["expected"] is not None and point["answers"]]
+    known_points = [point for point in points if point["answers"]]
     if len(known_points) < 2:
         return None
     return _drawn(

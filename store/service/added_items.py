@@ -15,7 +15,7 @@ from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
 from store.collections import collection_rows
 from store.collections.collection import Collection
-from store.collections.gold_file import read_gold
+from store.collections.judgement_lines import read_gold
 from store.store import Store
 
 ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
@@ -103,16 +103,12 @@ def with_features(
     """
     all_items = new if old is None else merge(old, new, update=update)
     old_names = () if old is None else old.feature_names
-    # The names of computed features begin with one of the prefixes in MADE.
-    is_old_described = any(name.startswith(MADE) for name in old_names)
-    is_old_embedded = any(name.startswith(_EMBEDDED_PREFIX) for name in old_names)
-    is_embedded = embed or is_old_embedded
-    is_described = described
-    if is_described is None:
-        is_described = is_old_described or is_embedded or not has_numbers
-    if not is_described:
-        return all_items
-    return describe(all_items, embed=is_embedded, progress=progress)
+    is_embedded = embed or any(name.startswith(_EMBEDDED_PREFIX) for name in old_names)
+    if described is None:
+        # The names of computed features begin with one of the prefixes in MADE.
+        is_old_described = any(name.startswith(MADE) for name in old_names)
+        described = is_old_described or is_embedded or not has_numbers
+    return describe(all_items, embed=is_embedded, progress=progress) if described else all_items
 
 
 def add_items(
@@ -161,10 +157,15 @@ def add_file(
     """
     existing = _find_collection(store, name)
     old = None if existing is None else existing.items()
-    if existing is None:
-        collection_rows.checked_new(name)  # refuses an invalid name before a long file is read
+    collection_rows.checked_new(name)  # refuses an invalid name before a long file is read
     progress(f"reading {file.path}")
-    new, roles = _read_items(file, existing, old, progress)
+    columns = file.columns
+    if existing is not None:
+        columns = _with_stored_groups(columns, existing, file.path)
+    n_least = 1 if old else 2  # a collection needs two items to compare
+    new, roles = read_with_roles(
+        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
+    )
     all_items = with_features(
         old,
         new,
@@ -179,20 +180,21 @@ def add_file(
     gold_decisions = [] if file.gold is None else read_gold(file.gold, all_items)
 
     progress("writing")
-    columns = {role: getattr(roles, role) for role in _STORED_ROLES}
+    stored_roles = {role: getattr(roles, role) for role in _STORED_ROLES}
     # Old items are among `all_items`, so an existing collection is updated.
     collection = store.add_items(
-        name, all_items, update=existing is not None, columns=columns, pairs=pairs
+        name, all_items, update=existing is not None, columns=stored_roles, pairs=pairs
     )
     collection.decide(*gold_decisions)
     n_old = 0 if old is None else len(old)
+    allowed_pairs = collection.allowed_pairs()
     return AddedItems(
         collection=name,
         n_new=len(new),
         n_replaced=n_old + len(new) - len(all_items),
         items=all_items,
         roles=roles,
-        n_pairs=_n_allowed_pairs(collection),
+        n_pairs=0 if allowed_pairs is None else len(allowed_pairs),
         lone_groups=groups_of_one,
         is_outdated_on_pages=collection.is_served() and file.update,
     )
@@ -203,30 +205,6 @@ def _find_collection(store: Store, name: str) -> Collection | None:
     if name in store.collections_frame()["name"].tolist():
         return store.collection(name)
     return None
-
-
-def _read_items(
-    file: ItemsFile, existing: Collection | None, old: Items | None, progress: Progress
-) -> tuple[Items, Columns]:
-    """Read the items of a file, and return the items and the columns of the file by their roles.
-
-    Args:
-        existing: the collection that gets the items; None: the collection is new.
-        old: the items of the collection; None: the collection is new.
-    """
-    columns = file.columns
-    if existing is not None:
-        columns = _with_stored_groups(columns, existing, file.path)
-    n_least = 1 if old else 2  # a collection needs two items to compare
-    return read_with_roles(
-        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
-    )
-
-
-def _n_allowed_pairs(collection: Collection) -> int:
-    """Count the pairs in the collection's list of allowed pairs; return 0 without such a list."""
-    pairs = collection.allowed_pairs()
-    return 0 if pairs is None else len(pairs)
 
 
 def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:

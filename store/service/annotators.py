@@ -81,7 +81,7 @@ def change_gold(
     Raises:
         DataError: if the file cannot be used.
     """
-    from store.collections.gold_file import read_gold
+    from store.collections.judgement_lines import read_gold
 
     items = collection.items()
     decisions = [] if file is None else read_gold(file, items, remove=remove)

@@ -77,16 +77,11 @@ def _invalid_values_as_store_error(name: str) -> Iterator[None]:
     except (SortNetError, OSError):
         raise
     except _INVALID_VALUE_ERRORS as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         raise StoreError(
-            f"{name} contains data that SortNet does not write, "
-            f"or this is a bug in SortNet: {_with_place(error)}"
+            f"{name} contains data that SortNet does not write, or this is a bug in SortNet: "
+            f"{type(error).__name__}: {str(error)[:99]} ({frame.name}, line {frame.lineno})"
         ) from error
-
-
-def _with_place(error: Exception) -> str:
-    """Describe an error by its type, its message, and the function and line that raised it."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {str(error)[:99]} ({frame.name}, line {frame.lineno})"
 
 
 @contextmanager

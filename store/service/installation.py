@@ -56,23 +56,24 @@ def check_installation(
     store: URL | str | None = None, progress: Progress = lambda text: None
 ) -> Installation:
     """Check devices, threads, extras and the store; nothing is changed, and no store is created."""
+    import torch
+
+    from sortnet.comparators.make import resolve_device
+
     faults: list[str] = []
     progress("checking devices")
     devices = _working_devices(faults)
-    progress("checking threads")
-    threads = _n_threads()
-    progress("checking extras")
-    extras = _extras()
-    progress("checking store")
+    n_threads = {"cores": cores(), "torch": torch.get_num_threads(), "numba": kernel_threads()}
+    progress("checking extras and store")
     facts, is_writable = _facts_of_store(store, faults)
     return Installation(
         version=__version__,
         system=f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
         executable=sys.executable,
         devices=devices,
-        auto_device=_auto_device(),
-        threads=threads,
-        extras=extras,
+        auto_device=str(resolve_device("auto").type),
+        threads=n_threads,
+        extras=_extras(),
         store=facts,
         is_store_writable=is_writable,
         faults=faults,
@@ -99,37 +100,22 @@ def _working_devices(faults: list[str]) -> list[str]:
     return devices
 
 
-def _auto_device() -> str:
-    """Return the device that the setting `auto` chooses."""
-    from sortnet.comparators.make import resolve_device
-
-    return str(resolve_device("auto").type)
-
-
-def _n_threads() -> dict[str, int]:
-    """Count the cores of the machine, and the threads that each library uses."""
-    import torch
-
-    return {"cores": cores(), "torch": torch.get_num_threads(), "numba": kernel_threads()}
-
-
 def _extras() -> list[dict[str, Any]]:
     """Return a row for each optional extra: its name, its presence, and how to install it."""
     from packaging.requirements import Requirement
 
-    all_names = metadata.metadata("sortnet").get_all("Provides-Extra") or []
-    names = [name for name in all_names if name not in ("dev", "docs")]  # these are for developers
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
     rows: list[dict[str, Any]] = []
-    for name in names:
-        distributions = [
+    for name in metadata.metadata("sortnet").get_all("Provides-Extra") or []:
+        needed = [
             requirement.name
             for requirement in requirements
             if requirement.marker and requirement.marker.evaluate({"extra": name})
         ]
-        is_present = all(map(_is_installed, distributions))
-        install = f"pip install 'sortnet[{name}]'"
-        rows.append({"name": name, "present": is_present, "install": install})
+        if name not in ("dev", "docs"):  # these are for developers
+            install = f"pip install 'sortnet[{name}]'"
+            is_present = all(map(_is_installed, needed))
+            rows.append({"name": name, "present": is_present, "install": install})
     return rows
 
 

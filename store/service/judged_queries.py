@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sortnet.core import F64, Progress, Queries
+from sortnet.core import Progress, Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.comparisons import Comparisons
-from sortnet.preference.judgement_table import Judgements
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 
@@ -105,17 +104,23 @@ def read_judged(
     progress(f"reading collection {collection.name}")
     with collection.transaction():
         stored_items = collection.items()
-        judgements = _judgements_up_to(collection, events)
+        judgements = collection.judgements()
+        if events is not None:
+            judgements = judgements.where(judgements.number <= events)
         session = new_session(collection, stored_items)
     session.replay(judgements)
     progress("weighing the annotators")
     votes, weights = session.weighted()
     if describer is None:
         columns = collection.settings.get("columns")
+        n_items = len(stored_items)
+        margin = votes.weight * (2 * votes.target - 1)
+        won = np.bincount(votes.left, margin, n_items).astype(np.float64)
+        net_wins = won - np.bincount(votes.right, margin, n_items)
         describer, items = Describer.fit_apply(
             stored_items,
             columns=columns,
-            deviations=_net_wins(votes, len(stored_items)),
+            deviations=net_wins,
             progress=progress,
         )
     else:
@@ -131,22 +136,6 @@ def read_judged(
     queries = replace(_queries(items, votes, weights, source, dates), describer=describer)
     train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
     return JudgedData(train, vali, _hash_facts(stored_items, votes))
-
-
-def _net_wins(votes: Comparisons, n_items: int) -> F64:
-    """Sum the comparisons that each item won, less those that it lost, (n_items,)."""
-    margin = votes.weight * (2 * votes.target - 1)
-    won = np.bincount(votes.left, margin, n_items).astype(np.float64)
-    lost = np.bincount(votes.right, margin, n_items)
-    return won - lost
-
-
-def _judgements_up_to(collection: Collection, last_number: int | None) -> Judgements:
-    """Read the judgements of a collection with numbers up to `last_number`, or all if None."""
-    judgements = collection.judgements()
-    if last_number is None:
-        return judgements
-    return judgements.where(judgements.number <= last_number)
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
-from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
@@ -62,13 +61,6 @@ def new_session(
     )
 
 
-class _FitState(NamedTuple):
-    """The data of a fit: a session, and its number of events when the fit began."""
-
-    session: Session
-    n_events: int
-
-
 class LabellingService:
     """A collection's session, synchronised with the database and kept fitted; thread-safe.
 
@@ -79,7 +71,6 @@ class LabellingService:
         collection: the collection whose items are sorted.
         lease_seconds: duration of a lease.
         goal: the goal at which the asking stops; None: the goal of the study.
-        record: whether `Convergence` records refits as iterations of a run, until `close`.
 
     Raises:
         StoreError: if the collection has fewer than two items.
@@ -105,7 +96,6 @@ class LabellingService:
         *,
         lease_seconds: float = 600,
         goal: Goal | None = None,
-        record: bool = False,
     ) -> None:
         """Replay the stored judgements, and rank the items by features alone until the first fit.
 
@@ -115,7 +105,8 @@ class LabellingService:
         self.lease_seconds = lease_seconds
         self._goal = goal
         self._lock = threading.RLock()
-        self._last_fit: _FitState | None = None
+        # The session that was fitted last, and its number of events at that time.
+        self._last_fit: tuple[Session, int] | None = None
         self._fitting: threading.Thread | None = None
         self._fit_lock = threading.Lock()
         self._pause_until = 0.0
@@ -124,16 +115,9 @@ class LabellingService:
         self._start_session()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
-        self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
-        """Record the last fit, if fits are recorded.
-
-        Raises:
-            StoreError: if the SQLite file with the answers was removed or replaced.
-        """
-        if self._convergence is not None:
-            self._convergence.close()
+        """Raise a StoreError if the SQLite file with the answers was removed or replaced."""
         self.collection.database.check_file()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
@@ -142,7 +126,8 @@ class LabellingService:
         The annotator's unanswered questions come first, so that a reloaded page shows the same
         questions. Among them are questions that an ended process has leased. Several processes
         never ask the same question at the same time, and no service asks a question that was
-        answered since the service last read the database.
+        answered since the service last read the database. With k = 0, leases that expire soon are
+        renewed, and nothing is returned.
 
         Cost: one transaction to read, and one more to lease or renew questions.
         """
@@ -153,19 +138,6 @@ class LabellingService:
             n_questions = self._n_within_quota(annotator, k, live_leases)
             leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
-
-    def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
-        """Lease questions to an annotator; a question with a leased pair is left out."""
-        with self._lock:
-            return self._lease(annotator, questions)
-
-    def held(self, annotator: str) -> list[Lease]:
-        """Return an annotator's unanswered questions; renew their leases if they expire soon."""
-        with self._lock:
-            live_leases = self._read_changes()
-            if self.why_closed(annotator):
-                return []
-            return self._renew_and_lease(annotator, 0, live_leases)
 
     def release(self, annotator: str) -> None:
         """Release an annotator's questions, but those that another process asks."""
@@ -178,20 +150,12 @@ class LabellingService:
 
         Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
-        with self._lock:
-            for judgements in (self.session.judgements(), self._excluded_judgements):
-                if _has_judged(judgements, annotator, item):
-                    return True
+        judgements = self.judgements()
+        is_about_item = (judgements.items == item).any(axis=1)
+        if (is_about_item & judgements.by(annotator)).any():
+            return True
         live_leases = self.collection.leases(annotator)
         return any(item in lease.question.items for lease in live_leases)
-
-    def question(self, annotator: str, lease: str) -> Question:
-        """Return the question of the lease with the id `lease`.
-
-        Raises:
-            LeaseError: if there is no such lease.
-        """
-        return self.collection.question(lease)
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
         """Store the answer to a leased question, in one transaction.
@@ -206,11 +170,8 @@ class LabellingService:
             LeaseError: if the lease is unknown, expired, released, or belongs to another annotator.
         """
         with self._lock:
-            stored = self.collection.answer(lease, judgement, after=self.last_number)
-            if stored.since.highest_item >= self.session.n_items:
-                self.sync()  # reads the items that were added meanwhile
-            else:
-                self._replay(stored.since)
+            stored = self.collection.answer(lease, judgement)
+            self.sync()
             return stored
 
     def undo(self, annotator: str) -> Judgement | None:
@@ -254,30 +215,18 @@ class LabellingService:
 
     def answered(self, annotator: str) -> int:
         """Count an annotator's answers, even if the annotator is excluded from the session."""
-        with self._lock:
-            excluded = self._excluded_judgements
-            n_excluded = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
-            return self.session.answered(annotator) + n_excluded
+        judgements = self.judgements()
+        return int(np.count_nonzero(judgements.is_answer & judgements.by(annotator)))
 
     def judgements(self) -> Judgements:
         """Return all judgements in their order, with the judgements of excluded annotators."""
         with self._lock:
-            counted = self.session.judgements()
-            if not len(self._excluded_judgements):
-                return counted
-            judgements = Judgements()
-            judgements.extend(counted)
-            judgements.extend(self._excluded_judgements)
-            return judgements.where(np.argsort(judgements.number))
+            return self._judgements.so_far()
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """Report on the named annotators, by the last fit."""
-        with self._lock:
-            session = self.session
-            judgements = self.judgements()
-            # The study of the service knows who is paused; the session keeps an older study.
-            study = self.study
-        return session.reports(names, judgements, study)
+        # The study of the service knows who is paused; the session keeps an older study.
+        return self.session.reports(names, self.judgements(), self.study)
 
     def sync(self) -> int:
         """Read the changes of other processes, and return the number of new judgements."""
@@ -312,9 +261,9 @@ class LabellingService:
     @property
     def _n_unfitted(self) -> int:
         """The number of events that the last fit lacks; 1 at least without a fit of the session."""
-        if self._last_fit is None or self._last_fit.session is not self.session:
+        if self._last_fit is None or self._last_fit[0] is not self.session:
             return max(self.session.events, 1)
-        return self.session.events - self._last_fit.n_events
+        return self.session.events - self._last_fit[1]
 
     def keep_fitted(self, *, wait: bool = False) -> None:
         """Start a thread that fits the model to the new answers, unless a thread is fitting.
@@ -356,21 +305,15 @@ class LabellingService:
             self._fit()
 
     def _fit(self) -> None:
-        """Fit the model to all answers so far, renew the results, and record the fit."""
+        """Fit the model to all answers so far, and renew the results."""
         # Two threads may fit: without the lock, the older result could replace the newer result.
         with self._fit_lock:
-            with self._lock:
-                session = self.session
-                n_events = session.events
-                last_number = self.last_number
-            started = time.monotonic()
+            session = self.session
+            n_events = session.events
             session.refit()
             self.ranking = session.ranking(fresh=False)
             self.remaining = session.remaining(fresh=False)
-            self._last_fit = _FitState(session, n_events)
-        if self._convergence is not None:
-            seconds = time.monotonic() - started
-            self._convergence.add(last_number, session.n_votes, self.remaining, seconds)
+            self._last_fit = session, n_events
 
     def _try_fit(self) -> None:
         """Fit the model, and store an error as `fault` instead of raising it.
@@ -389,24 +332,19 @@ class LabellingService:
     def _start_session(self) -> None:
         """Start a new session: read the study and the items, and replay the judgements."""
         with self.collection.transaction():
-            self._replay_all()
-
-    def _replay_all(self) -> None:
-        """Start a new session within a transaction, in which nothing changes meanwhile."""
-        self._decisions = self.collection.decisions()
-        self.study = study_of(self._decisions)
-        self.items = self.collection.items()
-        if len(self.items) < 2:
-            raise StoreError(
-                f"collection {self.collection.name!r} has {len(self.items)} item(s); "
-                "there must be two to compare"
-            )
-        goal = self._goal or self.study.wanted()
-        self.session = new_session(self.collection, self.items, self.study, goal=goal)
-        self.last_number = 0
-        self._excluded_judgements = Judgements()
-        for judgements in self.collection.blocks():
-            self._replay(judgements)
+            self._decisions = self.collection.decisions()
+            self.study = study_of(self._decisions)
+            self.items = self.collection.items()
+            if len(self.items) < 2:
+                raise StoreError(
+                    f"collection {self.collection.name!r} has {len(self.items)} item(s); "
+                    "there must be two to compare"
+                )
+            goal = self._goal or self.study.wanted()
+            self.session = new_session(self.collection, self.items, self.study, goal=goal)
+            self.last_number = 0
+            self._judgements = Judgements()
+            self._replay(self.collection.judgements())
 
     def _read_changes(self) -> list[Lease]:
         """Read new judgements, decisions and items, and return all live leases.
@@ -415,20 +353,17 @@ class LabellingService:
         another way.
         """
         with self.collection.transaction():
-            return self._read_changes_in_transaction()
-
-    def _read_changes_in_transaction(self) -> list[Lease]:
-        """Read what `_read_changes` reads, within a transaction."""
-        changes = self.collection.changes(self.last_number, len(self._decisions))
-        study_before = self.study
-        if changes.decisions:
-            self._decisions += changes.decisions
-            self.study = study_of(self._decisions)
-        if changes.n_items > self.session.n_items or not self.study.asks_alike(study_before):
-            self._start_session()
-        else:
-            self._replay(changes.judgements)
-        return changes.leases
+            study_before = self.study
+            decisions = self.collection.decisions(len(self._decisions))
+            if decisions:
+                self._decisions += decisions
+                self.study = study_of(self._decisions)
+            has_new_items = self.collection.count_items() > self.session.n_items
+            if has_new_items or not self.study.asks_alike(study_before):
+                self._start_session()
+            else:
+                self._replay(self.collection.judgements(self.last_number))
+            return self.collection.leases()
 
     def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
         """Return how many of k questions the annotator's quota allows.
@@ -442,48 +377,24 @@ class LabellingService:
         n_elsewhere = n_leased - len(self._own_leases(annotator, live_leases))
         return max(min(k, n_left - n_elsewhere), 0)
 
-    def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
-        """Tell whether a lease expires soon, or was made by another process."""
-        soon = self.collection.clock() + self.lease_seconds / 2
-        process = self.collection.database.claims.process
-        return any(lease.expires < soon or lease.process != process for lease in leases)
-
     def _replay(self, judgements: Judgements) -> None:
         """Add newly read judgements, and advance `last_number` to the last of them.
 
         The session ignores the judgements of excluded annotators. Reports, counts and `sees` need
-        these judgements, too, so the service keeps them in `_excluded_judgements`.
+        these judgements, too, so the service keeps all judgements beside the session.
         """
-        if not len(judgements):
-            return
-        self.session.replay(judgements)
-        excluded_names = self.study.excluded.keys() & judgements.annotators.keys()
-        if excluded_names:
-            is_excluded = np.any([judgements.by(name) for name in excluded_names], axis=0)
-            new_excluded_judgements = judgements.where(is_excluded)
-            self._excluded_judgements.extend(new_excluded_judgements)
-        self.last_number = int(judgements.number[-1])
-
-    def _choose_questions(
-        self, annotator: str, k: int, live_leases: Sequence[Lease]
-    ) -> list[Question]:
-        """Choose up to k new questions about pairs that nobody has leased."""
-        if k <= 0:
-            return []
-        leased_pairs = {pair for lease in live_leases for pair in lease.question.pairs}
-        # The session does not know items that were added after it was started. A pair has its
-        # higher item number last.
-        busy = {(low, high) for low, high in leased_pairs if high < self.session.n_items}
-        wait = self.session.quick and not self.fits_beside
-        return self.session.ask(annotator, k, busy=busy, wait=wait)
+        if len(judgements):
+            self.session.replay(judgements)
+            self._judgements.extend(judgements)
+            self.last_number = int(judgements.number[-1])
 
     def _renew_and_lease(
         self, annotator: str, n_questions: int, live_leases: Sequence[Lease]
     ) -> list[Lease]:
         """Renew an annotator's leases if they expire soon, and lease more questions if needed.
 
-        Leases about unknown items, or about pairs that the session does not allow, are ignored. If
-        other processes lease the chosen pairs first, others are chosen, at most five times.
+        Leases about pairs that the session does not allow are ignored. If other processes lease the
+        chosen pairs first, others are chosen, at most five times.
 
         Args:
             n_questions: number of leases that the annotator needs; there may be more already.
@@ -492,35 +403,40 @@ class LabellingService:
         Returns:
             All leases of the annotator; fewer than `n_questions` if there are no more questions.
         """
-        leases = [
-            lease
-            for lease in self._own_leases(annotator, live_leases)
-            if self._is_allowed(lease.question)
-        ]
-        leases_to_renew: list[Lease] = []
-        if self._is_renewal_due(leases):
-            leases_to_renew = leases
+        own = self._own_leases(annotator, live_leases)
+        leases = [lease for lease in own if all(map(self.session.allows, lease.question.pairs))]
+        soon = self.collection.clock() + self.lease_seconds / 2
+        process = self.collection.database.claims.process
+        to_renew: list[str] = []
+        if any(lease.expires < soon or lease.process != process for lease in leases):
+            to_renew = [lease.id for lease in leases]
             leases = []
         for _ in range(ATTEMPTS):
-            n_missing = n_questions - len(leases) - len(leases_to_renew)
-            questions = self._choose_questions(annotator, n_missing, live_leases)
-            n_wanted = len(leases_to_renew) + len(questions)
+            n_missing = n_questions - len(leases) - len(to_renew)
+            questions: list[Question] = []
+            if n_missing > 0:
+                busy = {pair for lease in live_leases for pair in lease.question.pairs}
+                wait = self.session.quick and not self.fits_beside
+                questions = self.session.ask(annotator, n_missing, busy=busy, wait=wait)
+            n_wanted = len(to_renew) + len(questions)
             if n_wanted == 0:
                 break
-            ids_to_renew = [lease.id for lease in leases_to_renew]
-            renewed_and_new = self._lease(annotator, questions, renew=ids_to_renew)
+            renewed_and_new = self.lease(annotator, questions, renew=to_renew)
             leases = leases + renewed_and_new
             if len(renewed_and_new) == n_wanted:
                 break
             # Another process has leased some of the chosen pairs: choose other pairs.
             live_leases = self._read_changes()
-            leases_to_renew = []
+            to_renew = []
         return leases
 
-    def _lease(
+    def lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
-        """Lease questions, renew the leases with the ids `renew`, and return all these leases."""
+        """Lease questions, renew the leases with the ids `renew`, and return all these leases.
+
+        A question with a leased pair is left out.
+        """
         return self.collection.lease(
             annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
@@ -532,15 +448,3 @@ class LabellingService:
             for lease in live_leases
             if lease.annotator == annotator and self.collection.may_take_over(lease)
         ]
-
-    def _is_allowed(self, question: Question) -> bool:
-        """Tell whether the session knows all items of a question and allows all its pairs."""
-        if max(question.items) >= self.session.n_items:
-            return False
-        return all(map(self.session.allows, question.pairs))
-
-
-def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
-    """Whether a judgement of an annotator is about an item."""
-    is_about_item = (judgements.items == item).any(axis=1)
-    return bool((is_about_item & judgements.by(annotator)).any())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,23 @@ if TYPE_CHECKING:
     from store import Collection
 
 
-@dataclass(frozen=True)
-class QuestionChanges:
-    """Changes of what annotators are asked; a value that is None or empty changes nothing.
+def question_decisions(
+    *,
+    question: str | None = None,
+    instructions: str | None = None,
+    goal: Goal | None = None,
+    deadline: float | None = None,
+    overlap: int | None = None,
+    set_size: int | None = None,
+    worst: bool | None = None,
+    quotas: Sequence[tuple[str, int]] = (),
+    kinds: Sequence[tuple[str, str]] = (),
+) -> list[Decision]:
+    """Turn changes of what annotators are asked into decisions; None or empty changes nothing.
 
-    Attributes:
+    Args:
         question: the question about each pair.
         instructions: path of a Markdown file; `none` removes the instructions.
-        criterion: the criterion that is changed; a new criterion is added.
         goal: the goal at which the asking stops.
         deadline: time after which nothing is asked, in seconds since 1970; 0: no deadline.
         overlap: number of annotators who answer each pair before new pairs are asked.
@@ -34,65 +42,42 @@ class QuestionChanges:
         worst: whether a question about more than two items also asks for the worst item.
         quotas: pairs (annotator, most answers), where 0 removes the quota.
         kinds: pairs (annotator, kind), where kind is `person` or `model`.
+
+    Raises:
+        DataError: if the file of instructions cannot be read.
     """
+    from sortnet.preference.study import Decision
 
-    question: str | None = None
-    instructions: str | None = None
-    criterion: str | None = None
-    goal: Goal | None = None
-    deadline: float | None = None
-    overlap: int | None = None
-    set_size: int | None = None
-    worst: bool | None = None
-    quotas: tuple[tuple[str, int], ...] = ()
-    kinds: tuple[tuple[str, str], ...] = ()
-
-    def decisions(self) -> list[Decision]:
-        """Turn the changes into decisions to store.
-
-        Raises:
-            DataError: if the file of instructions cannot be read.
-        """
-        from sortnet.preference.study import Decision
-
-        decisions = []
-        if self.question is not None:
-            decisions.append(Decision("question", reason=self.question))
-        if self.instructions is not None:
-            text = _read_instructions(self.instructions)
-            decisions.append(Decision("instructions", reason=text))
-        for kind, amount in self._amounts():
-            decisions.append(Decision(kind, amount=amount))
-        for annotator, n_answers in self.quotas:
-            decisions.append(Decision("quota", annotator=annotator, amount=n_answers))
-        for annotator, kind in self.kinds:
-            decisions.append(Decision(kind, annotator=annotator))
-        return decisions
-
-    def _amounts(self) -> Iterator[tuple[str, float]]:
-        """Yield the kind and the amount of each decision whose value is a number."""
-        if self.goal is not None:
-            yield "goal", self.goal.wrong
-            yield "top", self.goal.top
-        if self.deadline is not None:
-            yield "deadline", self.deadline
-        if self.overlap is not None:
-            yield "overlap", self.overlap
-        if self.set_size is not None:
-            yield "set-size", self.set_size
-        if self.worst is not None:
-            yield "worst", int(self.worst)
+    texts = {
+        "question": question,
+        "instructions": None if instructions is None else _read_instructions(instructions),
+    }
+    amounts = {
+        "goal": None if goal is None else goal.wrong,
+        "top": None if goal is None else goal.top,
+        "deadline": deadline,
+        "overlap": overlap,
+        "set-size": set_size,
+        "worst": None if worst is None else int(worst),
+    }
+    return [
+        *(Decision(kind, reason=text) for kind, text in texts.items() if text is not None),
+        *(Decision(kind, amount=value) for kind, value in amounts.items() if value is not None),
+        *(Decision("quota", annotator, amount=n_answers) for annotator, n_answers in quotas),
+        *(Decision(kind, annotator) for annotator, kind in kinds),
+    ]
 
 
 def change_questions(
-    collection: Collection, criterion: str | None, goal: Goal | None, decisions: list[Decision]
+    collection: Collection, criterion: str | None, decisions: Sequence[Decision]
 ) -> None:
     """Store decisions about what annotators are asked, in a collection or one of its criteria.
 
     Args:
+        collection: the collection.
         criterion: name of the criterion that is changed, which is added if it is new; None: the
             decisions are about the collection.
-        goal: the goal that is among the decisions; None: there is none.
+        decisions: the decisions.
 
     Raises:
         DataError: if all items would be top items, or a question is about more items than there
@@ -101,24 +86,19 @@ def change_questions(
     criteria = {asked.criterion: asked for asked in collection.asked()}
     # A new criterion has no row yet, so the collection is checked, which has the same items.
     changed = criteria.get(criterion, collection)
-    _check_goal_and_set_size(changed, goal, decisions)
+    for decision in decisions:
+        number = int(decision.amount or 0)  # 0: the whole order, or pairs
+        if decision.kind == "set-size":
+            check_set_size(collection.items(), number, changed.study().retired)
+        elif decision.kind == "top" and number:
+            n_items, in_group = largest_group(collection.items(), changed.study().retired)
+            if number >= n_items:
+                items = f"{count(n_items, 'item')}{in_group}"
+                raise DataError(f"--goal: top {number} of {items}: all of them are the top")
     if criterion is not None and criterion not in criteria:
         changed = collection.add_criterion(criterion)
     if decisions:
         changed.decide(*decisions)
-
-
-def _check_goal_and_set_size(
-    collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
-) -> None:
-    """Raise DataError if all items would be top items, or a question would have too many items."""
-    if goal is not None and goal.top:
-        _refuse_top_of_all(collection, goal.top)
-    for decision in decisions:
-        if decision.kind == "set-size":
-            retired = collection.study().retired
-            set_size = int(decision.amount or 2)  # without an amount, questions are about pairs
-            check_set_size(collection.items(), set_size, retired)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -185,15 +165,6 @@ def _question_facts(collection: Collection) -> dict[str, Any]:
         "models": sorted(study.models),
         "judgements": collection.n_judgements,
     }
-
-
-def _refuse_top_of_all(collection: Collection, top: int) -> None:
-    """Raise DataError if all items of each group would be top items; retired items do not count."""
-    n_items, in_group = largest_group(collection.items(), collection.study().retired)
-    if top >= n_items:
-        raise DataError(
-            f"--goal: top {top} of {count(n_items, 'item')}{in_group}: all of them are the top"
-        )
 
 
 def _read_instructions(file: str) -> str:

@@ -138,13 +138,14 @@ async function ask(path, options) {
 async function refresh() {
   const request = ++lastRequest;
   try {
-    const { html, study, key } = await ask(`/tables${query({ find: $("find").value, known: shownKey, ...view })}`);
+    const { html, study } = await ask(`/tables${query({ find: $("find").value, ...view })}`);
+    const key = JSON.stringify([html, study]);
     if (request !== lastRequest) return; // a newer request was sent in the meantime
-    if (html !== null) {
+    if (key !== shownKey) {
       const tables = document.createElement("template");
       tables.innerHTML = html;
       const areShown = [...tables.content.querySelectorAll("template")].map(redraw);
-      shownKey = areShown.every(Boolean) ? key : ""; // without a key the tables are sent again
+      shownKey = areShown.every(Boolean) ? key : ""; // without a key the tables are drawn again
       drawStudy(study);
     }
     isUsed = false;

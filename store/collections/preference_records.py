@@ -1,35 +1,17 @@
-"""Read and write records of chosen and rejected texts, as tools for preference tuning use them."""
+"""Write records of chosen and rejected texts, as tools for preference tuning read them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.base import Pair
-from store.collections.formats.item_finder import ItemFinder, Record, text_of
-
-COLUMNS = ("chosen", "rejected")
-
-
-def read_record(finder: ItemFinder, place: str, record: Record) -> Iterator[dict[str, Any]]:
-    """Yield the vote of a record for its chosen text and against its rejected text.
-
-    The items are recognised by the ids that our export writes, or else by the two texts.
-    """
-    winner = record.get("chosen_id")
-    loser = record.get("rejected_id")
-    if not {winner, loser} <= finder.ids:
-        chosen = record["chosen"]
-        prompt = record.get("prompt")
-        if prompt is None and isinstance(chosen, list):
-            prompt = chosen  # both conversations begin with the prompt
-        group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
-        winner, loser = finder.pair(place, chosen, record["rejected"], group)
-    yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
 
 
 def preference_records(
@@ -55,39 +37,31 @@ def preference_records(
         items: the items.
         prompt: the prompt of every record. If empty, the context of the group, and the name of the
             group if it has no context.
-        weights: {annotator: weight}, 1 for an average annotator. If None, all weights are 1.
+        weights: {annotator: weight}, 1 for an average annotator. Annotators without a weight do not
+            count. If None, all weights are 1.
         conversational: whether the records have the conversational format.
 
     Raises:
         DataError: if an item has no text, or a conversation no prompt.
     """
     for (low, high), votes in _votes_of_pairs(judgements).items():
-        preferred_side = _sign(sum(votes.values()))  # 1: low, -1: high, 0: the pair is tied
-        weight = round(preferred_side * _sum_of_votes(votes, weights), 4)
+        majority = np.sign(sum(votes.values()))  # 1: low, -1: high, 0: the pair is tied
+        weight_of = Counter(votes.keys()) if weights is None else weights
+        weighted_votes = [vote * weight_of.get(annotator, 0) for annotator, vote in votes.items()]
+        weight = round(float(majority * sum(weighted_votes)), 4)
         if weight <= 0:
             continue  # the weight of a tied pair is 0
-        chosen, rejected = (low, high) if preferred_side == 1 else (high, low)
+        chosen, rejected = (low, high) if majority == 1 else (high, low)
+        group = "" if items.groups is None else items.groups[low]
         record: dict[str, Any] = {
-            "prompt": prompt or _prompt_of_group(items, low),
+            "prompt": prompt or items.context(low) or group,
             "chosen": _text(items, chosen),
             "rejected": _text(items, rejected),
         }
         if conversational:
             record = _as_conversations(record)
-        record["weight"] = weight
-        record["chosen_id"] = items.ids[chosen]
-        record["rejected_id"] = items.ids[rejected]
-        yield record
-
-
-def _sum_of_votes(votes: Mapping[str, int], weights: Mapping[str, float] | None) -> float:
-    """Return the weighted sum of {annotator: vote}; annotators without a weight do not count.
-
-    Without `weights`, all annotators have the weight 1.
-    """
-    if weights is None:
-        return float(sum(votes.values()))
-    return float(sum(vote * weights.get(annotator, 0) for annotator, vote in votes.items()))
+        ids = {"chosen_id": items.ids[chosen], "rejected_id": items.ids[rejected]}
+        yield {**record, "weight": weight, **ids}
 
 
 def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
@@ -97,26 +71,18 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
     is 0 if the annotator has preferred both items equally often.
     """
     undone = {judgement.undoes for judgement in judgements}
-    balances: dict[Pair, Counter[str]] = {}
+    balances: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
     for judgement in judgements:
         if judgement.number in undone:
             continue
         for low, high in judgement.pairs:
             better = judgement.better_of(low, high)
             if better is not None:
-                balance = balances.setdefault((low, high), Counter())
-                balance[judgement.annotator] += 1 if better == low else -1
+                balances[low, high][judgement.annotator] += 1 if better == low else -1
     return {
-        pair: {annotator: _sign(difference) for annotator, difference in balance.items()}
+        pair: {annotator: int(np.sign(votes)) for annotator, votes in balance.items()}
         for pair, balance in balances.items()
     }
-
-
-def _sign(number: int) -> int:
-    """Return 1, 0 or -1 for a positive number, 0, or a negative number."""
-    if number == 0:
-        return 0
-    return 1 if number > 0 else -1
 
 
 def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -133,14 +99,6 @@ def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
         name: [{"role": "user" if name == "prompt" else "assistant", "content": text}]
         for name, text in texts.items()
     }
-
-
-def _prompt_of_group(items: Items, number: int) -> str:
-    """Return the context of an item's group, else the group's name; empty without groups."""
-    context = items.context(number)
-    if context:
-        return context
-    return "" if items.groups is None else items.groups[number]
 
 
 def _text(items: Items, number: int) -> str:

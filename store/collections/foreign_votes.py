@@ -1,0 +1,364 @@
+"""Read the files of Chatbot Arena, preference tuning, Label Studio and Argilla as votes.
+
+A vote is a row of a judgement file: the ids of two items, the answer, the annotator and the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import combinations
+from typing import Any, NamedTuple, TypeAlias
+
+from sortnet.files import shown
+from sortnet.items import Items
+from sortnet.tables.rows import Rows, listed
+from store.collections.item_finder import ItemFinder, Record, objects_in, refuse, text_of
+
+Vote: TypeAlias = dict[str, Any]
+_OWN_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})  # of a judgement file
+_BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
+_TIE_WORDS = ("tie", "equal", "draw", "same", "both")
+_MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored
+# The endings by which field names tell the left item from the right, as in text1 and text2.
+_SIDE_ENDINGS = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
+
+
+def votes_of_foreign_rows(
+    rows: Rows,
+    items: Items,
+    form: str | None = None,
+    sides: tuple[str, str] | None = None,
+) -> Rows:
+    """Convert rows of another tool's file to rows with the columns of a judgement file.
+
+    Rows that are already in the format of a judgement file are returned as they are.
+
+    Args:
+        rows: the rows of the file.
+        items: the items of the collection.
+        form: name of the format, a key of `FOREIGN_COLUMNS`. If None, it is recognised by the
+            columns.
+        sides: the fields of Label Studio's tasks that have the left and the right item.
+
+    Raises:
+        DataError: if it is not certain which items a row is about.
+    """
+    names = {*rows.columns}
+    is_own = any(columns <= names for columns in _OWN_COLUMNS)
+    forms = [name for name, columns in FOREIGN_COLUMNS.items() if names.issuperset(columns)]
+    if form is None and (is_own or not forms):
+        return rows
+    form = form or forms[0]
+    if form not in forms:
+        if rows.lines:
+            needed = ", ".join(FOREIGN_COLUMNS[form])
+            refuse(str(rows.path), f"a file of {form} needs {needed}; has {listed(rows.columns)}")
+        return rows  # an empty file has no columns
+    cells = zip(*rows.columns.values(), strict=True)
+    records = [dict(zip(rows.columns, values, strict=True)) for values in cells]
+    answers, read = _READERS[form]
+    question = "" if answers is None else _compared_question(str(rows.path), records, answers)
+    file = _File(ItemFinder(items), sides, question)
+    votes: list[Vote] = []
+    lines: list[int] = []
+    for row, record in enumerate(records):
+        for vote in read(file, rows.place(row), record):
+            votes.append(vote)
+            lines.append(rows.lines[row])
+    columns = dict.fromkeys(name for vote in votes for name in vote)
+    return Rows(
+        rows.path, {name: [vote.get(name) for vote in votes] for name in columns}, lines, rows.unit
+    )
+
+
+class _File(NamedTuple):
+    """Facts about a file of another tool.
+
+    Attributes:
+        finder: finds the item that has the text of a field.
+        sides: the fields of Label Studio's tasks with the left and the right item. If None, the
+            fields are recognised by their names.
+        question: the question whose answers compare items; empty if there is none.
+    """
+
+    finder: ItemFinder
+    sides: tuple[str, str] | None
+    question: str
+
+
+class _Answer(NamedTuple):
+    """An answer of an annotator to one of the questions about a record.
+
+    Attributes:
+        question: the name of the question or tag; empty for a skip.
+        value: the answer.
+        compares: whether the answer compares items.
+        facts: the annotator, and perhaps times.
+    """
+
+    question: str
+    value: Any
+    compares: bool
+    facts: Vote
+
+
+def _compared_question(
+    path: str, records: Sequence[Record], answers: Callable[[Record], Iterator[_Answer]]
+) -> str:
+    """Find the question of a file whose answers compare items; empty if nobody has answered.
+
+    Args:
+        path: the file, for messages.
+        records: all records of the file.
+        answers: yields the answers in a record.
+
+    Raises:
+        DataError: if several questions compare items, or no answered question does.
+    """
+    all_answers = [answer for record in records for answer in answers(record) if answer.question]
+    # These dicts are sets of questions, which keep the order of the first answers.
+    answered = dict.fromkeys(answer.question for answer in all_answers)
+    comparing = dict.fromkeys(answer.question for answer in all_answers if answer.compares)
+    if len(comparing) > 1:
+        refuse(path, f"the questions {listed(comparing)} compare items: import one at a time")
+    if answered and not comparing:
+        refuse(
+            path,
+            "no answer names the better field, or gives each field a rank; there are answers to "
+            f"{listed(answered)}",
+        )
+    return next(iter(comparing), "")
+
+
+def _battle(file: _File, place: str, battle: Record) -> Iterator[Vote]:
+    """Yield the vote of a battle of Chatbot Arena, whose models are the items."""
+    left, right = file.finder.pair(place, battle["model_a"], battle["model_b"], {})
+    winner = str(battle["winner"]).strip()
+    # Versions of the data set name the judge in different columns.
+    judges = [battle.get(column) for column in ("judge", "judge_hash", "annotator")]
+    yield {
+        "left": left,
+        "right": right,
+        "answer": "tie" if winner in _BOTH_BAD else winner,
+        "annotator": next(filter(None, judges), None),
+        "at": battle.get("tstamp"),
+    }
+
+
+def _preference(file: _File, place: str, record: Record) -> Iterator[Vote]:
+    """Yield the vote of a record for its chosen text and against its rejected text.
+
+    The items are recognised by the ids that our export writes, or else by the two texts.
+    """
+    winner, loser = record.get("chosen_id"), record.get("rejected_id")
+    if not {winner, loser} <= {*file.finder.ids}:
+        chosen = record["chosen"]
+        prompt = record.get("prompt")
+        if prompt is None and isinstance(chosen, list):
+            prompt = chosen  # both conversations begin with the prompt
+        group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
+        winner, loser = file.finder.pair(place, chosen, record["rejected"], group)
+    yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
+
+
+def _task(file: _File, place: str, task: Record) -> Iterator[Vote]:
+    """Yield an answer or a skip for each annotation of a task of Label Studio, by its Pairwise tag.
+
+    Predictions are left out.
+    """
+    data = task["data"]
+    if not isinstance(data, dict) or not isinstance(task["annotations"], list):
+        refuse(place, "is no task of Label Studio: data is an object, annotations an array")
+    for answer in _answers_of_task(task):
+        if answer.question in ("", file.question) and answer.value:
+            left_field, right_field = file.sides or _fields_of_sides(place, data, file.finder)
+            for field in (left_field, right_field):
+                if field not in data:
+                    refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
+            left, right = file.finder.pair(place, data[left_field], data[right_field], data)
+            yield {"left": left, "right": right, "answer": answer.value, **answer.facts}
+
+
+def _answers_of_task(task: Record) -> Iterator[_Answer]:
+    """Yield the results of all annotations of a task; a skipped task has the answer "skip"."""
+    for annotation in objects_in(task["annotations"]):
+        user = annotation.get("completed_by")
+        if isinstance(user, dict):
+            user = user.get("email") or user.get("username") or user.get("id")
+        facts = {
+            "annotator": user,
+            "milliseconds": _milliseconds(annotation.get("lead_time")),
+            "at": _seconds_since_1970(annotation.get("created_at")),
+        }
+        if annotation.get("was_cancelled"):
+            yield _Answer("", "skip", True, facts)
+            continue
+        for result in objects_in(annotation.get("result")):
+            value = result.get("value")
+            selected = value.get("selected") if isinstance(value, dict) else None
+            is_pairwise = result.get("type") == "pairwise"
+            name = result.get("from_name") or result.get("type")
+            yield _Answer(str(name), selected, is_pairwise, facts)
+
+
+def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str, str]:
+    """Find the fields with the left and the right item by their names.
+
+    If the names of several pairs of fields fit, only fields with items count.
+
+    Raises:
+        DataError: if no pair of fields fits, or more than one pair.
+    """
+    field_of_lower = {field.lower(): field for field in data}
+    pairs = [
+        (left_field, field_of_lower[right_name])
+        for left_name, left_field in field_of_lower.items()
+        for right_name in _right_names(left_name) & field_of_lower.keys()
+    ]
+    if len(pairs) > 1:
+        pairs = [pair for pair in pairs if all(finder.is_item(data[field]) for field in pair)]
+    if len(pairs) != 1:
+        question = "which field holds the left item, and which the right one?"
+        refuse(place, f"{question} --fields LEFT RIGHT; there are {listed(data)}")
+    return pairs[0]
+
+
+def _right_names(left_name: str) -> set[str]:
+    """Return the names that the right field may have, given the name of the left field.
+
+    The names differ at their ends (such as left and right, 1 and 2, a and b), or at their starts.
+
+    >>> _right_names("text1"), _right_names("left_text")
+    ({'text2'}, {'right_text'})
+    """
+    names = {
+        left_name.removesuffix(left_end) + right_end
+        for left_end, right_end in _SIDE_ENDINGS
+        if left_name.endswith(left_end)
+    }
+    if left_name.startswith("left"):
+        names.add(left_name.replace("left", "right", 1))
+    return names
+
+
+def _record(file: _File, place: str, record: Record) -> Iterator[Vote]:
+    """Yield the votes that follow from the submitted answers of a record of Argilla.
+
+    Suggestions are left out.
+    """
+    fields = record["fields"]
+    if not isinstance(fields, dict):
+        refuse(place, "is no record of Argilla: fields is an object")
+    for answer in _answers_of_record(record):
+        if answer.question != file.question or answer.facts["status"] not in (None, "submitted"):
+            continue
+        for (better, rank), (worse, worse_rank) in _ranked_pairs(place, answer.value, fields, file):
+            if not isinstance(rank, int) or not isinstance(worse_rank, int):
+                refuse(place, f"rank {shown(rank)} or {shown(worse_rank)} is no whole number")
+            if rank > worse_rank:
+                better, worse = worse, better
+            ids = file.finder.pair(place, fields[better], fields[worse], fields)
+            annotator = answer.facts["annotator"]
+            if rank == worse_rank:
+                left, right = ids
+                yield {"left": left, "right": right, "answer": "tie", "annotator": annotator}
+            else:
+                winner, loser = ids
+                yield {"winner": winner, "loser": loser, "annotator": annotator}
+
+
+def _answers_of_record(record: Record) -> Iterator[_Answer]:
+    """Yield all answers in a record of Argilla.
+
+    Argilla's SDK writes {question: [response, ...]}. Its REST API returns [{"values": {question:
+    {"value": value}}, "user_id": ..., ...}, ...]: an object has the answers of one user.
+    """
+    responses = record["responses"]
+    answers: list[tuple[str, Record, Record]] = []  # (question, answer, facts about it)
+    if isinstance(responses, dict):
+        for question, values in responses.items():
+            answers += [(question, response, response) for response in objects_in(values)]
+    for response in objects_in(responses):
+        values = response.get("values")
+        if isinstance(values, dict):
+            answers += [(name, value, response) for name, value in values.items()]
+    for question, answer, facts in answers:
+        if isinstance(answer, dict):
+            value = answer.get("value")
+            compares = bool(_ranks(value, record["fields"]))
+            user = {"annotator": facts.get("user_id"), "status": facts.get("status")}
+            yield _Answer(question, value, compares, user)
+
+
+def _ranked_pairs(
+    place: str, value: Any, fields: Record, file: _File
+) -> list[tuple[tuple[str, Any], tuple[str, Any]]]:
+    """Return the pairs of fields that an answer compares, each field with its rank.
+
+    Args:
+        place: the file and record, for messages.
+        value: the answer, a label or a ranking.
+        fields: the fields of the record.
+        file: the file.
+    """
+    fields_of_items = [name for name in fields if file.finder.is_item(fields[name])]
+    if isinstance(value, str) and value in fields:
+        # A label names the best field. All other fields with items are worse, but are not compared
+        # with each other.
+        return [((value, 1), (other, 2)) for other in fields_of_items if other != value]
+    ranks = _ranks(value, fields)
+    if not ranks and len(fields_of_items) == 2 and str(value).strip().lower() in _TIE_WORDS:
+        ranks = dict.fromkeys(fields_of_items, 1)
+    if not ranks:
+        refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
+    return [*combinations([entry for entry in ranks.items() if entry[1] is not None], 2)]
+
+
+def _ranks(value: Any, fields: Any) -> Mapping[str, Any]:
+    """Return {field: rank} of an answer; empty if the answer is neither a field nor a ranking."""
+    names = fields if isinstance(fields, dict) else {}
+    if isinstance(value, str) and value in names:
+        return {value: 1}
+    entries = objects_in(value)
+    ranks = {str(entry.get("value")): entry.get("rank") for entry in entries}
+    is_ranking = entries and entries == value and ranks.keys() <= names.keys()
+    return ranks if is_ranking else {}
+
+
+def _milliseconds(seconds: Any) -> int | None:
+    """Convert seconds to milliseconds; return None if the value is no plausible number."""
+    if not isinstance(seconds, int | float) or not 0 <= seconds < _MOST_SECONDS:
+        return None
+    return round(1000 * seconds)
+
+
+def _seconds_since_1970(iso_time: Any) -> float | None:
+    """Convert an ISO time to seconds since 1970.
+
+    Return None for a value that is no time, a time without time zone, or a time of 1970 or before.
+    """
+    try:
+        time = datetime.fromisoformat(iso_time)
+    except (TypeError, ValueError):
+        return None
+    if time.tzinfo is None or time.year <= 1970:
+        return None
+    return time.timestamp()
+
+
+# {format: columns by which a file of this format is recognised}.
+FOREIGN_COLUMNS = {
+    "arena": ("model_a", "model_b", "winner"),
+    "chosen": ("chosen", "rejected"),
+    "label-studio": ("data", "annotations"),
+    "argilla": ("fields", "responses"),
+}
+# {format: (function that yields the answers in a record to find the question that compares items,
+# function that yields the votes of a record)}
+_READERS: dict[str, tuple[Any, Callable[[_File, str, Record], Iterator[Vote]]]] = {
+    "arena": (None, _battle),
+    "chosen": (None, _preference),
+    "label-studio": (_answers_of_task, _task),
+    "argilla": (_answers_of_record, _record),
+}

@@ -1,1 +1,0 @@
-"""Judgement files of other tools; each module reads or writes the records of one format."""
