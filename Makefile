@@ -10,9 +10,8 @@ WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist worksteal
 
 BIN := $(VENV)/bin
-# What cog writes into: pages, and the signature of SortNetRanker.
+# What cog writes into.
 PAGES = README.md $(sort $(wildcard docs/*.md docs/*/*.md))
-WRITTEN = $(PAGES) sortnet/estimator/ranker.py
 PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
@@ -57,7 +56,7 @@ imports: $(VENV)/.installed-dev
 
 # What cog writes is taken from the code of this checkout.
 pages: $(VENV)/.installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs $(WRITTEN)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs $(PAGES)
 
 # `check` builds it too, in a test that looks at what was built.
 docs: pages  ## build the documentation into site/, warnings are errors
@@ -77,7 +76,7 @@ test-lowest: $(VENV)-lowest/.installed  ## the quick tests on the lowest version
 fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs $(WRITTEN)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs $(PAGES)
 
 notebooks: $(VENV)/.installed-dev  ## run the notebooks and store their outputs in them (ARGS=02)
 	$(BIN)/python notebooks/stored_outputs.py $(ARGS)

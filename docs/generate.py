@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,53 +31,6 @@ INNER = (
     "store.database",
     "store.runs.pair_rows",
 )
-
-
-# Types of the parameters of SortNetRanker that are no settings.
-_OWN_PARAMETER_TYPES = {
-    "ranker": "str",
-    "settings": "Mapping[str, Any] | None",
-    "validation_fraction": "float",
-    "random_state": "int | np.random.RandomState | np.random.Generator | None",
-    "query": "str | None",
-    "grade": "str | None",
-    "id": "str | None",
-    "single_query": "bool",
-    "tune": "bool | Mapping[str, Sequence[Any]]",
-    "verbose": "int",
-    "n_jobs": "int | None",
-}
-
-
-def estimator_init() -> str:
-    """`SortNetRanker.__init__`, with a parameter for each setting and for each of its own."""
-    from sortnet.estimator.parameters import DEFAULT_PARAMETERS
-
-    annotations = _setting_annotations() | _OWN_PARAMETER_TYPES
-    lines = ["@parameters.refuse_unknown", "def __init__(", "    self,", "    *,"]
-    for name, default in DEFAULT_PARAMETERS.items():
-        literal = json.dumps(default) if isinstance(default, str) else repr(default)
-        lines.append(f"    {name}: {annotations[name]} = {literal},")
-    lines.append(") -> None:")
-    lines += [f"    self.{name} = {name}" for name in DEFAULT_PARAMETERS]
-    return "\n".join([*lines, "", ""])
-
-
-def _setting_annotations() -> dict[str, str]:
-    """The type of each setting as `SortNetRanker` annotates it."""
-    from sortnet.config import Config, settings_of
-    from sortnet.metrics import Empty, Gain
-
-    aliases = {Gain: "Gain", Empty: "Empty", tuple[int, ...]: "int | Sequence[int]"}
-    annotations = {}
-    for name, setting in settings_of(Config).items():
-        annotation = aliases.get(setting.values) or setting.values.__name__
-        if name == "comparator":
-            annotation += " | MakeOne"
-        if setting.optional:
-            annotation += " | None"
-        annotations[name] = annotation
-    return annotations
 
 
 def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, click.Command]]:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy import sparse
 from sklearn.base import clone
 from test_estimator import X, made, parts, qid, small, y  # noqa: F401  # parts is a fixture
 
@@ -147,34 +146,6 @@ def test_verbose_writes_a_line_an_iteration(capsys):
     assert capsys.readouterr().err == ""
 
 
-class AfterIteration:
-    """As much of a callback of XGBoost as matters: no function."""
-
-    def after_iteration(self, model, epoch, evals_log): ...
-
-
-class EarlyStopping:
-    """As LightGBM's: called with one argument."""
-
-    def __call__(self, env): ...
-
-
-@pytest.mark.parametrize(
-    "given", [[AfterIteration()], [EarlyStopping()], EarlyStopping(), [print, 3]]
-)
-def test_a_callback_of_another_library_is_refused(given):
-    with pytest.raises(DataError, match=r"callbacks: .* to stop early, set max_stale"):
-        small().fit(X, y, qid=qid, callbacks=given)
-
-
-@pytest.mark.parametrize(
-    ("name", "here"), [("early_stopping_rounds", "max_stale"), ("learning_rate", "lr")]
-)
-def test_a_parameter_of_another_library_is_named_as_it_is_here(name, here):
-    with pytest.raises(TypeError, match=f"no parameter '{name}'; here it is {here}"):
-        SortNetRanker(**{name: 3})
-
-
 def test_threads_are_as_asked_and_then_as_before(fitted_threads):
     before = torch.get_num_threads(), kernel_threads()
     with limit_threads(2):
@@ -294,18 +265,6 @@ def test_columns_without_features_are_named_and_an_array_where_columns_were_is_r
         shopped.predict(np.zeros((2, 5)), qid=[1, 1])
     with pytest.raises(DataError, match="feature names should match"):
         shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
-
-
-# sparse rows
-
-
-@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array])
-def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
-    X, y, qid = made()
-    X[np.abs(X) < 0.5] = 0
-    ranker = small(**QUICK).fit(make(X), y, qid=qid)
-    dense = small(**QUICK).fit(X, y, qid=qid)
-    np.testing.assert_array_equal(ranker.predict(make(X), qid), dense.predict(X, qid))
 
 
 # real scores

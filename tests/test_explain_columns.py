@@ -79,14 +79,6 @@ def test_the_levels_of_a_category_are_one_column_whose_value_is_their_sum(learne
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_explain_shows_a_date_as_a_date_and_a_category_as_its_level(learned):
-    args = ("explain", "model", "bikes.csv", "bike-40", "bike-47")
-    rows = {row["feature"]: row for row in value_of(done(*args, "--json"))["features"]}
-    # 2024 has a 29th of February: 40 days behind its 28th is the 8th of April.
-    assert (rows["launched"]["a"], rows["launched"]["b"]) == ("2024-04-08", "2024-04-15")
-    assert (rows["colour"]["a"], rows["colour"]["b"]) == (bikes()["colour"][40], None)
-
-
 def test_importance_shuffles_the_levels_of_a_category_together(learned):
     model, queries = learned
     found = permutation_importance(model, queries, "ndcg@10", repeats=1, seed=5)

@@ -38,7 +38,7 @@ def grouped(path: Path) -> Items:
         (
             TABLE.replace("b,x,Why?", "b,x,Who?"),
             Columns(group="topic", context="prompt"),
-            ", line 3: the context of group 'x' is another than in line 2: 'Who?'",
+            "item 'b' has another context than others of its group 'x': 'Who?'",
         ),
         (TABLE.replace("b,x", "b, "), Columns(group="topic"), ", line 3: the group is missing"),
     ],

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -42,26 +40,6 @@ def as_csv(records: list[dict], separator: str = ",") -> str:
 
 
 cells = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    texts=st.lists(cells.filter(str.strip), min_size=2, max_size=6),
-    numbers=st.lists(st.floats(width=32, allow_infinity=False), min_size=6, max_size=6),
-)
-def test_what_is_written_is_read_back(tmp_path, texts, numbers):
-    records = [
-        {"id": f"i{k}", "text": text, "x": number}
-        for k, (text, number) in enumerate(zip(texts, numbers, strict=False))
-    ]
-    lines = "\n".join(json.dumps(r, ensure_ascii=k % 2 == 0) for k, r in enumerate(records))
-    for path in (
-        written(tmp_path, as_csv(records)),
-        written(tmp_path, lines, "items.jsonl"),
-    ):
-        items = read_items(path, Columns(text="text"), features=["x"])
-        assert items.texts == tuple(texts)
-        np.testing.assert_array_equal(items.features[:, 0], np.float32(numbers[: len(texts)]))
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ NO_TABLES = [None, "rows.csv", iter([[1.0]]), {"size": [1.0]}, [{"size": 1.0}, 3
 
 @pytest.mark.parametrize("X", NO_TABLES)
 def test_what_is_no_table_is_refused_by_the_estimator(X: Any) -> None:
-    with pytest.raises(DataError, match=r"is no table|is no dict") as refused:
+    with pytest.raises(DataError, match=r"is no table|is no data frame") as refused:
         SortNetRanker().fit(X, [1])
     assert len(str(refused.value).splitlines()) == 1
 

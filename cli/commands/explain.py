@@ -45,7 +45,7 @@ def explain(
       sortnet explain shop-model new-products.csv p600 p601
       sortnet explain letor-model letor/Fold1/test.txt row:0 row:1 --top 5
     """
-    from sortnet.explanation.compared_documents import compare_documents
+    from sortnet.explanation.attribution import compare_documents
 
     with progress() as status:
         ranker = load_model(model, status)

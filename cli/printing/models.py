@@ -23,9 +23,8 @@ from store.service.named_model import load_model
 
 if TYPE_CHECKING:
     from sortnet.core import I64, Progress, Queries
-    from sortnet.explanation.attribution import ColumnValue
+    from sortnet.explanation.attribution import ColumnValue, ComparedDocuments, RankedDocument
     from sortnet.explanation.columns import Column
-    from sortnet.explanation.compared_documents import ComparedDocuments, RankedDocument
     from sortnet.explanation.permutation import Importance
     from store.service.model_data import DataFile
 

@@ -23,7 +23,6 @@ from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
 from sortnet.items.table_documents import (
     Described,
-    NameRule,
     TableDocuments,
     described,
     documents_of,
@@ -168,7 +167,7 @@ def queries_of(
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
-    documents = documents_of(rows, roles, NameRule.ANY)
+    documents = documents_of(rows, roles)
     found = _described(documents, like, grades if labelled else None, progress)
     if not found.names:
         _refuse_without_features(rows, ignored | columns_by_name)

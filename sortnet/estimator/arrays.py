@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from sortnet.data.grades import deviations_in_queries
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
-from sortnet.items.table_documents import NameRule, described, documents_of
+from sortnet.items.table_documents import described, documents_of
 from sortnet.rankers.base import Ranker
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
@@ -46,17 +47,13 @@ def as_table(X: Any) -> Any:
         raise DataError(
             f"{shown(X)} is no table: give an array, a data frame, or a list of rows or dicts"
         )
-    if isinstance(X, list | tuple) and not is_frame(X):
-        dicts = [isinstance(row, Mapping) for row in X]
-        if any(dicts):
-            row = dicts.index(False)
-            raise DataError(f"row {row} of the list of dicts is no dict: {shown(X[row])}")
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
     kind_of_dtype = getattr(getattr(X, "dtype", None), "kind", "")
     if kind_of_dtype in ("m", "M") and np.ndim(X) == 2:  # durations or dates
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
-    return as_pandas(X) if is_frame(X) else X
+    has_dicts = isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X)
+    return as_pandas(X) if has_dicts or is_frame(X) else X
 
 
 def refuse_words(X: Any, source: str) -> None:
@@ -85,9 +82,8 @@ class Features:
         describer: makes features from texts and images; None: there are no such features.
         is_of_table: whether the command line trained the model. The columns of a frame are then
             found by their names, in any order.
-        unused: the columns that have values and from which no feature is made.
-        sentence: what was made of the columns; empty for a ranker from a folder.
-        dates: the features that are dates in the frame of `fit`.
+        roles: the roles of the columns in the frame of `fit`; `ignored` are the columns that have
+            values and from which no feature is made. A ranker from a folder has no roles.
     """
 
     columns: tuple[str, ...]
@@ -95,9 +91,12 @@ class Features:
     ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     describer: Describer | None = field(default=None, compare=False)
     is_of_table: bool = False
-    unused: tuple[str, ...] = field(default=(), compare=False)
-    sentence: str = field(default="", compare=False)
-    dates: tuple[str, ...] = field(default=(), compare=False)
+    roles: Columns = field(default_factory=Columns, compare=False)
+
+    @property
+    def sentence(self) -> str:
+        """Sentence that tells what was made of the columns of the frame of `fit`."""
+        return columns_sentence(self.roles, self.describer.made if self.describer else ())
 
     @classmethod
     def fit_apply(
@@ -129,39 +128,30 @@ class Features:
         Cost: with texts or images the cost of `sortnet.items.describe`.
         """
         columns = tuple(map(str, X.columns))
-        ordered = _levels_of_ordered_columns(X)
+        ordered = {
+            name: tuple(with_words(X.iloc[:, k].array).categories)
+            for k, name in enumerate(columns)
+            if getattr(X.dtypes.iloc[k], "ordered", False)
+        }
         rows = cls(columns, (), ordered).rows(X, source)
 
         # Columns get the same roles as in a table that the command line reads.
         named_roles = Columns(id=ID if ID in columns else None)
         roles = choose_columns(rows, named_roles, (), None)
         roles = without_unique_text(roles, named_roles)
-        documents = documents_of(rows, roles, NameRule.ANY)
+        documents = documents_of(rows, roles)
         recorded_roles = replace(roles, id=id or roles.id, group=query)
         matrix, names, describer = described(
             replace(documents, roles=recorded_roles), None, deviations=deviations
         )
-        features = cls(columns, names, ordered, describer, dates=roles.dates)
-
-        unused = features._unused_columns(rows, roles)
-        made = () if describer is None else describer.made
-        sentence = columns_sentence(replace(roles, ignored=unused), made)
-        return replace(features, unused=unused, sentence=sentence), matrix
-
-    def _unused_columns(self, rows: Rows, roles: Columns) -> tuple[str, ...]:
-        """List the columns from which no feature is made, without ids and empty columns.
-
-        Args:
-            rows: the rows of the frame.
-            roles: the roles of its columns.
-        """
-        used = {roles.id, *map(self.column_of, self.names)}
-        unused = []
-        for name, cells in rows.columns.items():
-            is_empty = all(map(is_missing, cells))
-            if name not in used and not is_empty:
-                unused.append(name)
-        return tuple(unused)
+        features = cls(columns, names, ordered, describer)
+        used = {roles.id, *map(features.column_of, names)}
+        unused = [
+            name
+            for name, cells in rows.columns.items()
+            if name not in used and not all(map(is_missing, cells))
+        ]
+        return replace(features, roles=replace(roles, ignored=tuple(unused))), matrix
 
     def apply(self, X: Any, source: str) -> F64:
         """Compute the values (n, n_features) of the features for a frame with the same columns.
@@ -174,26 +164,23 @@ class Features:
         for column in described_columns.values():
             if column not in rows.columns:
                 raise DataError(f"{source}: {no_column(column, rows.columns)}")
-        roles = Columns(
-            text=described_columns.get("text"),
-            image=described_columns.get("image"),
-            features=self._column_features,
-        )
+        features = self.names if self.describer is None else self.describer.given
+        roles = Columns(**described_columns, features=features)  # type: ignore[arg-type]
         if not len(rows):
             return np.empty((0, len(self.names)))
-        return described(documents_of(rows, roles, NameRule.ANY), self.describer).features
+        return described(documents_of(rows, roles), self.describer).features
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""
-        dtype_of_column = dict(zip(map(str, X.columns), X.dtypes, strict=False))
         is_described = kept_as_read(*self._described_columns().values())
+        has_categories = {
+            str(name): hasattr(dtype, "categories")
+            for name, dtype in zip(X.columns, X.dtypes, strict=True)
+        }
 
         def is_kept(column: str) -> bool:
             """Check whether the cells of a column stay texts, not read as numbers or dates."""
-            if column in self.ordered:
-                return True
-            is_category = hasattr(dtype_of_column[column], "categories")
-            return is_described(column) and not is_category
+            return column in self.ordered or (is_described(column) and not has_categories[column])
 
         rows = rows_of_frame(X, source, is_kept)
         for column, levels in self.ordered.items():
@@ -201,11 +188,6 @@ class Features:
             numbers = [number_of_level.get(text, np.nan) for text in rows.texts(column)]
             rows.columns[column] = np.array(numbers, np.float64)
         return rows
-
-    def needed(self, columns: Collection[str]) -> tuple[str, ...]:
-        """List the columns that features are made from, in a frame whose columns are `columns`."""
-        feature_columns = [column_of(name, columns) for name in self._column_features]
-        return tuple(dict.fromkeys([*feature_columns, *self._described_columns().values()]))
 
     def column_of(self, feature: str) -> str:
         """Find the column that a feature is made from."""
@@ -225,11 +207,6 @@ class Features:
         column_numbers = [number_of_column[self.column_of(name)] for name in self.names]
         return np.bincount(column_numbers, shares, len(self.columns)).astype(np.float64)
 
-    @property
-    def _column_features(self) -> tuple[str, ...]:
-        """Names of the features that are not made from texts or images."""
-        return self.names if self.describer is None else self.describer.given
-
     def _described_columns(self) -> dict[str, str]:
         """List the columns of texts and images that the describer reads, {role: column}.
 
@@ -246,63 +223,35 @@ class Features:
         return {role: self.describer.columns.get(role, role) for role in roles}
 
 
-def features_of_model(
-    model: Ranker, columns: Sequence[str] | None, ordered: Mapping[str, tuple[str, ...]]
-) -> Features:
+def features_of_model(model: Ranker, info: Mapping[str, Any]) -> Features:
     """Make the rule by which the columns of a frame become the named features of a saved model.
 
     Args:
         model: the model.
-        columns: the columns of the frame in `fit`; None: the command line trained the model.
-        ordered: {ordered column: its levels}.
+        info: what `SortNetRanker.save` has written about the estimator: `columns` are the columns
+            of the frame in `fit`, and `categories` {number of an ordered column: its levels}. A
+            model of the command line has neither.
 
     Raises:
         ValueError: if the features are not made from these columns.
     """
-    describer = model.describer
     names = tuple(model.feature_names or ())
-    if columns is not None:
-        features = Features(tuple(columns), names, ordered, describer)
-    elif describer is None:  # each feature is a column of the table
-        features = Features(names, names, is_of_table=True)
-    else:  # find the columns from the names of the features and the roles of the describer
-        features = Features((), names, {}, describer, is_of_table=True)
-        features = replace(features, columns=features.needed(()))
-    needed_columns = set(map(features.column_of, names))
-    if not needed_columns <= set(features.columns):
+    columns = info.get("columns")
+    needed_columns = dict.fromkeys(
+        Features(tuple(columns or ()), names, describer=model.describer).column_of(name)
+        for name in names
+    )
+    if columns is None:
+        return Features((*needed_columns,), names, {}, model.describer, is_of_table=True)
+    ordered = {
+        columns[int(number)]: tuple(category["levels"])
+        for number, category in info.get("categories", {}).items()
+    }
+    if not needed_columns.keys() <= set(columns) or len(columns) != info.get(
+        "n_columns", len(columns)
+    ):
         raise ValueError("not the columns of this model")
-    return features
-
-
-def _levels_of_ordered_columns(X: Any) -> dict[str, tuple[str, ...]]:
-    """List the ordered columns of a frame, columns of an ordered categorical dtype.
-
-    Returns:
-        {name of the column: the levels as words, in their order}.
-    """
-    levels = {}
-    for k, name in enumerate(map(str, X.columns)):
-        if getattr(X.dtypes.iloc[k], "ordered", False):
-            levels[name] = tuple(with_words(X.iloc[:, k].array).categories)
-    return levels
-
-
-def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
-    """List the columns of a frame X that features were made from, for a saved estimator.
-
-    Args:
-        X: the frame, or an array.
-        features: the names of the features.
-
-    Returns:
-        The names and the number of the columns, as entries of the info of a saved estimator. They
-        are empty if X is no frame or lacks a column.
-    """
-    frame_columns = [str(name) for name in getattr(X, "columns", ())]
-    columns = list(dict.fromkeys(column_of(name, frame_columns) for name in features or ()))
-    if not columns or not set(columns) <= set(frame_columns):
-        return {}
-    return {"columns": columns, "n_columns": len(columns)}
+    return Features(tuple(columns), names, ordered, model.describer)
 
 
 def take_columns(
@@ -325,12 +274,13 @@ def take_columns(
     columns = [str(name) for name in getattr(X, "columns", ())]
     if not columns:
         return X, qid, None
-    for name in columns:
-        if name.endswith("__qid"):  # a ColumnTransformer puts its step's name before a column's
-            raise DataError(
-                f"{source}: the column {str(name)!r} is no feature: call it 'qid' "
-                "(a ColumnTransformer does with verbose_feature_names_out=False)"
-            )
+    # A ColumnTransformer puts its step's name before the name of a column.
+    prefixed = [name for name in columns if name.endswith("__qid")]
+    if prefixed:
+        raise DataError(
+            f"{source}: the column {prefixed[0]!r} is no feature: call it 'qid' "
+            "(a ColumnTransformer does with verbose_feature_names_out=False)"
+        )
     grades = X[names.grade] if names.grade in columns else None
     X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
     query_column = names.query or QUERY
@@ -356,46 +306,40 @@ def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | Non
     is_per_row = len(values) == queries.n_docs
     if not is_per_row:
         return values
-    sums: F64 = np.add.reduceat(values[queries.rows], queries.offsets[:-1])
-    return sums / queries.sizes
+    sums = np.bincount(queries.query_of_docs(), values[queries.rows])
+    means: F64 = sums / queries.sizes
+    return means
 
 
 def deviations_of(
     y: ArrayLike | None, qid: ArrayLike | None, group: ArrayLike | None, n: int
 ) -> F64 | None:
-    """Subtract from each grade the mean grade of its query, (n,); None without checked grades.
+    """Subtract from each of n grades the mean grade of its query, (n,); None without grades.
 
     Args:
-        y, qid, group: arguments of `fit`, which are not checked yet: None is returned if they do
-            not fit.
+        y, qid, group: arguments of `fit`, which are not checked yet: None is returned if they
+            cannot be used.
         n: number of rows.
     """
     if y is None:
         return None
-    grades = np.asarray(y)
-    if group is not None:
-        sizes = np.asarray(group)
-        if sizes.dtype.kind not in "iu" or sizes.min(initial=0) < 0 or sizes.sum() != n:
-            return None
-        qid = np.repeat(np.arange(len(sizes)), sizes)
-    if grades.shape != (n,) or grades.dtype.kind not in "biuf":
-        return None
-    if qid is not None and np.shape(qid) != (n,):
-        return None
-    return deviations_in_queries(grades, qid)
+    with suppress(TypeError, ValueError):  # a fault that is told of later
+        if group is not None and np.sum(group) == n:
+            sizes = np.asarray(group)
+            qid = np.repeat(np.arange(len(sizes)), sizes)
+        return deviations_in_queries(np.reshape(y, n), qid)
+    return None
 
 
-def wins_less_losses(better: NDArray[Any], worse: NDArray[Any], n: int) -> F64 | None:
-    """Count the pairs in which each of n rows is better, less those in which it is worse, (n,).
+def wins_less_losses(pairs: NDArray[Any], n: int) -> F64 | None:
+    """Count the pairs (better, worse) in which each of n rows is better, less those it loses, (n,).
 
     None if a number of a row is impossible, which is refused later.
     """
-    numbers = np.concatenate((better, worse))
-    if not len(numbers) or numbers.min() < 0 or numbers.max() >= n:
-        return None
-    wins = np.bincount(better, minlength=n).astype(np.float64)
-    losses = np.bincount(worse, minlength=n)
-    return wins - losses
+    with suppress(ValueError):  # a number below 0, or counts of more rows
+        wins, losses = (np.bincount(rows, minlength=n) for rows in pairs.T)
+        return np.subtract(wins, losses, dtype=np.float64).reshape(n)
+    return None
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
@@ -414,22 +358,18 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
         qid_numbers = np.asarray(qid, dtype=X.dtype)
     except (TypeError, ValueError):  # there is no qid, or it is a text
         return
-    if qid_numbers.shape != (len(X),):
+    if qid_numbers.shape != (len(X),) or np.ptp(qid_numbers) == 0:
         return
-    has_one_query = (qid_numbers == qid_numbers[:1]).all()
-    if has_one_query:
-        return
-    # Only features that equal the qid in the first row are compared in all rows.
-    for k in np.flatnonzero(X[0] == qid_numbers[0]):
-        if np.array_equal(X[:, k], qid_numbers):
+    for k, column in enumerate(X.T):
+        if np.array_equal(column, qid_numbers):
             feature = f"feature {k + 1}" if names is None else f"the column {str(names[k])!r}"
             raise DataError(
                 f"{source}: {feature} is the qid in every row, no feature: leave it out"
             )
 
 
-def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
-    """Find the numbers of the documents in the rows a and b.
+def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> I64:
+    """Find the numbers of the documents in the rows a and b, (2, m).
 
     Args:
         queries: the queries, whose documents are numbered query by query.
@@ -438,22 +378,16 @@ def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tup
     Raises:
         DataError: if a or b are no numbers of rows, or if two rows belong to different queries.
     """
-    if a.shape != b.shape or a.ndim != 1:
-        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
-    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
-        raise DataError("with a context, a and b are numbers of its rows")
-    rows = np.stack((a, b)).astype(np.int64)  # (2, m)
+    if a.shape != b.shape or a.ndim != 1 or {a.dtype.kind, b.dtype.kind} - {"i", "u"}:
+        raise DataError("with a context, a and b are numbers of its rows, compared one by one")
+    rows = np.stack((a, b)).astype(np.int64)
     is_outside = (rows < 0) | (rows >= queries.n_docs)
     if is_outside.any():
         raise DataError(
             f"row {rows[is_outside][0]}: the context has rows 0 to {queries.n_docs - 1}"
         )
-    document_of_row = np.empty(queries.n_docs, np.int64)
-    document_of_row[queries.rows] = np.arange(queries.n_docs)
-    i, j = document_of_row[rows]
-    query = queries.query_of_docs()
-    query_of_a = query[i]
-    query_of_b = query[j]
+    documents: I64 = np.argsort(queries.rows)[rows]
+    query_of_a, query_of_b = queries.query_of_docs()[documents]
     is_across = query_of_a != query_of_b
     if is_across.any():
         k = int(np.argmax(is_across))
@@ -461,4 +395,4 @@ def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tup
             f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query_of_a[k]]} "
             f"and {queries.qids[query_of_b[k]]}: only documents of one query compare"
         )
-    return i, j
+    return documents

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sortnet.config import Settings
-from sortnet.core import I64, Queries
+from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
 
-_SHOWN = 60  # characters of a value that a message shows
 
-
-def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Collect the validation parts from the arguments of `fit`.
+def parts_of_eval_set(
+    X: Any, eval_set: Any, qid: Any, group: Any
+) -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
+    """Yield the validation parts in the arguments of `fit`: a name for messages, and the data.
 
     Args:
         X: the training data, for a check.
         eval_set: a part (X, y), or a list of parts; the first part chooses epoch and iteration.
         qid, group: the queries of the rows of the part, or a list of these for each part; None:
             there are no queries.
-
-    Returns:
-        {name of the part for messages: (X, y, qid, group)}, in the order of `eval_set`.
 
     Raises:
         DataError: if `eval_set` is no part or list of parts, or if the lists differ in length.
@@ -42,56 +37,23 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
         qid = [qid]
         group = [group]
     n = len(eval_set)
-    qids = _one_a_part("eval_qid", qid, n)
-    groups = _one_a_part("eval_group", group, n)
-    parts = {}
+    if not n:
+        raise DataError("eval_set is empty: give (X, y), or leave it out")
+    for name, values in (("eval_qid", qid), ("eval_group", group)):
+        if values is not None and len(values) != n:
+            raise DataError(f"{name} is a list of {len(values)}, eval_set one of {n}")
     for k, part in enumerate(eval_set):
         if not isinstance(part, tuple) or len(part) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
+        if n > 1 and eval_set[0][0] is X:
+            raise DataError(
+                "the first eval_set chooses epoch and iteration, and it is the training data: "
+                "put another one first"
+            )
         name = "eval_set" if n == 1 else f"eval_set[{k}]"
-        X_of_part, y_of_part = part
-        parts[name] = (X_of_part, y_of_part, qids[k], groups[k])
-    if not parts:
-        raise DataError("eval_set is empty: give (X, y), or leave it out")
-    X_of_first, _ = eval_set[0]
-    if n > 1 and X_of_first is X:
-        raise DataError(
-            "the first eval_set chooses epoch and iteration, and it is the training data: "
-            "put another one first"
-        )
-    return parts
-
-
-def _one_a_part(name: str, values: Any, n: int) -> Any:
-    """Return a list with a value for each of n validation parts; values of None mean n times None.
-
-    Args:
-        name: name of the argument of `fit`, for the message.
-        values: the list, with a value for each part; or None.
-        n: the number of parts.
-
-    Raises:
-        DataError: if the list has another length than n.
-    """
-    if values is not None and len(values) != n:
-        raise DataError(f"{name} is a list of {len(values)}, eval_set one of {n}")
-    return [None] * n if values is None else values
-
-
-def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
-    """Check the names of n validation parts, and return them.
-
-    Args:
-        eval_names: the names; None: `valid_0`, `valid_1`, ... as in LightGBM.
-        n: the number of parts.
-
-    Raises:
-        DataError: if there are not n different names.
-    """
-    names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
-    if len(names) != n or len(set(names)) < n:
-        raise DataError(f"eval_names must be {n} different names, got {shown(names)}")
-    return names
+        qid_of_part = None if qid is None else qid[k]
+        group_of_part = None if group is None else group[k]
+        yield name, (*part, qid_of_part, group_of_part)
 
 
 def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[Metric]:
@@ -100,15 +62,11 @@ def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[
     Raises:
         DataError: if `eval_metric` is no name and no list of names.
     """
-    names: list[Any] = [eval_metric]
-    if eval_metric is None:
-        names = []
-    elif isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
-        names = [*eval_metric]
-    for name in names:
-        if not isinstance(name, str):
-            text = str(name)[:_SHOWN]
-            raise DataError(f"eval_metric takes names of measures, such as ndcg@10, not {text}")
+    names = [eval_metric] if isinstance(eval_metric, str) else eval_metric or []
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise DataError(
+            f"eval_metric takes names of measures, such as ndcg@10, not {shown(eval_metric)}"
+        )
     measures = [config.rank_quality, *map(config.metric, names)]
     return list(dict.fromkeys(measures))  # each measure once
 
@@ -127,19 +85,31 @@ class EvalPart(NamedTuple):
     queries: Queries
 
 
-def with_keys(parts: Mapping[str, Queries]) -> list[EvalPart]:
-    """List the parts {name: queries}, with the keys vali, eval 1, eval 2, ... in this order."""
-    eval_parts = []
-    for k, (name, queries) in enumerate(parts.items()):
-        key = "vali" if k == 0 else f"eval {k}"
-        eval_parts.append(EvalPart(name, key, queries))
-    return eval_parts
+def named_parts(
+    queries_of_parts: Sequence[Queries], eval_names: Sequence[str] | None, first_key: str = "vali"
+) -> list[EvalPart]:
+    """Name the parts of the data on which a fit is measured.
+
+    Args:
+        queries_of_parts: the parts; the first part chooses epoch and iteration.
+        eval_names: the names; None: `valid_0`, `valid_1`, ... as in LightGBM.
+        first_key: the key of the first part: `train` for the training queries.
+
+    Raises:
+        DataError: if there is not a different name for each part.
+    """
+    n = len(queries_of_parts)
+    names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
+    if len(names) != n or len(set(names)) < n:
+        raise DataError(f"eval_names must be {n} different names, got {shown(names)}")
+    keys = [first_key, *(f"eval {k}" for k in range(1, n))]
+    return [EvalPart(*part) for part in zip(names, keys, queries_of_parts, strict=True)]
 
 
 def results(
     history: Sequence[Iteration],
     model: Ranker,
-    parts: Sequence[EvalPart],
+    eval_parts: Sequence[EvalPart],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
     """Collect the values of all measures by iteration, {name of the part: {measure: values}}.
@@ -149,65 +119,37 @@ def results(
     Args:
         history: the iterations; empty for a ranker without iterations.
         model: the fitted ranker.
-        parts: the parts on which the fit was measured.
+        eval_parts: the parts on which the fit was measured.
         metrics: the measures.
     """
     results_of_parts = {}
-    for name, key, queries in parts:
-        if history:
-            measures_by_iteration = [record.measures[key] for record in history]
-        else:
+    for name, key, queries in eval_parts:
+        records = [record.measures[key] for record in history]
+        if not history:
             order = model.order(queries)
-            final_measures = evaluate(queries, order, metrics=metrics, empty=model.config.empty)
-            measures_by_iteration = [final_measures]
+            records = [evaluate(queries, order, metrics=metrics, empty=model.config.empty)]
         results_of_parts[name] = {
-            metric.name: [values[metric.name] for values in measures_by_iteration]
-            for metric in metrics
+            metric.name: [values[metric.name] for values in records] for metric in metrics
         }
     return results_of_parts
 
 
-def checked_callbacks(callbacks: Any) -> list[Callback]:
-    """Check that callbacks accept an `Iteration` and a `State`, and return them as a list.
-
-    Args:
-        callbacks: a function, several functions, or None.
-
-    Raises:
-        DataError: if a function has other arguments, as callbacks of other libraries have.
-    """
-    if callbacks is None:
-        return []
-    functions = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
-    for function in functions:
-        try:
-            with suppress(ValueError):  # some built-in functions have no signature
-                inspect.signature(function).bind(None, None)
-        except TypeError:
-            name = f"{type(function).__module__}.{type(function).__qualname__}"
-            raise DataError(
-                f"callbacks: {name} is not a function "
-                "(iteration, state) -> None; to stop early, set max_stale and start='fresh'"
-            ) from None
-    return functions
-
-
-def printing_callback(parts: Sequence[EvalPart], metric: Metric) -> Callback:
+def printing_callback(eval_parts: Sequence[EvalPart], metric: Metric) -> Callback:
     """Make a callback that writes a line for each iteration to stderr.
 
     Args:
-        parts: the parts whose values are written.
+        eval_parts: the parts whose values are written.
         metric: the measure to print.
     """
 
     def print_line(record: Iteration, state: State) -> None:
         """Write the values of all parts in an iteration, and the number of its new pairs."""
-        values = []
-        for part in parts:
-            value = record.measures[part.key][metric.name]
-            values.append(f"{part.name} {metric.name} {value:.4f}")
+        values = [
+            f"{part.name} {metric.name} {record.measures[part.key][metric.name]:.4f}"
+            for part in eval_parts
+        ]
         # If all queries are learned from, the last iteration is kept, not the best.
-        best = " (best)" if record.best and parts[0].key != "train" else ""
+        best = " (best)" if record.best and eval_parts[0].key != "train" else ""
         pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
         print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)
 
@@ -243,21 +185,12 @@ def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple
         )
         return queries, queries
     rng = np.random.default_rng(seed)
-    # Of the queries whose rankings differ in the measure, at least one is held out, and at least
-    # one stays.
-    choosing = _draw_share(np.flatnonzero(chooses), share, 1, rng)
-    not_choosing = _draw_share(np.flatnonzero(~chooses), share, 0, rng)
     is_held_out = np.zeros(len(queries), np.bool_)
-    is_held_out[choosing] = True
-    is_held_out[not_choosing] = True
+    # Of the queries that can choose, at least one is held out, and at least one stays.
+    for numbers, least in ((np.flatnonzero(chooses), 1), (np.flatnonzero(~chooses), 0)):
+        most = max(len(numbers) - 1, 0)
+        n_held_out = min(max(round(share * len(numbers)), least), most)
+        is_held_out[rng.permutation(numbers)[:n_held_out]] = True
     train = queries.take(np.flatnonzero(~is_held_out))
     vali = queries.take(np.flatnonzero(is_held_out))
     return train, vali
-
-
-def _draw_share(numbers: I64, share: float, least: int, rng: np.random.Generator) -> I64:
-    """Draw a share of the numbers at random: `least` or more, but never all of them."""
-    order = rng.permutation(numbers)
-    most = max(len(numbers) - 1, 0)
-    n_drawn = min(max(round(share * len(numbers)), least), most)
-    return order[:n_drawn]

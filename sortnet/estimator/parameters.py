@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
+from inspect import Parameter, Signature
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.rankers.from_model import settings_from_model
-from sortnet.rankers.registry import KINDS, name_of, settings_for
+from sortnet.rankers.registry import name_of, settings_for
 
-P = ParamSpec("P")
 _LIMIT_OF_SEEDS = 2**31  # a drawn seed is below this limit
 OWN = {  # default values of the parameters that are no settings of a run
     "ranker": "sortnet",
@@ -41,47 +40,42 @@ _TYPES: dict[str, Any] = {
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
     "verbose": Integral,
 }
-# Parameters of other libraries, and what to use instead in SortNetRanker.
-_OTHER_LIBRARIES = {
-    "early_stopping_rounds": "max_stale, which ends runs of start='fresh' early",
-    "n_estimators": "epochs, the length of training, which max_iter divides among iterations",
-    "num_iterations": "epochs, the length of training, which max_iter divides among iterations",
-    "learning_rate": "lr",
-    "eval_metric": "eval_metric of fit, or quality for the measure that chooses",
-    "metric": "quality",
-    "class_weight": "sample_weight of fit",
-    "categorical_feature": "a column of dtype category",
-}
 DEFAULT_PARAMETERS = {
     name: setting.default for name, setting in settings_of(Config).items() if name != "seed"
 } | OWN
+# The signature of `SortNetRanker.__init__`.
+SIGNATURE = Signature(
+    [
+        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+        *(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+            for name, default in DEFAULT_PARAMETERS.items()
+        ),
+    ]
+)
 
 
-def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
-    """Wrap `__init__` so that a call with an unknown parameter raises a TypeError with advice.
+def checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete the parameters of an estimator by their default values.
 
-    If another library has a parameter of this name, the message tells what to use instead.
+    Raises:
+        TypeError: if there is a parameter that the estimator does not have.
     """
-
-    @wraps(init)
-    def checked_init(*args: P.args, **parameters: P.kwargs) -> None:
-        """Refuse unknown parameters, then initialise the estimator."""
-        for name in parameters:
-            if name in DEFAULT_PARAMETERS:
-                continue
-            advice = ""
-            if name in _OTHER_LIBRARIES:
-                advice = f"; here it is {_OTHER_LIBRARIES[name]}"
-            elif any(name in settings_for(kind).flat() for kind in KINDS):
-                advice = f"; a setting of another ranker is given as settings={{{name!r}: ...}}"
-            raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
-        init(*args, **parameters)
-
-    return checked_init
+    for name in parameters:
+        if name not in DEFAULT_PARAMETERS:
+            raise TypeError(
+                f"SortNetRanker has no parameter {name!r}; a setting of another ranker is given as "
+                f"settings={{{name!r}: ...}}"
+            )
+    return {**DEFAULT_PARAMETERS, **parameters}
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
     """Make the settings for the ranker that the parameters of an estimator name.
+
+    A parameter at SortNet's default is no setting, so that another kind of ranker uses its own
+    default. A function that makes SortNet's comparators is no setting either, because it cannot be
+    saved; the fit gets the function as an argument, see `custom`.
 
     Args:
         parameters: all parameters of the estimator. Parameters of SortNet that this ranker does not
@@ -93,53 +87,30 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
         DataError: if a parameter has a wrong type, is no setting of this ranker, or does not fit
             the model.
     """
-    _refuse_wrong_types(parameters)
+    for name, types in _TYPES.items():
+        if not isinstance(parameters[name], types):
+            raise DataError(f"{name} cannot be {shown(parameters[name])}")
     default_settings = settings_for(parameters["ranker"])
     is_sortnet = default_settings.kind == Config.kind
-    changes = _changed_settings(parameters, is_sortnet=is_sortnet)
+    changes = {
+        name: value
+        for name, value in parameters.items()
+        if name not in OWN and not _is_default(name, value)
+    }
+    if is_sortnet and callable(parameters["comparator"]):
+        del changes["comparator"]
     changes |= parameters["settings"] or {}
     if "seed" in changes:
         raise DataError("settings cannot have seed: give random_state")
     random_state = parameters["random_state"]
     if begin_with is None:
-        changes["seed"] = _seed(random_state)
-        return default_settings.changed(**changes)
+        return default_settings.changed(**changes, seed=_seed(random_state))
     if not is_sortnet:
         ranker = shown(parameters["ranker"])
         raise DataError(f"a ranker of kind {ranker} takes no init_model; sortnet does")
-    has_own_seed = not _is_default("random_state", random_state)
-    if has_own_seed:  # otherwise the training has the model's seed
+    if not _is_default("random_state", random_state):  # by default the model's seed
         changes["seed"] = _seed(random_state)
     return settings_from_model(begin_with, **changes)
-
-
-def _refuse_wrong_types(parameters: Mapping[str, Any]) -> None:
-    """Raise a DataError if a parameter that `Config` does not check has a wrong type."""
-    for name, types in _TYPES.items():
-        if not isinstance(parameters[name], types):
-            raise DataError(f"{name} cannot be {shown(parameters[name])}")
-
-
-def _changed_settings(parameters: Mapping[str, Any], *, is_sortnet: bool) -> dict[str, Any]:
-    """List the settings of the ranker that the user has changed, by name.
-
-    A parameter at SortNet's default is left out, so that another kind of ranker uses its own
-    default. A function that makes SortNet's comparators is left out, too: it is no setting that can
-    be saved, and the fit gets the function as an argument, see `custom`.
-
-    Args:
-        parameters: all parameters of the estimator.
-        is_sortnet: whether the ranker is SortNet.
-    """
-    changes = {}
-    for name, value in parameters.items():
-        is_setting = name not in OWN
-        if is_setting and not _is_default(name, value):
-            changes[name] = value
-    has_custom_comparator = callable(changes.get("comparator"))
-    if is_sortnet and has_custom_comparator:
-        del changes["comparator"]
-    return changes
 
 
 def _is_default(name: str, value: Any) -> bool:
@@ -197,7 +168,7 @@ def _seed(random_state: Any) -> int:
     A number is the seed itself. A random generator draws the seed; None draws it from entropy.
     """
     if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
+        random_state = np.random.default_rng()
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(_LIMIT_OF_SEEDS))
     if isinstance(random_state, np.random.Generator):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 import warnings
@@ -33,7 +32,7 @@ from sortnet.estimator.parameters import settings_from
 from sortnet.explanation.attribution import feature_shares, some_queries
 from sortnet.files import note, shown
 from sortnet.learning.iterations import Callback, Iteration, State
-from sortnet.metrics import Empty, Gain, Metric, evaluate
+from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.from_model import with_share_of_epochs
@@ -47,8 +46,7 @@ from sortnet.threads import limit_threads
 _SHARE_OF_EPOCHS = 1 / 3
 _ENTRY = "settings__"  # prefix by which scikit-learn names an entry of `settings`
 
-_Noted = tuple[str, tuple[str, ...]]  # a column, and all columns beside it
-_noted = set[_Noted]()  # in this process
+_noted = set[tuple[str, tuple[str, ...]]]()  # columns, with all columns of their frames
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -134,145 +132,35 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     array([0., 2., 1.], dtype=float32)
     """
 
+    settings: Mapping[str, Any] | None
     _sample: Queries | None  # queries of the validation part, for feature_importances_
     _shares: F64 | None  # feature_importances_ once they are computed
 
-    # `make fix` writes `__init__` from the settings.
-    # [[[cog
-    # import cog, generate
-    # cog.out(generate.estimator_init())
-    # ]]]
-    @parameters.refuse_unknown
-    def __init__(
-        self,
-        *,
-        quality: str | None = None,
-        relevant_from: int = 1,
-        gain: Gain = "exp",
-        empty: Empty = "zero",
-        judgements: int | None = None,
-        comparator: str | MakeOne | None = None,
-        committee: int = 8,
-        trees: int | None = None,
-        depth: int | None = None,
-        hidden: int | Sequence[int] | None = None,
-        units: str | None = None,
-        tau: str | None = None,
-        scaling: str | None = None,
-        pairs: str | None = None,
-        start: str = "warm",
-        max_iter: int | None = None,
-        max_stale: int | None = 2,
-        device: str = "auto",
-        loss: str = "logistic",
-        pair_weight: str | None = None,
-        epochs: int | None = None,
-        query_pairs: int | None = 400,
-        keep: str = "quality",
-        patience: int | None = None,
-        batch_size: int | None = None,
-        optimizer: str = "adamw",
-        lr: float = 0.03,
-        schedule: str = "one-cycle",
-        lr_decay: float = 1.0,
-        lr_decay_epochs: int = 1,
-        momentum: float = 0.9,
-        weight_decay: float | None = None,
-        precision: str = "float32",
-        dropout: float | None = None,
-        ranker: str = "sortnet",
-        settings: Mapping[str, Any] | None = None,
-        validation_fraction: float = 0.2,
-        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
-        query: str | None = None,
-        grade: str | None = None,
-        id: str | None = None,
-        single_query: bool = False,
-        tune: bool | Mapping[str, Sequence[Any]] = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.quality = quality
-        self.relevant_from = relevant_from
-        self.gain = gain
-        self.empty = empty
-        self.judgements = judgements
-        self.comparator = comparator
-        self.committee = committee
-        self.trees = trees
-        self.depth = depth
-        self.hidden = hidden
-        self.units = units
-        self.tau = tau
-        self.scaling = scaling
-        self.pairs = pairs
-        self.start = start
-        self.max_iter = max_iter
-        self.max_stale = max_stale
-        self.device = device
-        self.loss = loss
-        self.pair_weight = pair_weight
-        self.epochs = epochs
-        self.query_pairs = query_pairs
-        self.keep = keep
-        self.patience = patience
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.lr = lr
-        self.schedule = schedule
-        self.lr_decay = lr_decay
-        self.lr_decay_epochs = lr_decay_epochs
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.precision = precision
-        self.dropout = dropout
-        self.ranker = ranker
-        self.settings = settings
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.query = query
-        self.grade = grade
-        self.id = id
-        self.single_query = single_query
-        self.tune = tune
-        self.verbose = verbose
-        self.n_jobs = n_jobs
+    def __init__(self, **values: Any) -> None:
+        self.__dict__ |= parameters.checked(values)
 
-    # [[[end]]]
+    # The parameters and their defaults, for scikit-learn, `help` and editors.
+    __init__.__signature__ = parameters.SIGNATURE  # type: ignore[attr-defined]
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """List the names of the parameters for scikit-learn, also for a subclass.
-
-        scikit-learn reads the `__init__` of the class alone. A subclass whose `__init__` has
-        further parameters and `**parameters` also has the parameters of its base class.
-        """
-        names = set[str](super()._get_param_names())
-        signature = inspect.signature(cls.__init__)
-        if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
-            names |= parameters.DEFAULT_PARAMETERS.keys()
-        return sorted(names)
+        """List the names of the parameters for scikit-learn, also for a subclass with more."""
+        return sorted({*super()._get_param_names(), *parameters.DEFAULT_PARAMETERS})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep` also the entries of `settings`."""
         values: dict[str, Any] = super().get_params(deep=deep)
-        settings = values.get("settings")
-        if deep and isinstance(settings, Mapping):
-            values |= {f"{_ENTRY}{name}": value for name, value in settings.items()}
+        if deep and isinstance(self.settings, Mapping):
+            values |= {f"{_ENTRY}{name}": value for name, value in self.settings.items()}
         return values
 
     def set_params(self, **values: Any) -> Self:
         """Set parameters by name; `settings__NAME` sets an entry of `settings`."""
-        entries = {
-            name.removeprefix(_ENTRY): value
-            for name, value in values.items()
-            if name.startswith(_ENTRY)
-        }
-        others = {name: value for name, value in values.items() if not name.startswith(_ENTRY)}
+        is_entry = {name: name.startswith(_ENTRY) for name in values}
+        super().set_params(**{name: values[name] for name in values if not is_entry[name]})
+        entries = {name.removeprefix(_ENTRY): values[name] for name in values if is_entry[name]}
         if entries:
-            settings = others.get("settings", self.settings) or {}
-            others["settings"] = {**settings, **entries}
-        super().set_params(**others)
+            self.settings = {**(self.settings or {}), **entries}
         return self
 
     def fit(
@@ -316,17 +204,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: if data or settings cannot be used; for example, if a feature is the qid.
         """
-        table = arrays.as_table(X)
-        has_grade_column = self.grade is not None and self.grade in getattr(table, "columns", ())
-        if y is None and not has_grade_column:
-            raise DataError("SortNetRanker requires y to be passed, but the target y is None")
-        user_callbacks = evaluation.checked_callbacks(callbacks)
         learner = copy(self)
-        initial = learner._initial_estimator(init_model, table)
+        initial = learner._initial_estimator(init_model)
         config = learner._settings(initial)
         train = learner._queries(
-            table, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
+            X, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
         )
+        remaining = None
         if eval_set is None:
             config = choose_quality(train, train, config)
             remaining, vali = evaluation.hold_out(
@@ -339,25 +223,33 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 and self.tune is False
             )
             if chooses_nothing and remaining is not vali:
-                (name,) = evaluation.names_of_parts(eval_names or ["training"], 1)
-                part = evaluation.EvalPart(name, "train", train)
-                learner._fit(
-                    train, [part], vali, config, eval_metric, user_callbacks, remaining=remaining
-                )
-                return self._become(learner)
-            train = remaining
-            eval_queries = [vali]
+                eval_parts = evaluation.named_parts([train], eval_names or ["training"], "train")
+            else:
+                train = remaining
+                remaining = None
+                eval_parts = evaluation.named_parts([vali], eval_names)
         else:
-            eval_queries = []
-            arguments_of_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
-            for source, arguments in arguments_of_parts.items():
-                eval_queries.append(learner._queries(*arguments, source=source, labelled=True))
-        names = evaluation.names_of_parts(eval_names, len(eval_queries))
-        eval_parts = evaluation.with_keys(dict(zip(names, eval_queries, strict=True)))
-        vali = eval_queries[0]
-        config = choose_quality(train, vali, config)
-        learner._fit(train, eval_parts, vali, config, eval_metric, user_callbacks, initial=initial)
-        return self._become(learner)
+            eval_queries = [
+                learner._queries(*arguments, source=source, labelled=True)
+                for source, arguments in evaluation.parts_of_eval_set(
+                    X, eval_set, eval_qid, eval_group
+                )
+            ]
+            vali = eval_queries[0]
+            config = choose_quality(train, vali, config)
+            eval_parts = evaluation.named_parts(eval_queries, eval_names)
+        learner._fit(
+            train,
+            eval_parts,
+            vali,
+            config,
+            eval_metric,
+            callbacks or (),
+            initial=initial,
+            remaining=remaining,
+        )
+        self.__dict__ = learner.__dict__  # in one step: a fit that fails changes nothing
+        return self
 
     def fit_pairs(
         self,
@@ -396,36 +288,24 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         >>> ranker.predict([[30.0], [10.0], [20.0]])
         array([2., 0., 1.], dtype=float32)
         """
-        table = arrays.as_table(X)
-        user_callbacks = evaluation.checked_callbacks(callbacks)
         learner = copy(self)
-        initial = learner._initial_estimator(init_model, table)
+        initial = learner._initial_estimator(init_model)
         config = learner._settings(initial)
-        queries = learner._judged(
-            table, pairs, qid, group, weight, soft, reset=True, initial=initial
-        )
+        queries = learner._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
         train, vali = hold_out_documents(queries, seed=config.seed)
         config = choose_quality(train, vali, config)
-        eval_parts = evaluation.with_keys({"held_out": vali})
-        learner._fit(train, eval_parts, vali, config, None, user_callbacks, initial=initial)
-        return self._become(learner)
-
-    def _become(self, learner: Self) -> Self:
-        """Take over all that a copy of this estimator has learned, in one step.
-
-        So a fit that fails or is interrupted changes nothing.
-        """
-        self.__dict__ = learner.__dict__
+        eval_parts = evaluation.named_parts([vali], ["held_out"])
+        learner._fit(train, eval_parts, vali, config, None, callbacks or (), initial=initial)
+        self.__dict__ = learner.__dict__  # in one step: a fit that fails changes nothing
         return self
 
     def _initial_estimator(
-        self, init_model: SortNetRanker | Model | str | Path | None, X: Any
+        self, init_model: SortNetRanker | Model | str | Path | None
     ) -> SortNetRanker | None:
         """Make the fitted estimator to begin with, and take over the names of its columns.
 
         Args:
             init_model: argument of `fit`; None: there is no such estimator.
-            X: argument of `fit`, with the columns of a model that no estimator has saved.
 
         Raises:
             DataError: if `init_model` has a wrong type, if its comparator cannot be trained
@@ -438,37 +318,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if isinstance(init_model, SortNetRanker):
             initial = init_model
             check_is_fitted(initial)
+        elif isinstance(init_model, Ranker):
+            initial = SortNetRanker()._restore(init_model, "init_model")
+        elif isinstance(init_model, str | PathLike):
+            comparator = self.comparator if callable(self.comparator) else None
+            initial = SortNetRanker.load(init_model, comparator=comparator)
         else:
-            model = self._initial_model(init_model)
-            info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
-            initial = SortNetRanker()._restore(model, info, "init_model")
-        as_model(initial.model_, "init_model")  # refuses all other kinds of rankers
-        self._copy_column_names(initial)
-        return initial
-
-    def _copy_column_names(self, initial: SortNetRanker) -> None:
-        """Copy the attributes by which scikit-learn checks the columns of X.
-
-        An attribute that the initial estimator does not have is removed.
-        """
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(initial, name):
-                setattr(self, name, getattr(initial, name))
-            elif hasattr(self, name):
-                delattr(self, name)
-
-    def _initial_model(self, init_model: Ranker | str | Path) -> Ranker:
-        """Return the model to begin with, which is read if `init_model` is a folder.
-
-        Raises:
-            DataError: if `init_model` is neither a model nor the path of a folder.
-        """
-        if isinstance(init_model, Ranker):
-            return init_model
-        if not isinstance(init_model, str | PathLike):
             expected = "a fitted estimator, a Model or a model folder"
             raise DataError(f"init_model is {expected}, not {shown(init_model)}")
-        return load_ranker(init_model, **parameters.custom(self.comparator))
+        as_model(initial.model_, "init_model")  # refuses all other kinds of rankers
+        for name in ("n_features_in_", "feature_names_in_"):  # by which scikit-learn checks X
+            self.__dict__.pop(name, None)
+            if hasattr(initial, name):
+                setattr(self, name, getattr(initial, name))
+        return initial
 
     def _settings(self, initial: SortNetRanker | None) -> Settings:
         """Make the settings of a fit from the parameters.
@@ -507,16 +370,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
                 f"{rows.shape}"
             )
-        better_rows = rows[:, 0]
-        worse_rows = rows[:, 1]
-        deviations = None
         table = arrays.as_table(X)
-        if reset and hasattr(table, "columns"):
-            deviations = arrays.wins_less_losses(better_rows, worse_rows, len(table))
+        deviations = arrays.wins_less_losses(rows, len(table)) if reset else None
         queries = self._queries(
             table, None, qid, group, reset=reset, initial=initial, deviations=deviations
         )
-        return queries.with_judgements(better_rows, worse_rows, soft=soft, weight=weight)
+        return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
 
     def _fit(
         self,
@@ -555,9 +414,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 chooser = fit_ranker(remaining, vali, shorter, **arguments)
                 arguments["keep_last"] = True
             if config.kind == Config.kind:  # only SortNet has iterations
-                arguments |= self._arguments_of_loop(
-                    eval_parts, metrics, callbacks, initial, history
-                )
+                arguments["metrics"] = [metric.name for metric in metrics[1:]]
+                arguments["extra_parts"] = {part.key: part.queries for part in eval_parts[1:]}
+                arguments["callbacks"] = self._callbacks(history, eval_parts, metrics, callbacks)
+                arguments["from_model"] = None if initial is None else initial.model_
             model = fit_ranker(train, vali, config, **arguments)
             self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
         if chooser is not None:
@@ -588,49 +448,38 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         }
         for column, alone in quality_of_column.items():
             table = (column, self.features_.columns)
-            if table in _noted:
-                continue
-            _noted.add(table)
-            note(
-                vali.source,
-                f"the column {shown(column)} alone orders documents nearly as well as the model "
-                f"({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is made of the "
-                "grade, leave it out",
-            )
+            if table not in _noted:
+                _noted.add(table)
+                note(
+                    vali.source,
+                    f"the column {shown(column)} alone orders documents nearly as well as the "
+                    f"model ({config.rank_quality.name} {alone:.3f} of {quality:.3f}): if it is "
+                    "made of the grade, leave it out",
+                )
 
-    def _arguments_of_loop(
+    def _callbacks(
         self,
+        history: list[Iteration],
         eval_parts: Sequence[evaluation.EvalPart],
         metrics: Sequence[Metric],
         callbacks: Sequence[Callback],
-        initial: SortNetRanker | None,
-        history: list[Iteration],
-    ) -> dict[str, Any]:
-        """Make the arguments of `fit_ranker` that only SortNet has, for the loop of iterations.
+    ) -> list[Callback]:
+        """List the callbacks of a fit: the record, the lines of `verbose`, those of the user.
 
         Args:
-            eval_parts: the parts to measure; the first part chooses epoch and iteration.
-            metrics: the measures, RankQuality first.
-            callbacks, initial: see `_fit`.
             history: a list to which the record of each iteration is added.
+            eval_parts, callbacks: see `_fit`.
+            metrics: the measures, RankQuality first.
         """
-        rank_quality, *extra_metrics = metrics
-        _, *extra_parts = eval_parts
 
         def record_iteration(record: Iteration, state: State) -> None:
             """Add the record of an iteration to the history."""
             history.append(record)
 
-        all_callbacks: list[Callback] = [record_iteration]
+        own_callbacks: list[Callback] = [record_iteration]
         if self.verbose > 0:
-            all_callbacks.append(evaluation.printing_callback(eval_parts, rank_quality))
-        all_callbacks += callbacks
-        return {
-            "extra_parts": {part.key: part.queries for part in extra_parts},
-            "metrics": [metric.name for metric in extra_metrics],
-            "callbacks": all_callbacks,
-            "from_model": None if initial is None else initial.model_,
-        }
+            own_callbacks.append(evaluation.printing_callback(eval_parts, metrics[0]))
+        return [*own_callbacks, *callbacks]
 
     @property
     def feature_importances_(self) -> F64:
@@ -683,7 +532,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: on rows that cannot be used, or without queries if `fit` had queries.
         """
-        check_is_fitted(self)
         if kind not in ("place", "score"):
             raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
         queries = self._queries(X, None, qid)
@@ -704,7 +552,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             X: (n_docs, n_columns) the rows of the documents.
             qid: (n_docs,) the query of each row.
         """
-        check_is_fitted(self)
         queries = self._queries(X, None, qid)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
@@ -730,20 +577,21 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: if a and b differ in length, or if a pair belongs to two queries.
         """
-        check_is_fitted(self)
         if context is None:
             is_single = np.ndim(a) == 1
             if is_single:
                 a = [a]
                 b = [b]
-            queries, i, j = self._queries_of_pairs(a, b)
+            queries = self._queries_of_pairs(a, b)
+            rows_of_a, rows_of_b = np.arange(queries.n_docs).reshape(2, -1)
             self._warn_without_query(
                 "two rows without their query", "give context, the rows of the query"
             )
         else:
             is_single = np.ndim(a) == 0
             queries = self._queries(context, None, qid)
-            i, j = arrays.documents_in_rows(queries, np.atleast_1d(a), np.atleast_1d(b))
+            rows_of_a, rows_of_b = np.atleast_1d(a), np.atleast_1d(b)
+        i, j = arrays.documents_in_rows(queries, rows_of_a, rows_of_b)
         with limit_threads(self.n_jobs):
             margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if is_single else margins
@@ -765,7 +613,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 (n_docs,) weights of the rows, whose mean is the weight of the query.
             qid: (n_docs,) the query of each row.
         """
-        check_is_fitted(self)
         queries = self._queries(X, y, qid, weights=sample_weight, labelled=True)
         weights = arrays.weights_of_queries(queries, sample_weight)
         with limit_threads(self.n_jobs):
@@ -785,7 +632,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         The arguments are explained at `fit_pairs`.
         """
-        check_is_fitted(self)
         queries = self._judged(X, pairs, qid, None, weight, soft)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
@@ -804,13 +650,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "single_query": self.single_query,
             "one_query": self.one_query_,
             "feature_importances": None if shares is None else shares.tolist(),
-            "categories": self._levels_by_number(),
             "history": [_nan_to_none(asdict(record)) for record in self.history_],
         }
-        if self.features_ is None or not self.features_.is_of_table:
-            # Without this entry `_restore_columns` takes the names of the features as the columns.
-            info["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
-            info["n_columns"] = self.n_features_in_
+        features = self.features_
+        if features is None:
+            info |= {"columns": [], "n_columns": self.n_features_in_}
+        elif not features.is_of_table:
+            info |= {"columns": [*features.columns], "n_columns": self.n_features_in_}
+            info["categories"] = {
+                str(features.columns.index(column)): {"levels": [*levels]}
+                for column, levels in features.ordered.items()
+            }
         model = replace(self.model_, info={**self.model_.info, "estimator": info})
         model.save(folder)
 
@@ -829,53 +679,51 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         ranker = cls(**parameters.parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        info = model.info.get("estimator", {})
-        return ranker._restore(model, info, str(Path(folder) / "model.json"))
+        return ranker._restore(model, str(Path(folder) / "model.json"))
 
-    def _levels_by_number(self) -> dict[str, Any]:
-        """List the levels of ordered columns by the number of the column, for the info of `save`.
+    def _restore(self, model: Ranker, source: str) -> Self:
+        """Restore the fitted state from a model, and from what `save` has written beside it.
 
-        `_restore_columns` reads them.
-        """
-        if self.features_ is None:
-            return {}
-        column_names = getattr(self, "feature_names_in_", ())
-        number_of_column = {name: str(k) for k, name in enumerate(column_names)}
-        categories = {}
-        for column, levels in self.features_.ordered.items():
-            categories[number_of_column[column]] = {"levels": [*levels]}
-        return categories
-
-    def _restore(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
-        """Restore the fitted state from a model and the info that `save` has written.
+        A model that `sortnet train` saved has no such info.
 
         Args:
             model: the fitted ranker.
-            info: the info; empty if `sortnet train` saved the model, which writes no info.
             source: name of the model in messages.
 
         Raises:
             ModelError: if the info is damaged.
         """
+        info = model.info.get("estimator", {})
         try:
-            return self._restore_unchecked(model, info)
+            self.features_ = None
+            self.n_features_in_ = int(info.get("n_columns", model.n_features))
+            if info.get("columns", model.feature_names):  # else fitted on an array without names
+                self.features_ = arrays.features_of_model(model, info)
+                self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
+                self.n_features_in_ = len(self.features_.columns)
+            self._restore_queries(model, info)
+            shares = info.get("feature_importances")
+            self._sample = None
+            self._shares = None if shares is None else np.array(shares, np.float64)
+            history = [Iteration(**_none_to_nan(record)) for record in info.get("history", [])]
+            return self._set_fitted(model, history)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{source}: damaged info: {error!r}") from None
 
-    def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
-        """Restore the fitted state; damaged info raises an error of any class."""
-        self._restore_columns(model, info)
-        # The info of a model of `sortnet train` is empty. If the model was trained on items, which
-        # a describer describes, their column with the role `group` has the queries; without such a
-        # column all items are one query. Any other table has queries.
+    def _restore_queries(self, model: Ranker, info: Mapping[str, Any]) -> None:
+        """Restore how rows are divided into queries.
+
+        A model of `sortnet train` that was trained on items, which a describer describes, has the
+        queries in the items' column with the role `group`; without such a column all items are one
+        query. Any other table has queries.
+        """
         describer = model.describer
         group_column = None if describer is None else describer.columns.get("group")
         is_one_query = describer is not None and group_column is None
         self.one_query_ = info.get("one_query", is_one_query)
         query_column = model.columns.query
-        needs_parameter = group_column != QUERY  # a column `qid` is found without the parameter
-        if not query_column and needs_parameter:
-            query_column = group_column
+        if group_column != QUERY:  # a column `qid` is found without the parameter
+            query_column = query_column or group_column
         self.set_params(
             validation_fraction=info.get("validation_fraction", 0.2),
             single_query=info.get("single_query", False),
@@ -883,34 +731,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             grade=model.columns.grade,
             id=model.columns.id,
         )
-        shares = info.get("feature_importances")
-        self._sample = None
-        self._shares = None if shares is None else np.array(shares, np.float64)
-        history = [Iteration(**_none_to_nan(record)) for record in info.get("history", [])]
-        return self._set_fitted(model, history)
-
-    def _restore_columns(self, model: Ranker, info: Mapping[str, Any]) -> None:
-        """Restore the number and the names of the columns, and the rule that makes features.
-
-        Raises:
-            ValueError: if the number of columns in the info does not fit the model.
-        """
-        column_names = info.get("columns")
-        if column_names is None:  # the command line trained the model
-            has_named_columns = bool(model.feature_names)
-        else:  # the list is empty if the estimator was fitted on an array
-            has_named_columns = bool(column_names)
-        if not has_named_columns:
-            self.features_ = None
-            self.n_features_in_ = int(info.get("n_columns", model.n_features))
-            return
-        ordered = _levels_by_name(info.get("categories", {}), column_names or [])
-        self.features_ = arrays.features_of_model(model, column_names, ordered)
-        self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
-        n_columns = len(self.features_.columns)
-        self.n_features_in_ = int(info.get("n_columns", n_columns))
-        if self.n_features_in_ != n_columns:
-            raise ValueError("not the columns of this model")
 
     def _queries(
         self,
@@ -943,6 +763,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             deviations: (n_docs,) how much better each row is than its query, by which words of
                 texts are chosen; None: by the grades, if there are any.
         """
+        if not reset:
+            check_is_fitted(self)
         # The columns of query, grade and id are taken out of a frame.
         refuse_masked(**{f"{source}: y": y, f"{source}: qid": qid, f"{source}: group": group})
         columns = NamedColumns(self.query, self.grade, self.id)
@@ -961,7 +783,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         is_frame = hasattr(table, "columns")
         if is_new and is_frame and deviations is None:
             deviations = arrays.deviations_of(y, qid, group, len(table))
-        matrix, grades = self._check_values(table, y, is_new, source, deviations)
+        matrix, grades = self._checked_values(table, y, is_new, source, deviations)
         features = self.features_
         feature_names = None if features is None else features.names
 
@@ -977,7 +799,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             feature_names=feature_names,
             source=source,
             weights=weights,
-            dates=() if features is None else features.dates,
+            dates=() if features is None else features.roles.dates,
             origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
         )
         if not is_frame:
@@ -997,13 +819,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             reset: whether the estimator is fitted on the data.
         """
         if column is None:
-            raise DataError(f"{source}: give grades as y, or name their column with grade=")
+            raise DataError(
+                f"{source}: SortNetRanker requires y to be passed, but the target y is None: give "
+                "grades as y, or name their column with grade="
+            )
         edges = names.edges if reset else self.model_.columns.edges
         if not edges:
             return column
         return in_which_bin(column, edges)
 
-    def _check_values(
+    def _checked_values(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, deviations: F64 | None
     ) -> tuple[Any, Any]:
         """Check X and y as scikit-learn does; return X as an array of features, and y.
@@ -1011,88 +836,63 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Args:
             X: the array, or the frame without the columns of query, grade and id.
             y: (n_docs,) the grades, or None.
-            reset: whether the estimator is fitted on the data.
+            reset: whether the features are chosen by X.
             source: name of the data in messages.
             deviations: as in `_queries`.
 
         Raises:
             DataError: also in place of the errors of scikit-learn.
         """
-        needs_no_check = not reset and y is None and self._is_as_fitted(X)
-        if needs_no_check:
+        if not reset and y is None and self._is_as_fitted(X):
             return X, None
+        is_frame = hasattr(X, "columns")
+        features = self.features_
+        if not is_frame and features is not None and features.names != features.columns:
+            raise DataError(
+                f"{source} must be a DataFrame: the ranker was fitted with columns of "
+                "categories, texts or ids"
+            )
         rules: dict[str, Any] = {
             "dtype": (np.float64, np.float32),
             "ensure_all_finite": "allow-nan",
             "ensure_min_samples": 2 if reset else 0,  # ranking no documents is no fault
         }
         try:
-            if not hasattr(X, "columns"):
-                return self._check_array(X, y, reset, source, rules)
-            X = self._features_of_frame(X, reset, source, deviations)
+            if is_frame:
+                X = self._features_of_frame(X, reset, source, deviations)
             if y is None:
-                return check_array(X, **rules), None
-            checked: tuple[Any, Any] = check_X_y(X, y, y_numeric=True, **rules)
-            return checked
+                X = check_array(X, **rules)
+            else:
+                X, y = check_X_y(X, y, y_numeric=True, **rules)
+            if not is_frame:
+                validate_data(self, X, reset=reset, skip_check_array=True)
         except DataError:  # a DataError is a ValueError, too, but names the data already
             raise
         except ValueError as error:
-            raise _as_data_error(error, X, source) from None
+            message = str(error)
+            if "string to float" in message:
+                arrays.refuse_words(X, source)
+            raise DataError(message if source == "X" else f"{source}: {message}") from None
+        return X, y
 
-    def _check_array(
-        self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]
-    ) -> tuple[Any, Any]:
-        """Check an array X and its grades y by scikit-learn's `validate_data`; return both.
-
-        Args:
-            X: (n, n_features) the array.
-            y: (n,) the grades, or None.
-            reset: whether the estimator is fitted on the data.
-            source: name of the data in messages.
-            rules: arguments of `validate_data` that tell what is allowed.
-
-        Raises:
-            DataError: if the estimator was fitted on a frame whose columns are not the features.
-        """
-        if self.features_ is not None and self.features_.names != self.features_.columns:
-            raise DataError(
-                f"{source} must be a DataFrame: the ranker was fitted with columns of "
-                "categories, texts or ids"
-            )
-        if y is None:
-            return validate_data(self, X, reset=reset, **rules), None
-        checked: tuple[Any, Any] = validate_data(self, X, y=y, y_numeric=True, reset=reset, **rules)
-        return checked
-
-    def _features_of_frame(self, X: Any, reset: bool, source: str, deviations: F64 | None) -> F64:
+    def _features_of_frame(self, X: Any, reset: bool, source: str, deviations: F64 | None) -> Any:
         """Compute the features (n, n_features) of a frame.
+
+        A warning names columns from which no feature is made.
 
         Args:
             X: the frame, without the columns of query, grade and id.
-            reset: whether the estimator is fitted on the frame. The features are then chosen by the
-                frame, unless the training begins with another estimator.
+            reset: whether the features are chosen by the frame.
             source: name of the frame in messages.
             deviations: as in `_queries`.
         """
         features = self.features_
-        is_of_table = features is not None and features.is_of_table
-        if not is_of_table and not reset:
-            self._refuse_extra_columns(X, source)
-        if not is_of_table:  # scikit-learn checks the names of the columns
+        if features is None or not features.is_of_table:  # check the names of the columns
             validate_data(self, X, reset=reset, skip_check_array=True)
         if features is not None:
             return features.apply(X, source)
-        if reset:
-            return self._choose_features(X, source, deviations)
-        # The estimator was fitted on an array, so every column is a feature.
-        columns = tuple(map(str, X.columns))
-        return Features(columns, columns).apply(X, source)
-
-    def _choose_features(self, X: Any, source: str, deviations: F64 | None) -> F64:
-        """Choose the features that the columns of a frame become; return their values.
-
-        The values are (n, n_features). A warning names columns from which no feature is made.
-        """
+        if not reset:  # the estimator was fitted on an array, so every column is a feature
+            return X
         query = None
         if not self.one_query_ and self.query != ALL_ROWS:
             query = self.query or QUERY
@@ -1101,12 +901,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         if self.verbose > 0:
             print(f"{source}: {self.features_.sentence}", file=sys.stderr)
-        if self.features_.unused:
+        unused = self.features_.roles.ignored
+        if unused:
             warnings.warn(
-                f"{source}: no features are made of {listed(map(shown, self.features_.unused))}: "
-                "columns that are called like an id or a grade, and texts besides the column of "
-                "texts that do not repeat; leave them out, or give them other names",
-                stacklevel=6,
+                f"{source}: no features are made of {listed(map(shown, unused))}: columns that are "
+                "called like an id or a grade, and texts besides the column of texts that do not "
+                "repeat; leave them out, or give them other names",
+                stacklevel=5,
             )
         return matrix
 
@@ -1115,34 +916,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         The checks are then left out, because they take longer than the ranking of a query.
         """
-        was_fitted_on_array = self.features_ is None and not hasattr(self, "feature_names_in_")
-        is_array_of_floats = type(X) is np.ndarray and X.dtype in (np.float64, np.float32)
         return (
-            was_fitted_on_array
-            and is_array_of_floats
+            self.features_ is None
+            and type(X) is np.ndarray
+            and X.dtype in (np.float64, np.float32)
             and X.shape[1:] == (self.n_features_in_,)
             and not np.isinf(X).any()
         )
-
-    def _refuse_extra_columns(self, X: Any, source: str) -> None:
-        """Refuse a frame that has all columns of `fit` and also further columns.
-
-        scikit-learn refuses all other differences of the columns, because its tests for estimators
-        expect its own messages. A model of the command line takes the columns that it needs, as
-        `sortnet rank` does.
-        """
-        columns = [str(name) for name in X.columns]
-        needed = set(getattr(self, "feature_names_in_", ()))
-        extra = [name for name in columns if name not in needed]
-        has_all_needed = bool(needed) and needed <= set(columns)
-        if not extra or not has_all_needed:
-            return
-        names = listed(map(shown, extra))
-        if len(extra) == 1:
-            fault = f"column {names} is not among the columns of fit: leave it out"
-        else:
-            fault = f"columns {names} are not among the columns of fit: leave them out"
-        raise DataError(f"{source}: {fault}")
 
     def _refuse_without_queries(self, n: int, reset: bool, source: str) -> None:
         """Refuse n rows without queries, unless they are meant as one query.
@@ -1186,27 +966,18 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=3,
             )
 
-    def _queries_of_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
-        """Make a query of two documents, a[k] and b[k], for each of the m numbers k.
-
-        Args:
-            a, b: the rows of m documents each.
-
-        Returns:
-            The queries; and (m,) the numbers of the documents a and of the documents b.
-        """
+    def _queries_of_pairs(self, a: Any, b: Any) -> Queries:
+        """Make a query of the two documents a[k] and b[k] for each k; b follows a in the rows."""
         a, b = arrays.as_table(a), arrays.as_table(b)
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
-        queries_of_a = self._queries(a, None, may_lack_query=True)
-        queries_of_b = self._queries(b, None, may_lack_query=True)
-        # The rows are a[0], b[0], a[1], b[1], ...
-        rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
-        rows[0::2] = queries_of_a.in_row_order(queries_of_a.features)
-        rows[1::2] = queries_of_b.in_row_order(queries_of_b.features)
-        queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
-        queries = replace(queries, origins=queries_of_a.origins)
-        return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
+        qid = np.tile(np.arange(len(a)), 2)
+        if not hasattr(a, "columns"):
+            return self._queries(np.concatenate((a, b)), None, qid)
+        import pandas as pd
+
+        rows = pd.concat((a, b), ignore_index=True)
+        return self._queries(rows.drop(columns=self.query or QUERY, errors="ignore"), None, qid)
 
     def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:
         """Choose settings by RankQuality on the validation part, and list the trials in `tuned_`.
@@ -1244,39 +1015,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
-
-
-def _as_data_error(error: ValueError, X: Any, source: str) -> DataError:
-    """Convert an error of scikit-learn's checks to a DataError that names the data.
-
-    If a cell is a word, the error names the cell.
-
-    Args:
-        error: the error, whose message calls any data X.
-        X: the checked data.
-        source: name of the data in the message.
-    """
-    message = str(error)
-    if "string to float" in message:
-        arrays.refuse_words(X, source)
-    if source != "X":
-        message = f"{source}: {message}"
-    return DataError(message)
-
-
-def _levels_by_name(
-    categories: Mapping[str, Any], column_names: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
-    """Read the levels of ordered columns, {name of the column: its levels}.
-
-    Args:
-        categories: {number of the column: its levels}, see `SortNetRanker._levels_by_number`.
-        column_names: the names of the columns.
-    """
-    levels_of_column = {}
-    for number, category in categories.items():
-        levels_of_column[column_names[int(number)]] = tuple(category["levels"])
-    return levels_of_column
 
 
 def _nan_to_none(value: Any) -> Any:

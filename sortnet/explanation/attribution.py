@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F32, F64, I64, Margin, Queries
-from sortnet.errors import ComparatorError, DataError
+from sortnet.core import F32, F64, I64, Margin, Progress, Queries
+from sortnet.data.find_documents import find_both
+from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.explanation.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
 
@@ -19,7 +20,7 @@ _SHARE_NODES = 5  # nodes of the Gauss-Legendre rule for feature shares
 _ROUNDING = 1e-10  # error that is always allowed: margins of a saturated net are rounding errors
 _PANELS = 8  # equal pieces of a line, before they are halved
 _NODES = 3  # nodes of the Gauss-Legendre rule in a panel
-_MOST_POINTS = 1 << 15  # points of a line; relu units, each a kink, need some thousands
+_MOST_PANELS = 1 << 13  # relu units, each a kink, need some thousands of points
 _JUMP = 0.01  # a larger relative error after all points is a jump of the margin
 
 
@@ -56,7 +57,6 @@ class Explanation:
         names: names of the features, or their numbers from 1.
         columns: the columns of the data that the features come from.
         error: bound on the sum of the errors of the values.
-        points: number of pairs of documents at which gradients were computed.
     """
 
     margin: float
@@ -67,7 +67,6 @@ class Explanation:
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     error: float
-    points: int
 
     def largest(self, n: int | None = None) -> list[int]:
         """Find the numbers (from 0) of the n features with the largest absolute values."""
@@ -145,19 +144,21 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     numbers_in_query = [a - first_doc, b - first_doc]
     documents = scaled[numbers_in_query]
     features_of_a, features_of_b = query_alone.exact_features()[numbers_in_query]
-    line = _integrate(margin, start=np.stack([mean, mean]), end=documents)
+    start = np.stack([mean, mean])
+    ends, _, _ = margin(*np.stack((start, documents), axis=1))
+    baseline, margin_of_pair = _finite(ends).tolist()
+    values_of_both, error = _integrate(margin, start, documents, margin_of_pair - baseline)
     values = np.zeros(model.n_features)
-    np.add.at(values, model.scaler.sources, line.values.sum(axis=0))
+    np.add.at(values, model.scaler.sources, values_of_both.sum(axis=0))
     return Explanation(
-        margin=line.at_end,
-        baseline=line.at_start,
+        margin=margin_of_pair,
+        baseline=baseline,
         values=values,
         a=features_of_a,
         b=features_of_b,
         names=feature_names(model, queries),
         columns=columns_of(model, queries),
-        error=line.error,
-        points=line.points,
+        error=error,
     )
 
 
@@ -222,7 +223,9 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     margin = model.differentiable()
     documents = model.scaler(queries).features.astype(np.float64)
     i, j = _random_pairs(queries)
-    values_of_columns = _values_of_pairs(margin, documents[i], documents[j])
+    pairs = np.stack((documents[i], documents[j]))  # (2, n_pairs, n_scaled_columns)
+    middles = np.broadcast_to(pairs.mean(axis=0), pairs.shape)
+    values_of_columns = _quadrature(margin, middles, pairs, 1, _SHARE_NODES).sum(axis=0)
     # The values of the columns that the scaling makes of a feature are added up.
     values = np.zeros((model.n_features, _PAIRS))
     np.add.at(values, model.scaler.sources, values_of_columns.T)
@@ -247,46 +250,7 @@ def _random_pairs(queries: Queries) -> tuple[I64, I64]:
     return first_doc + i_in_query, first_doc + j_in_query
 
 
-def _values_of_pairs(margin: Margin, a: F64, b: F64) -> F64:
-    """Compute the parts (m, d) of the margins of m pairs that are due to each scaled feature.
-
-    The formula of `value_k` is in `feature_shares`.
-
-    Args:
-        margin: the margin as a function of two scaled documents.
-        a, b: (m, d) the documents of each pair.
-    """
-    middle = (a + b) / 2
-    half_difference = (a - b) / 2
-    values = np.zeros_like(half_difference)
-    nodes, weights = np.polynomial.legendre.leggauss(_SHARE_NODES)  # on the interval from -1 to 1
-    for node, weight in zip(nodes, weights, strict=True):
-        t = (node + 1) / 2  # from 0, where both documents are in the middle, to 1
-        step = t * half_difference
-        _, slope_x, slope_y = margin(middle + step, middle - step)
-        values += weight / 2 * half_difference * (slope_x - slope_y)
-    return values
-
-
-@dataclass(frozen=True, eq=False)
-class _Integrals:
-    """Gradients of a margin, integrated along the line from one pair of documents to another.
-
-    Attributes:
-        values: (2, d) the values of the d features of both documents.
-        at_start, at_end: the margins of the first and of the last pair.
-        error: a bound on the sum of the errors of the values.
-        points: the number of points at which gradients were computed.
-    """
-
-    values: F64
-    at_start: float
-    at_end: float
-    error: float
-    points: int
-
-
-def _integrate(margin: Margin, start: F64, end: F64) -> _Integrals:
+def _integrate(margin: Margin, start: F64, end: F64, change: float) -> tuple[F64, float]:
     """Integrate the gradients of a margin along the line between two pairs of documents.
 
     The line is divided into twice as many panels until the values change little, and sum to the
@@ -295,53 +259,57 @@ def _integrate(margin: Margin, start: F64, end: F64) -> _Integrals:
     Args:
         margin: the margin as a function of two scaled documents.
         start, end: (2, d) the two documents of the first and of the last pair.
+        change: the margin of the last pair, less the margin of the first pair.
+
+    Returns:
+        (2, d) the values of the d features of both documents, and a bound on the sum of the errors
+        of these values.
 
     Raises:
         ComparatorError: if the error stays large, because the margin jumps, or if a margin or a
             gradient is not a number.
     """
-    ends, _, _ = margin(*np.stack((start, end), axis=1))
-    at_start, at_end = _finite(ends).tolist()
+    line = start[:, None], end[:, None]
     n_panels = _PANELS
-    n_points = n_panels * _NODES
-    values = _quadrature(margin, start, end, n_panels)
-    while True:
+    values = _quadrature(margin, *line, n_panels, _NODES)
+    error, size = np.inf, 0.0
+    while error > max(TOLERANCE * size, _ROUNDING) and n_panels < _MOST_PANELS:
         n_panels *= 2
-        n_points += n_panels * _NODES
         values_before = values
-        values = _quadrature(margin, start, end, n_panels)
-        error_of_sum = abs(float(values.sum()) - (at_end - at_start))
+        values = _quadrature(margin, *line, n_panels, _NODES)
+        error_of_sum = abs(float(values.sum()) - change)
         error = max(error_of_sum, float(np.abs(values - values_before).sum()))
         size = float(np.abs(values).sum())
-        if error <= max(TOLERANCE * size, _ROUNDING) or n_points > _MOST_POINTS:
-            break
     if error > _JUMP * size + _ROUNDING:
         raise ComparatorError(
             f"the margin jumps between the documents: its gradients leave "
-            f"{error_of_sum:.3g} of {at_end - at_start:.3g} unexplained"
+            f"{error_of_sum:.3g} of {change:.3g} unexplained"
         )
-    return _Integrals(values, at_start, at_end, error, n_points)
+    return values[:, 0], error
 
 
-def _quadrature(margin: Margin, start: F64, end: F64, n_panels: int) -> F64:
-    """Integrate the gradients over the line by a Gauss-Legendre rule in each of equal panels.
+def _quadrature(margin: Margin, start: F64, end: F64, n_panels: int, n_nodes: int) -> F64:
+    """Integrate gradients over lines by a Gauss-Legendre rule in each of equal panels.
 
     Args:
-        margin, start, end: see `_integrate`.
+        margin: the margin as a function of two scaled documents.
+        start, end: (2, m, d) the two documents of the first and of the last pair of m lines.
         n_panels: the number of panels.
+        n_nodes: the number of nodes of the rule.
 
     Returns:
-        (2, d) the values of the features of both documents.
+        (2, m, d) the values of the features of both documents of each line.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)  # on the interval from -1 to 1
+    nodes, weights = np.polynomial.legendre.leggauss(n_nodes)  # on the interval from -1 to 1
     middles = (np.arange(n_panels) + 0.5) / n_panels
-    slopes = np.zeros_like(start)
+    n_columns = start.shape[-1]
+    slopes = np.zeros_like(end)
     for node, weight in zip(nodes, weights, strict=True):
         t = middles + node / (2 * n_panels)
-        documents = start[:, None] + t[:, None] * (end - start)[:, None]  # (2, n_panels, d)
-        _, slopes_of_first, slopes_of_second = margin(*documents)
-        at_points = np.stack((slopes_of_first, slopes_of_second))
-        slopes += weight / 2 * _finite(at_points).mean(axis=1)
+        points = start[:, None] + t[:, None, None] * (end - start)[:, None]  # (2, n_panels, m, d)
+        _, *slopes_of_both = margin(*points.reshape(2, -1, n_columns))
+        at_points = _finite(np.stack(slopes_of_both)).reshape(points.shape)
+        slopes += weight / 2 * at_points.mean(axis=1)
     return slopes * (end - start)
 
 
@@ -357,3 +325,109 @@ def _finite(values: F64) -> F64:
             "are its weights or the features finite?"
         )
     return values
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document with its rank in its query.
+
+    Attributes:
+        docid: the document's id; None if it has no id.
+        row: row of the document in the data, from 0.
+        rank: rank of the document in its query, from 1 for the best document.
+    """
+
+    docid: str | None
+    row: int
+    rank: int
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedDocuments:
+    """The result of comparing two documents, a and b, of a query.
+
+    Attributes:
+        qid: name of the query.
+        n_docs: number of documents in the query.
+        a, b: the documents.
+        margin: margin of a over b; above 0, a goes first.
+        votes: outputs of each member or head of the ranker, {name of the output: value}.
+        explanation: the values of the features, which add up to the margin; None if the ranker has
+            no gradients.
+        reason: reason why there is no explanation; empty if there is an explanation.
+    """
+
+    qid: str
+    n_docs: int
+    a: RankedDocument
+    b: RankedDocument
+    margin: float
+    votes: Sequence[Mapping[str, float]]
+    explanation: Explanation | None
+    reason: str
+
+    @property
+    def first(self) -> str | None:
+        """Name of the document that goes first, `a` or `b`; None if the margin is 0."""
+        if self.margin > 0:
+            return "a"
+        if self.margin < 0:
+            return "b"
+        return None
+
+
+def compare_documents(
+    ranker: Ranker,
+    queries: Queries,
+    a: str,
+    b: str,
+    qid: str | None = None,
+    progress: Progress = lambda text: None,
+) -> ComparedDocuments:
+    """Compare two documents of a query, and attribute the margin to the features.
+
+    Args:
+        ranker: the ranker.
+        queries: unscaled documents.
+        a, b: the documents: an id, or a row such as `row:7`.
+        qid: name of the query; needed if several queries have both documents.
+        progress: called with a line of text before the explanation.
+
+    Raises:
+        DataError: if the documents do not exist, are in two queries, or are the same.
+
+    Cost: an explanation, see `explain_pair`, and a sort of the query.
+    """
+    query, i, j = find_both(queries, a, b, qid)
+    if i == j:
+        raise DataError(
+            f"{query.source}: {str(a)!r} and {str(b)!r} are the same document "
+            f"(row:{query.rows[i]}): name two different ones"
+        )
+    votes = ranker.votes(query, i, j)
+    progress("explaining")
+    explanation = None
+    reason = ""
+    try:
+        explanation = explain_pair(ranker, query, i, j)
+        margin = explanation.margin
+    except (ModelError, ComparatorError) as error:
+        reason = str(error)
+        margin = float(ranker.margins(query, [i], [j])[0])
+    rank_of = np.argsort(ranker.order(query)) + 1  # of each document
+    return ComparedDocuments(
+        qid=str(query.qids[0]),
+        n_docs=query.n_docs,
+        a=_ranked_document(query, i, int(rank_of[i])),
+        b=_ranked_document(query, j, int(rank_of[j])),
+        margin=margin,
+        votes=votes,
+        explanation=explanation,
+        reason=reason,
+    )
+
+
+def _ranked_document(query: Queries, number: int, rank: int) -> RankedDocument:
+    """Describe a document of a query, given its number and its rank."""
+    docid = None if query.docids is None else str(query.docids[number])
+    return RankedDocument(docid or None, int(query.rows[number]), rank)

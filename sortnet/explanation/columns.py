@@ -74,10 +74,16 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     names_for_users = feature_names(model, queries)
     columns = _described_columns(model.describer, names, names_for_users)
     is_part = {k for column in columns for k in column.features}
-    for column, all_features in _features_by_column(names).items():
-        features = [k for k in all_features if k not in is_part]
-        levels = _levels(column, [names[k] for k in features])
-        if levels and _are_indicators(queries.features[:, features]):
+    features_by_column: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        column, _, _ = name.partition("=")
+        if column in names:  # a column of its own, so `name` is no level of it
+            column = name
+        if k not in is_part:
+            features_by_column.setdefault(column, []).append(k)
+    for column, features in features_by_column.items():
+        levels = tuple(names[k].removeprefix(column)[1:] for k in features)
+        if all(levels) and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))
         else:  # each feature is a column of its own
             for k in features:
@@ -103,9 +109,9 @@ def _described_columns(
             k for k, name in enumerate(names) if name.startswith(prefix) and name in describer.made
         ]
         if features:
-            parts = tuple(Column(names_for_users[k], (k,)) for k in features)
+            words = tuple(Column(names_for_users[k], (k,)) for k in features)
             name = described_column(prefix, describer.columns)
-            columns.append(Column(name, tuple(features), parts=parts))
+            columns.append(Column(name, tuple(features), parts=words))
     return columns
 
 
@@ -126,29 +132,6 @@ def _names_in_data(model: Ranker, queries: Queries) -> tuple[str, ...]:
     if queries.feature_names:
         return queries.feature_names
     return tuple(str(k) for k in range(1, model.n_features + 1))
-
-
-def _features_by_column(names: Sequence[str]) -> dict[str, list[int]]:
-    """Group the numbers of features by column, {name of the column: numbers of its features}.
-
-    Features named `column=level` belong to the same column, unless a feature is named `column`.
-    """
-    features_by_column: dict[str, list[int]] = {}
-    for k, name in enumerate(names):
-        column, _, _ = name.partition("=")
-        if column in names:  # a column of its own, so `name` is no level of it
-            column = name
-        features_by_column.setdefault(column, []).append(k)
-    return features_by_column
-
-
-def _levels(column: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Find the levels in the names `column=level` of a column's features.
-
-    The result is empty if a feature has the name of the column itself, or an empty level.
-    """
-    levels = tuple(name[len(f"{column}=") :] for name in names)
-    return levels if all(levels) else ()
 
 
 def _are_indicators(values: F32) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,12 +71,9 @@ def partial_dependence(
     Cost: for each value and draw the margins of all documents, about 5 ms for 2,000 documents of 46
     features.
     """
-    cells = _cells_of(queries, column)
-    if cells is None:
-        return None
-    values, replacements = cells
+    values, replacements = _cells_of(queries, column)
     comparable = queries.take(np.flatnonzero(queries.sizes > 1))
-    if not len(comparable):
+    if len(values) < 2 or not len(comparable):
         return None
     rng = np.random.default_rng(seed)
     features_of_column = np.array(column.features)
@@ -101,27 +99,20 @@ def _mean_share(margins: F32, query: I64) -> float:
     return float((n_above / np.bincount(query)).mean())
 
 
-def _cells_of(
-    queries: Queries, column: Column
-) -> tuple[Sequence[float] | Sequence[str], list[F32]] | None:
-    """Choose values of a column, and the features that a document gets for each value.
+def _cells_of(queries: Queries, column: Column) -> tuple[list[Any], F32]:
+    """Choose m values of a column, and the features (m, d) that a document gets for each value.
 
-    Return None if the column has texts or images, or only one value.
+    There are no values if the column has texts or images.
     """
-    if column.parts:
-        return None
     features = queries.features[:, list(column.features)]
     if column.levels:
         by_frequency = np.argsort(-features.sum(axis=0), kind="stable")[:_LEVELS]
-        levels = [column.levels[k] for k in by_frequency]
-        return levels, list(np.eye(len(column.levels), dtype=np.float32)[by_frequency])
+        identity = np.eye(len(column.levels), dtype=np.float32)
+        return [column.levels[k] for k in by_frequency], identity[by_frequency]
     known_values = features[~np.isnan(features)]
-    if not len(known_values):
-        return None
+    if column.parts or not len(known_values):
+        return [], np.empty((0, 1), np.float32)
     quantiles = np.quantile(known_values, np.linspace(0.02, 0.98, _VALUES))
     numbers = np.unique(quantiles.astype(np.float32))
-    if len(numbers) < 2:
-        return None
     origin = 0.0 if queries.origins is None else float(queries.origins[column.features[0]])
-    values = (numbers.astype(np.float64) + origin).tolist()
-    return values, list(numbers[:, None])
+    return (numbers.astype(np.float64) + origin).tolist(), numbers[:, None]

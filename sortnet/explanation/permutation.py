@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +109,16 @@ def permutation_importance(
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
     model.check_features(queries)
     (measure,) = as_metrics(model.config.rank_quality if metric is None else metric)
-    ranked = _RankedDocuments(model, queries, measure)
+    # The documents as the ranker sees them, and the feature that each of their columns comes from.
+    documents, order_of, sources = model.repeatable(queries)
+    matrix = documents.features
+
+    def present_quality() -> float:
+        """Measure the ranking of the documents, with or without a shuffled column."""
+        values = outcomes(measure, documents, order_of(documents))
+        return average(values, model.config.empty)
+
+    quality = present_quality()
     columns = tuple(
         part for column in columns_of(model, queries) for part in (column, *column.parts)
     )
@@ -117,54 +126,16 @@ def permutation_importance(
     for repeat, order in enumerate(_orders_within_queries(queries, repeats, seed)):
         for k, column in enumerate(columns):
             progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
-            drops[k, repeat] = ranked.drop_of_shuffled(column, order)
-    return Importance(measure, ranked.quality, drops, columns, _shares_of_splits(model, columns))
-
-
-class _RankedDocuments:
-    """Documents that are ranked again and again, with one of their columns shuffled.
-
-    Attributes:
-        quality: mean of the measure over the queries before any column is shuffled.
-    """
-
-    def __init__(self, model: Ranker, queries: Queries, measure: Metric) -> None:
-        """Scale the documents, and measure their ranking.
-
-        Args:
-            model: the ranker.
-            queries: unscaled documents.
-            measure: the measure of a ranking.
-        """
-        # `_order_of` ranks the scaled documents. `_sources` has, for each scaled column, the number
-        # of the feature that the column is made from.
-        self._documents, self._order_of, self._sources = model.repeatable(queries)
-        self._measure = measure
-        self._empty = model.config.empty
-        self.quality = self._present_quality()
-
-    def drop_of_shuffled(self, column: Column, order: I64) -> float:
-        """Compute the drop of the measure when a column's values are put in another order.
-
-        Args:
-            column: the column.
-            order: (n_docs,) number of the document from which each document gets its value.
-        """
-        matrix = self._documents.features  # (n_docs, n_scaled_columns), changed and restored
-        scaled_columns = np.flatnonzero(np.isin(self._sources, column.features))
-        values = matrix[:, scaled_columns]
-        shuffled_values = values[order]
-        if np.array_equal(shuffled_values, values):
-            return 0.0
-        matrix[:, scaled_columns] = shuffled_values
-        drop = self.quality - self._present_quality()
-        matrix[:, scaled_columns] = values
-        return drop
-
-    def _present_quality(self) -> float:
-        """Measure the ranking of the documents, with or without a shuffled column."""
-        order = self._order_of(self._documents)
-        return average(outcomes(self._measure, self._documents, order), self._empty)
+            shuffled = np.flatnonzero(np.isin(sources, column.features))
+            values = matrix[:, shuffled]
+            if not np.array_equal(values[order], values):
+                matrix[:, shuffled] = values[order]
+                drops[k, repeat] = quality - present_quality()
+                matrix[:, shuffled] = values
+    split_shares = model.split_shares()
+    if split_shares is not None:
+        split_shares = np.array([split_shares[list(column.features)].sum() for column in columns])
+    return Importance(measure, quality, drops, columns, split_shares)
 
 
 def _orders_within_queries(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
@@ -174,14 +145,3 @@ def _orders_within_queries(queries: Queries, repeats: int, seed: int) -> Iterato
     for _ in range(repeats):
         # This sorts by query; the documents of a query are sorted by random numbers.
         yield np.lexsort((rng.random(queries.n_docs), query))
-
-
-def _shares_of_splits(model: Ranker, columns: Sequence[Column]) -> F64 | None:
-    """Compute the share (n_columns,) of the soft trees' splits that use each column.
-
-    The result is None if the ranker has no soft trees.
-    """
-    share_of_feature = model.split_shares()
-    if share_of_feature is None:
-        return None
-    return np.array([share_of_feature[list(column.features)].sum() for column in columns])

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from sortnet.core import F32, F64
 from sortnet.errors import DataError
@@ -16,9 +16,8 @@ from sortnet.messages import printable
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
 _MOST_CHARACTERS_IN_LINE = 1000  # of a text that describes its item in a line
-
-
-T = TypeVar("T")  # type of the values in a column
+# The fields of `Items` that have a value for each item, besides the features.
+ITEM_FIELDS = ("ids", "texts", "images", "audio", "groups", "contexts", "shown")
 
 
 class ItemContent(NamedTuple):
@@ -79,12 +78,13 @@ class Items:
             return
         if self.groups is None:
             raise DataError(f"{self.source}: a context belongs to a group, and there are no groups")
-        row = other_context(self.groups, self.contexts)
-        if row is not None:
-            raise DataError(
-                f"{self.source}: item {self.ids[row][:60]!r} has another context than others of "
-                "its group"
-            )
+        context_of_group: dict[str, str | None] = {}
+        for id, group, context in zip(self.ids, self.groups, self.contexts, strict=True):
+            if context != context_of_group.setdefault(group, context):
+                raise DataError(
+                    f"{self.source}: item {shown(id)} has another context than others of its "
+                    f"group {shown(group)}: {shown(context or '')}"
+                )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -107,37 +107,11 @@ class Items:
     def take(self, rows: Sequence[int]) -> Items:
         """Select the items with the numbers in `rows`, in the order of `rows`."""
 
-        def take_column(column: Sequence[T]) -> tuple[T, ...]:
-            return tuple(column[row] for row in rows)
-
-        return replace(
-            self,
-            ids=take_column(self.ids),
-            texts=take_column(self.texts),
-            images=take_column(self.images),
-            audio=take_column(self.audio),
-            features=self.features[list(rows)],
-            groups=None if self.groups is None else take_column(self.groups),
-            contexts=None if self.contexts is None else take_column(self.contexts),
-            shown=None if self.shown is None else take_column(self.shown),
-        )
-
-
-def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
-    """Find the first item whose context differs from that of an earlier item in its group.
-
-    Returns:
-        The number of the item; None if the items of each group have the same context.
-
-    >>> other_context("aabb", ("x", "x", "y", None))
-    3
-    """
-    context_of_group: dict[str, str | None] = {}
-    for row, (group, context) in enumerate(zip(groups, contexts, strict=True)):
-        first_context = context_of_group.setdefault(group, context)
-        if context != first_context:
-            return row
-    return None
+        columns: dict[str, Any] = {}
+        for name in ITEM_FIELDS:
+            values = getattr(self, name)
+            columns[name] = None if values is None else tuple(values[row] for row in rows)
+        return replace(self, **columns, features=self.features[list(rows)])
 
 
 def words_of(items: Items, k: int, *, files: bool = True) -> str:
@@ -151,7 +125,9 @@ def words_of(items: Items, k: int, *, files: bool = True) -> str:
     """
     text = items.texts[k]
     if not text:
-        text = file_of(items, k) if files else _kind_of_file(items, k)
+        text = file_of(items, k)
+        if text and not files:
+            text = "image" if items.images[k] else "sound"
     start = text[:_MOST_CHARACTERS_IN_LINE]
     return printable(" ".join(start.split()))
 
@@ -159,13 +135,6 @@ def words_of(items: Items, k: int, *, files: bool = True) -> str:
 def file_of(items: Items, k: int) -> str:
     """Return the path of item k's image or sound, relative to the root; empty without a file."""
     return items.images[k] or items.audio[k] or ""
-
-
-def _kind_of_file(items: Items, k: int) -> str:
-    """Return the word `image` or `sound` for the file of item k; empty without a file."""
-    if items.images[k]:
-        return "image"
-    return "sound" if items.audio[k] else ""
 
 
 def check_id(name: str, place: str, noun: str = "id") -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.images import IMAGE_FEATURES, image_features
-from sortnet.items.texts import SURFACE, Meanings, WordCounts, Words, embeddings, surface_features
+from sortnet.items.texts import SURFACE, Meanings, Words, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 
 _ROUNDING = 1e-5  # relative difference of values that differ by rounding only
@@ -26,9 +25,6 @@ _IMAGE = "image: "  # prefix of the names of features that are made of images
 MADE = (_TEXT, _IMAGE)
 _MEANING = f"{_TEXT}meaning "  # prefix of the names of features from sentence embeddings
 _FOLDER = "files"  # takes the place of a column if the items are the files of a folder
-
-# Function that computes features of items: a row for each item, a column for each feature.
-Make = Callable[[Items], F32]
 
 
 def _silent(text: str) -> None:
@@ -44,15 +40,14 @@ class Describer:
         made: names of features that are made of texts (`text: ...`) and images (`image: ...`).
         columns: {role: column} of the table that the items came from; empty if the items came from
             no table.
-        counts: frequencies of the words; None if no features are made of texts.
-        words: words that are features; None if no features are made of texts.
+        words: words that are features, and their frequencies; None if no features are made of
+            texts.
         meanings: axes of the sentence embeddings; None if there are no embeddings.
     """
 
     given: tuple[str, ...]
     made: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
-    counts: WordCounts | None = None
     words: Words | None = None
     meanings: Meanings | None = None
 
@@ -110,43 +105,23 @@ class Describer:
         bare_items = given_only(items)
         describer = cls(bare_items.feature_names, columns=_columns_of_table(columns or {}))
         if made is None:
-            made = _has_made(items) or not items.feature_names
+            made = bare_items is not items or not items.feature_names
         if not made:
             return describer, bare_items
         vectors = None  # sentence embeddings (n, 384)
-        if any(bare_items.texts):
-            has_embeddings = any(name.startswith(_MEANING) for name in items.feature_names)
-            embed = embed or has_embeddings
+        texts = bare_items.texts
+        if any(texts):
             progress("words of the texts")
-            texts = bare_items.texts
-            words = Words.fit(texts, deviations)
-            describer = replace(describer, counts=WordCounts.of(texts), words=words)
-            if embed:
+            describer = replace(describer, words=Words.fit(texts, deviations))
+            if embed or any(name.startswith(_MEANING) for name in items.feature_names):
                 vectors = embeddings(texts, progress)
                 describer = replace(describer, meanings=Meanings.fit(vectors))
-        return describer._with_varying_features(bare_items, vectors, progress)
-
-    def _with_varying_features(
-        self, bare_items: Items, vectors: F64 | None, progress: Progress
-    ) -> tuple[Describer, Items]:
-        """Make all features of items, and keep those that are not the same for all items.
-
-        Args:
-            bare_items: items with their given features only.
-            vectors: sentence embeddings (n, 384) of the items; None: there are none.
-            progress: called with a text about each slow step.
-
-        Returns:
-            A describer that makes the kept features, and the items with these features.
-        """
-        has_images = any(bare_items.images)
-        makers = self._makers(images=has_images, progress=progress, vectors=vectors)
-        names, features = _computed_features(makers, bare_items)
+        features = describer._computed(bare_items, progress, vectors)
         varies = _varies(features)
-        describer = replace(self, made=tuple(compress(names, varies)))
+        describer = replace(describer, made=tuple(compress(describer.possible(), varies)))
         if not describer.of_texts:  # no feature of texts varies, so the fits to texts are not used
-            describer = replace(describer, counts=None, words=None, meanings=None)
-        return describer, _with_features(bare_items, features[:, varies], describer.made)
+            describer = replace(describer, words=None, meanings=None)
+        return describer, describer._completed(bare_items, features[:, varies])
 
     def apply(self, items: Items, *, progress: Progress = _silent) -> Items:
         """Return the items with exactly the features of this describer, in its order.
@@ -168,48 +143,48 @@ class Describer:
         bare_items = replace(items, features=given_features, feature_names=self.given)
         if not self.made:
             return bare_items
-        makers = self._makers(images=self.of_images, progress=progress)
-        names, features = _computed_features(makers, bare_items)
-        made_features = features[:, [names.index(name) for name in self.made]]
-        return _with_features(bare_items, made_features, self.made)
+        described_items = bare_items
+        if not self.of_images:
+            described_items = replace(bare_items, images=(None,) * len(items))
+        features = self._computed(described_items, progress)
+        names = self.possible()
+        return self._completed(bare_items, features[:, [names.index(name) for name in self.made]])
 
     def possible(self) -> tuple[str, ...]:
         """Return the names of all features that the describer can make."""
-        makers = self._makers(images=True)
-        return tuple(name for names, _ in makers for name in names)
+        of_texts: list[str] = []
+        if self.words is not None:
+            of_texts += (*SURFACE, *self.words.terms)
+        if self.meanings is not None:
+            of_texts += self.meanings.names()
+        return (
+            *(f"{_TEXT}{name}" for name in of_texts),
+            *(f"{_IMAGE}{name}" for name in IMAGE_FEATURES),
+        )
 
-    def _makers(
-        self, *, images: bool, progress: Progress = _silent, vectors: F64 | None = None
-    ) -> Iterator[tuple[tuple[str, ...], Make]]:
-        """Yield blocks of features: the names of the features, and a function that computes them.
+    def _computed(self, items: Items, progress: Progress, vectors: F64 | None = None) -> F32:
+        """Compute all features in `possible()`, (n, d); NaN without an image or a text.
 
         Args:
-            images: whether features are made of images.
+            items: the items.
             progress: called with a text about each slow step.
             vectors: sentence embeddings (n, 384) of the items, if they are computed already.
         """
-        counts = self.counts
-        words = self.words
-        meanings = self.meanings
-        if counts is not None and words is not None:
-            yield _prefixed(_TEXT, SURFACE), lambda items: surface_features(items.texts, counts)
-            yield _prefixed(_TEXT, words.terms), lambda items: words(items.texts)
-        if meanings is not None:
+        root = items.root or Path()
+        blocks = []
+        if self.words is not None:
+            blocks += [surface_features(items.texts, self.words), self.words(items.texts)]
+        if self.meanings is not None:
+            if vectors is None:
+                vectors = embeddings(items.texts, progress)
+            blocks.append(self.meanings(vectors))
+        blocks.append(image_features(items.images, root, source=items.source, progress=progress))
+        return np.concatenate(blocks, axis=1)
 
-            def make_meanings(items: Items) -> F32:
-                if vectors is not None:
-                    return meanings(vectors)
-                return meanings(embeddings(items.texts, progress))
-
-            yield _prefixed(_TEXT, meanings.names()), make_meanings
-        if images:
-            yield _prefixed(_IMAGE, IMAGE_FEATURES), partial(_features_of_images, progress=progress)
-
-
-def _features_of_images(items: Items, *, progress: Progress) -> F32:
-    """Compute the features (n, 60) of the items' images; NaN for an item without an image."""
-    root = items.root or Path()
-    return image_features(items.images, root, source=items.source, progress=progress)
+    def _completed(self, bare_items: Items, made_features: F32) -> Items:
+        """Append the made features to items that have the given features only."""
+        features = np.concatenate([bare_items.features, made_features], axis=1)
+        return replace(bare_items, features=features, feature_names=self.feature_names)
 
 
 def describe(items: Items, *, embed: bool = False, progress: Progress = _silent) -> Items:
@@ -261,14 +236,12 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
     >>> readable_names(("sugar", "text: rare ship"), {"text": "description"})
     ('sugar', 'description: rare ship')
     """
-    column_of_role = _columns_of_table(columns)
     readable = []
-    for stored_name in names:
-        role, separator, feature = stored_name.partition(": ")
-        if role + separator not in MADE:
-            readable.append(stored_name)
-            continue
-        readable.append(f"{column_of_role.get(role, role)}: {feature}")
+    for name in names:
+        prefix, separator, feature = name.partition(": ")
+        if prefix + separator in MADE:
+            name = f"{described_column(prefix + separator, columns)}: {feature}"
+        readable.append(name)
     n_features_named = Counter(readable)
     return tuple(
         name if n_features_named[name] == 1 else stored_name
@@ -290,13 +263,10 @@ def given_only(items: Items) -> Items:
     """Return the items without the features that `describe` made."""
     names = items.feature_names
     columns = [column for column, name in enumerate(names) if not name.startswith(MADE)]
+    if len(columns) == len(names):
+        return items
     given_names = tuple(names[column] for column in columns)
     return replace(items, features=items.features[:, columns], feature_names=given_names)
-
-
-def _has_made(items: Items) -> bool:
-    """Whether the items have features that `describe` made."""
-    return any(name.startswith(MADE) for name in items.feature_names)
 
 
 def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:
@@ -309,29 +279,6 @@ def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:
     if is_folder:
         return {}
     return {role: str(columns[role]) for role in NAMED if columns.get(role)}
-
-
-def _prefixed(prefix: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Put a prefix before each name."""
-    return tuple(prefix + name for name in names)
-
-
-def _computed_features(
-    makers: Iterator[tuple[tuple[str, ...], Make]], items: Items
-) -> tuple[tuple[str, ...], F32]:
-    """Compute the features of items with all makers; return their names (d,) and values (n, d)."""
-    names: tuple[str, ...] = ()
-    blocks = [np.empty((len(items), 0), np.float32)]
-    for names_of_maker, make in makers:
-        names += names_of_maker
-        blocks.append(make(items))
-    return names, np.concatenate(blocks, axis=1)
-
-
-def _with_features(items: Items, columns: F32, names: tuple[str, ...]) -> Items:
-    """Append columns of features, with their names, to the features of the items."""
-    features = np.concatenate([items.features, columns], axis=1)
-    return replace(items, features=features, feature_names=items.feature_names + names)
 
 
 def _varies(features: F32) -> Bool:

@@ -13,10 +13,9 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.tables.read_rows import read_rows
-from sortnet.tables.rows import Rows, listed
+from sortnet.tables.rows import listed
 
 _SIDES = ("left", "right")
-_LISTED = 3  # number of groups that a message names
 
 
 def lone_groups(items: Items) -> list[str]:
@@ -42,10 +41,7 @@ def note_on_lone_groups(lone: Sequence[str]) -> str:
     "1 group has one item, which is compared with nothing: 'q1'"
     """
     subject = "1 group has" if len(lone) == 1 else f"{len(lone)} groups have"
-    names = ", ".join(map(shown, lone[:_LISTED]))
-    if len(lone) > _LISTED:
-        names += ", ..."
-    return f"{subject} one item, which is compared with nothing: {names}"
+    return f"{subject} one item, which is compared with nothing: {listed(map(shown, lone))}"
 
 
 def read_pairs(path: Path, items: Items) -> I64:
@@ -65,17 +61,27 @@ def read_pairs(path: Path, items: Items) -> I64:
             itself, a pair across groups, or a file without pairs.
     """
     rows = read_rows(path)
-    left_column, right_column = _id_columns(rows)
-    left = _numbers_of_items(rows, left_column, items)
-    right = _numbers_of_items(rows, right_column, items)
-    for row, (a, b) in enumerate(zip(left, right, strict=True)):
+    columns = _SIDES if {*_SIDES} <= rows.columns.keys() else tuple(rows.columns)
+    if len(columns) != 2:
+        raise DataError(
+            f"{rows.path}: needs the columns left and right, or two only; has {listed(columns)}"
+        )
+    number_of_id = {id: number for number, id in enumerate(items.ids)}
+    pairs = []
+    for row, ids in enumerate(zip(*map(rows.texts, columns), strict=True)):
+        pair = []
+        for id in map(str.strip, ids):
+            if id not in number_of_id:
+                raise DataError(f"{rows.place(row)}: there is no item {shown(id)}")
+            pair.append(number_of_id[id])
+        a, b = pair
         fault = "is paired with itself" if a == b else fault_across(items, a, b)
         if fault:
             raise DataError(f"{rows.place(row)}: item {shown(items.ids[a])} {fault}")
-    if not left:
+        pairs.append(sorted(pair))
+    if not pairs:
         raise DataError(f"{path}: there is no pair in it")
-    pairs = np.sort(np.array([left, right], np.int64).T, axis=1)
-    different_pairs: I64 = np.unique(pairs, axis=0)
+    different_pairs: I64 = np.unique(np.array(pairs, np.int64), axis=0)
     return different_pairs
 
 
@@ -88,33 +94,3 @@ def fault_across(items: Items, a: int, b: int) -> str:
         f"is of group {shown(groups[a])}, but {shown(items.ids[b])} of {shown(groups[b])}: pairs "
         "are within groups"
     )
-
-
-def _id_columns(rows: Rows) -> tuple[str, ...]:
-    """Return the names of the two columns of ids: `left` and `right`, or the only two columns.
-
-    Raises:
-        DataError: if `left` or `right` is missing, and the table does not have two columns.
-    """
-    names = tuple(rows.columns)
-    if all(side in names for side in _SIDES):
-        return _SIDES
-    if len(names) != 2:
-        raise DataError(
-            f"{rows.path}: needs the columns left and right, or two only; has {listed(names)}"
-        )
-    return names
-
-
-def _numbers_of_items(rows: Rows, column: str, items: Items) -> list[int]:
-    """Convert the ids in a column to numbers of items.
-
-    Raises:
-        DataError: on an id that no item has.
-    """
-    number_of_id = {id: number for number, id in enumerate(items.ids)}
-    ids = [id.strip() for id in rows.texts(column)]
-    for row, id in enumerate(ids):
-        if id not in number_of_id:
-            raise DataError(f"{rows.place(row)}: there is no item {shown(id)}")
-    return [number_of_id[id] for id in ids]

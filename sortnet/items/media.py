@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 100_000_000  # of an image: 400 MB in memory
 
-_ORIENTATION = 0x0112  # the EXIF tag that tells how the camera was held
-_SIDEWAYS = (5, 6, 7, 8)  # values of the tag for a camera that was held on its side
 _LOSSY_FORMATS = ("JPEG", "MPO", "WEBP")  # formats of photos, which are written as JPEG
 _QUALITY = 95  # of JPEG: no difference is visible
 
@@ -83,9 +81,8 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
             image.load()
             upright = ImageOps.exif_transpose(image)
             upright.format = image.format
-            is_sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
-            size_of_upright = (height, width) if is_sideways else (width, height)
-            return upright, size_of_upright
+            is_sideways = (upright.width < upright.height) != (width < height)
+            return upright, (height, width) if is_sideways else (width, height)
 
 
 def clean_image(path: Path, place: str, *, side: int) -> tuple[bytes, str]:
@@ -177,10 +174,5 @@ def _eight_bits(image: Image) -> Image:
 
     pixels = np.nan_to_num(np.asarray(image, np.float64))
     largest = pixels.max()
-    if largest <= 255:
-        white = 255.0
-    elif largest <= 65535:
-        white = 65535.0
-    else:
-        white = largest
+    white = next((white for white in (255.0, 65535.0) if largest <= white), largest)
     return images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))

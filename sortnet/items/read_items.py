@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from sortnet.core import Progress, Queries
+from sortnet.core import Progress
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
 from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text
 from sortnet.items.media import inside, load_image
-from sortnet.items.table_documents import NameRule, documents_of
+from sortnet.items.table_documents import items_of_table
 from sortnet.tables.read_csv import decoded
 from sortnet.tables.read_rows import read_rows
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
 
 LETOR = ".txt"  # ending of a file in the LETOR format
 TEXT_FILES = (".txt", ".md")
+ITEM_FILES = (*TEXT_FILES, *IMAGES, *AUDIO)
 
 
 def read_items(
@@ -119,7 +120,7 @@ def read_with_roles(
 
 def _read_table(
     path: Path,
-    named: Columns,
+    named_roles: Columns,
     ignore: Collection[str],
     features: Sequence[str] | None,
     like: Items | None,
@@ -133,13 +134,13 @@ def _read_table(
     if like is not None:
         shown_columns = _shown_columns(like) - {*ignore}
         feature_names = like.feature_names
-    keep = kept_as_read(*vars(named).values(), *named.shown, *shown_columns)
+    keep = kept_as_read(*vars(named_roles).values(), *named_roles.shown, *shown_columns)
     rows = read_rows(path, keep=keep)
-    if like is not None and not named.shown:  # the user's choice of columns has precedence
+    if like is not None and not named_roles.shown:  # the user's choice of columns has precedence
         columns = tuple(column for column in rows.columns if column in shown_columns)
-        named = replace(named, shown=columns)
-    roles = choose_columns(rows, named, ignore, features, feature_names)
-    return documents_of(rows, roles, NameRule.UNIQUE).items(), roles
+        named_roles = replace(named_roles, shown=columns)
+    roles = choose_columns(rows, named_roles, ignore, features, feature_names)
+    return items_of_table(rows, roles), roles
 
 
 def _shown_columns(items: Items) -> set[str]:
@@ -153,6 +154,8 @@ def _shown_columns(items: Items) -> set[str]:
 def _read_letor(path: Path) -> tuple[Items, Columns]:
     """Read the documents of LETOR text as items, grouped by query.
 
+    A document is named by its id, or by its query and row if an id is missing or not unique.
+
     Returns:
         The items; and the roles that the fields of a line have, as if the text were a table.
     """
@@ -160,7 +163,13 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
 
     queries = read_letor(path)
     qids = tuple(queries.qids[queries.query_of_docs()].tolist())  # the query of each document
-    ids, id_column = _ids_of_documents(queries, qids)
+    docids = () if queries.docids is None else tuple(queries.docids.tolist())
+    has_ids = len(docids) > 0 and "" not in docids and len({*docids}) == len(docids)
+    ids = docids
+    if not has_ids:
+        ids = tuple(f"{qid}:{row}" for qid, row in zip(qids, queries.rows, strict=True))
+    for id, row in zip(ids, queries.rows, strict=True):
+        check_id(id, f"{path}, document {row + 1}")
     feature_names = queries.feature_names
     if feature_names is None:
         feature_names = tuple(str(k + 1) for k in range(queries.n_features))
@@ -175,40 +184,9 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
         source=str(path),
         groups=qids,
     )
+    id_column = "docid" if has_ids else "qid:row"
     roles = Columns(id=id_column, features=feature_names, ignored=("grade",), group="qid")
     return items, roles
-
-
-def _ids_of_documents(queries: Queries, qids: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Name each document by its id, or by its query and row if the ids are not unique.
-
-    Args:
-        queries: the queries of LETOR text.
-        qids: (n_docs,) the name of each document's query.
-
-    Returns:
-        The names, and in place of the name of an id column `docid` or `qid:row`.
-
-    Raises:
-        DataError: if a name cannot be the id of an item.
-    """
-    rows = queries.rows.tolist()
-    ids = _unique_docids(queries)
-    id_column = "docid"
-    if ids is None:
-        ids = tuple(f"{qid}:{row}" for qid, row in zip(qids, rows, strict=True))
-        id_column = "qid:row"
-    for id, row in zip(ids, rows, strict=True):
-        check_id(id, f"{queries.source}, document {row + 1}")
-    return ids, id_column
-
-
-def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
-    """Return the ids of the documents; None if an id is missing or not unique."""
-    if queries.docids is None:
-        return None
-    ids = tuple(queries.docids.tolist())
-    return None if "" in ids or len({*ids}) < len(ids) else ids
 
 
 def _check_images(items: Items, progress: Progress) -> None:
@@ -227,14 +205,16 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         The items; and the roles `text`, `image` and `audio` of the files, as if the folder were a
         table with the column `files`.
     """
-    suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()
-        files = sorted(_visible_files(root))
-        ids = [file for file in files if _has_ending(file, suffixes)]
+        paths = [file.relative_to(root) for file in root.rglob("*") if not file.is_dir()]
+        # Files with a hidden folder above them are hidden, too.
+        visible = [file for file in paths if not any(part.startswith(".") for part in file.parts)]
+        files = sorted(file.as_posix() for file in visible)
+        ids = [file for file in files if _has_ending(file, ITEM_FILES)]
         for name in ids:
             check_id(name, f"{path}")
-            inside(root, name, str(path), suffixes)
+            inside(root, name, str(path), ITEM_FILES)
         items = items_of_files(root, ids, str(path))
     if not ids:
         raise DataError(f"{path}: there is no text, image or sound file in this folder")
@@ -243,7 +223,7 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         text="files" if any(items.texts) else None,
         image="files" if any(items.images) else None,
         audio="files" if any(items.audio) else None,
-        ignored=tuple(name for name in files if not _has_ending(name, suffixes)),
+        ignored=tuple(name for name in files if name not in {*ids}),
     )
     return items, roles
 
@@ -263,16 +243,6 @@ def items_of_files(root: Path, names: Sequence[str], source: str) -> Items:
         root=root,
         source=source,
     )
-
-
-def _visible_files(root: Path) -> Iterable[str]:
-    """Yield the paths of the files in a folder and its subfolders, without hidden files."""
-    for folder, folders, files in os.walk(root):
-        # `os.walk` only enters the folders that stay in its list.
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            if not name.startswith("."):
-                yield Path(folder, name).relative_to(root).as_posix()
 
 
 def _has_ending(name: str, suffixes: tuple[str, ...]) -> bool:

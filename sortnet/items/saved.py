@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
 from sortnet.items.features import MADE, Describer
-from sortnet.items.texts import MOST_TERMS, Meanings, WordCounts, Words
+from sortnet.items.texts import MOST_TERMS, Meanings, Words
 from sortnet.tables.roles import NAMED
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
+_Kind = tuple[Any, int, float, float]
 
 # The fields of the JSON document, with their types. See `Describer` for the first three fields.
 _FIELDS: dict[str, Any] = {
@@ -27,26 +28,18 @@ _FIELDS: dict[str, Any] = {
 }
 
 
-class _Kind(NamedTuple):
-    """The type, the number of dimensions, and the lowest and highest value of a valid array."""
-
-    dtype: Any
-    dimensions: int
-    low: float
-    high: float
-
-
+# {name of an array: its type, number of dimensions, and lowest and highest value}
 # An inverse document frequency is at most 1 + log(number of texts), which is far below the limit.
 # Embeddings and axes are vectors of length 1, whose values are at most 1 but for rounding.
-_WORD_ARRAYS = {
-    "counts.words": _Kind(np.uint8, 1, 0, 255),
-    "counts.texts": _Kind(np.int64, 1, 2, np.inf),
-    "words.terms": _Kind(np.uint8, 1, 0, 255),
-    "words.idf": _Kind(np.float32, 1, 0.01, 100),
+_WORD_ARRAYS: dict[str, _Kind] = {
+    "counts.words": (np.uint8, 1, 0, 255),
+    "counts.texts": (np.int64, 1, 2, np.inf),
+    "words.terms": (np.uint8, 1, 0, 255),
+    "words.idf": (np.float32, 1, 0.01, 100),
 }
-_MEANING_ARRAYS = {
-    "meanings.mean": _Kind(np.float64, 1, -1.01, 1.01),
-    "meanings.axes": _Kind(np.float64, 2, -1.01, 1.01),
+_MEANING_ARRAYS: dict[str, _Kind] = {
+    "meanings.mean": (np.float64, 1, -1.01, 1.01),
+    "meanings.axes": (np.float64, 2, -1.01, 1.01),
 }
 
 
@@ -58,14 +51,12 @@ def to_json(describer: Describer) -> dict[str, Any]:
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
     """
-    n_texts = None if describer.counts is None else describer.counts.texts
-    has_embeddings = describer.meanings is not None
     return {
         "columns": dict(describer.columns),
         "given": list(describer.given),
         "made": list(describer.made),
-        "texts": n_texts,
-        "embedded": has_embeddings,
+        "texts": None if describer.words is None else describer.words.texts,
+        "embedded": describer.meanings is not None,
     }
 
 
@@ -76,12 +67,12 @@ def arrays_of(describer: Describer) -> Arrays:
     {}
     """
     arrays: Arrays = {}
-    if describer.counts is not None and describer.words is not None:
-        counts = describer.counts.counts
-        arrays["counts.words"] = _lines(counts)
-        arrays["counts.texts"] = np.array(list(counts.values()), np.int64)
-        arrays["words.terms"] = _lines(describer.words.terms)
-        arrays["words.idf"] = describer.words.idf
+    words = describer.words
+    if words is not None:
+        arrays["counts.words"] = _lines(words.counts)
+        arrays["counts.texts"] = np.array(list(words.counts.values()), np.int64)
+        arrays["words.terms"] = _lines(words.terms)
+        arrays["words.idf"] = words.idf
     if describer.meanings is not None:
         arrays["meanings.mean"] = describer.meanings.mean
         arrays["meanings.axes"] = describer.meanings.axes
@@ -117,50 +108,45 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
     kinds = {} if n_texts is None else _WORD_ARRAYS
     if document["embedded"]:
         kinds = kinds | _MEANING_ARRAYS
-    unknown = arrays.keys() - kinds.keys()
-    if unknown:
-        raise ModelError(f"items: {shown(min(unknown))} is none of their arrays")
-    for name, kind in kinds.items():
-        _check_array(arrays, name, kind)
+    _check_arrays(arrays, kinds)
     describer = Describer(
         given=tuple(document["given"]),
         made=tuple(document["made"]),
         columns=document["columns"],
-        counts=None if n_texts is None else _word_counts(arrays, n_texts),
-        words=None if n_texts is None else _words(arrays),
+        words=None if n_texts is None else _words(arrays, n_texts),
         meanings=_meanings(arrays) if document["embedded"] else None,
     )
     _check_names(describer)
     return describer
 
 
-def _check_array(arrays: Mapping[str, Array], name: str, kind: _Kind) -> None:
-    """Raise a ModelError if an array is missing, or has another type or impossible values."""
-    array = arrays.get(name)
-    if array is None:
-        raise ModelError(f"items: there is no array {name}")
-    if array.dtype != kind.dtype or array.ndim != kind.dimensions:
-        raise ModelError(f"items: {name} is {array.dtype} of {array.ndim} dimensions")
-    if not bool(((array >= kind.low) & (array <= kind.high)).all()):
-        fault = f"has values that are not from {kind.low:g} to {kind.high:g}"
-        raise ModelError(f"items: {name} {fault}")
+def _check_arrays(arrays: Mapping[str, Array], kinds: Mapping[str, _Kind]) -> None:
+    """Raise a ModelError unless the arrays are of these kinds, and have possible values."""
+    unknown = arrays.keys() - kinds.keys()
+    if unknown:
+        raise ModelError(f"items: {shown(min(unknown))} is none of their arrays")
+    for name, (dtype, dimensions, low, high) in kinds.items():
+        array = arrays.get(name)
+        if array is None:
+            raise ModelError(f"items: there is no array {name}")
+        if array.dtype != dtype or array.ndim != dimensions:
+            raise ModelError(f"items: {name} is {array.dtype} of {array.ndim} dimensions")
+        if not bool(((array >= low) & (array <= high)).all()):
+            raise ModelError(f"items: {name} has values that are not from {low:g} to {high:g}")
 
 
-def _word_counts(arrays: Mapping[str, Array], n_texts: int) -> WordCounts:
-    """Restore the frequencies of words in `n_texts` texts."""
+def _words(arrays: Mapping[str, Array], n_texts: int) -> Words:
+    """Restore the words that are features, and the frequencies of words in `n_texts` texts."""
     words = _terms(arrays, "counts.words")
     counts = arrays["counts.texts"]
     if len(counts) != len(words) or n_texts < max(1, counts.max(initial=1)):
         raise ModelError(f"items: {n_texts} texts, or counts.texts, do not fit the words")
-    return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
-
-
-def _words(arrays: Mapping[str, Array]) -> Words:
-    """Restore the words that are features, and their inverse document frequencies."""
     terms = _terms(arrays, "words.terms")
     if len(terms) > MOST_TERMS or len(arrays["words.idf"]) != len(terms):
         raise ModelError(f"items: words.idf or the limit of {MOST_TERMS} does not fit {len(terms)}")
-    return Words(terms, arrays["words.idf"])
+    return Words(
+        terms, arrays["words.idf"], n_texts, dict(zip(words, counts.tolist(), strict=True))
+    )
 
 
 def _meanings(arrays: Mapping[str, Array]) -> Meanings:
@@ -199,6 +185,6 @@ def _check_names(describer: Describer) -> None:
         raise ModelError("items: two features have one name")
     if any(name.startswith(MADE) for name in describer.given):
         raise ModelError("items: a given feature is named as those that are made")
-    unknown = next(iter(set(describer.made) - set(describer.possible())), None)
-    if unknown is not None:
-        raise ModelError(f"items: nothing makes the feature {shown(unknown)}")
+    unknown = set(describer.made) - set(describer.possible())
+    if unknown:
+        raise ModelError(f"items: nothing makes the feature {shown(min(unknown))}")

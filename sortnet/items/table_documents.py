@@ -1,45 +1,30 @@
 """Make documents from the rows of a table, for the readers of queries and of items.
 
 A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
-`documents_of` makes features and names from the rows, `TableDocuments.items` makes the items that
-annotators see, and `described` adds the features of texts and images.
+`documents_of` makes features and names from the rows, `described` adds the features of texts and
+images, and `items_of_table` makes the items that annotators see.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from sortnet.core import F32, F64, Progress
+from sortnet.core import F64, Progress
 from sortnet.core.float32 import refuse_lost, shortened
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.items.base import Items, check_id, checked_text, other_context
+from sortnet.items.base import Items, check_id, checked_text
 from sortnet.items.features import Describer
 from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, feature_matrix
 from sortnet.tables.rows import Rows
 
 _LONGEST_NAME = 1024  # characters of a query's or document's name
-
-
-class NameRule(Enum):
-    """Rule for the names of documents and groups that a table may have.
-
-    Attributes:
-        UNIQUE: names that can be shown to annotators; an id occurs once in the table.
-        UNIQUE_IN_GROUP: names that can be shown to annotators; an id occurs once in a group.
-        ANY: names that can be any texts; a document may have no name.
-    """
-
-    UNIQUE = auto()
-    UNIQUE_IN_GROUP = auto()
-    ANY = auto()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,50 +51,80 @@ class TableDocuments:
         """Names of the features: columns of numbers and dates, then categories."""
         return self.roles.features + self.roles.categories
 
-    def items(self, ids: Sequence[str] | None = None) -> Items:
-        """Make the items that annotators see, by `items_of`.
+    def items(self) -> Items:
+        """Make the items that annotators see; an item without a name is named by its row, from 1.
 
-        Args:
-            ids: (n,) names of the items; None: the names of the documents.
+        Raises:
+            DataError: on a text or file that cannot be shown, or different contexts in a group.
         """
-        names = self.ids if ids is None else ids
-        is_date = np.isin(self.feature_names, self.roles.dates)
-        features = shortened(self.features, is_date)
-        return items_of(self.rows, self.roles, names, self.groups, features)
+        rows = self.rows
+        roles = self.roles
+        ids = tuple(self.ids or map(str, range(1, len(rows) + 1)))
+        contexts = None
+        if roles.context is not None and self.groups is not None:
+            contexts = _texts(rows, roles.context, self.groups, "context")
+        root = Path(rows.path).parent.resolve()
+        return Items(
+            ids=ids,
+            texts=_texts(rows, roles.text, ids),
+            images=_media(rows, roles.image, root, IMAGES),
+            audio=_media(rows, roles.audio, root, AUDIO),
+            features=shortened(self.features, np.isin(self.feature_names, roles.dates)),
+            feature_names=self.feature_names,
+            root=root if roles.image or roles.audio else None,
+            source=str(rows.path),
+            groups=None if self.groups is None else tuple(self.groups),
+            contexts=contexts,
+            shown=_shown(rows, roles.shown, ids),
+        )
 
 
-def documents_of(rows: Rows, roles: Columns, rule: NameRule) -> TableDocuments:
-    """Make documents from the rows of a table.
+def documents_of(rows: Rows, roles: Columns) -> TableDocuments:
+    """Make documents from the rows of a table; their names may be any texts, or missing.
 
     Args:
         rows: the table.
         roles: roles of the columns.
-        rule: rule for the names of documents and groups.
 
     Raises:
-        DataError: naming file and line, on a feature that is not a number, values of a feature that
-            differ but are equal in float32, or a name that is not allowed.
+        DataError: naming file and line, on a feature that is not a number, or a missing group.
 
     >>> rows = Rows("t", {"id": ["a", "b"], "size": ["1", "2.5"]}, [2, 3])
-    >>> documents = documents_of(rows, Columns("id", features=("size",)), NameRule.UNIQUE)
+    >>> documents = documents_of(rows, Columns("id", features=("size",)))
     >>> documents.ids, documents.features.tolist()
     (['a', 'b'], [[1.0], [2.5]])
 
     Cost: linear.
     """
     features = feature_matrix(rows, roles.features + roles.categories)
-    if rule is NameRule.ANY:
-        groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
-        ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
-    else:
-        all_in_one_group = np.zeros(len(rows), np.int64)
-        is_number = ~np.isin(roles.features + roles.categories, roles.dates)
-        numbers = [name for name in roles.features if name not in roles.dates]
-        refuse_lost(features[:, is_number], all_in_one_group, numbers, str(rows.path))
-        groups = group_names(rows, roles.group)
-        groups_of_ids = groups if rule is NameRule.UNIQUE_IN_GROUP else None
-        ids = unique_ids(rows, roles.id, groups_of_ids)
+    groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
+    ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     return TableDocuments(rows, roles, features, groups, ids)
+
+
+def items_of_table(rows: Rows, roles: Columns, *, is_unique_in_group: bool = False) -> Items:
+    """Make items from the rows of a table, with names that can be shown to annotators.
+
+    Args:
+        rows: the table.
+        roles: roles of the columns.
+        is_unique_in_group: whether an id must be unique in its group only, not in the table.
+
+    Raises:
+        DataError: naming file and line, as `documents_of` and `TableDocuments.items`; also on
+            values of a feature that differ but are equal in float32, and on a name that is missing,
+            not unique, or cannot be shown.
+    """
+    documents = documents_of(rows, roles)
+    is_number = ~np.isin(documents.feature_names, roles.dates)
+    numbers = [name for name in roles.features if name not in roles.dates]
+    all_in_one_group = np.zeros(len(rows), np.int64)
+    refuse_lost(documents.features[:, is_number], all_in_one_group, numbers, str(rows.path))
+    groups = _shown_names(rows, documents.groups, "group")
+    ids = _shown_names(rows, documents.ids, "id")
+    groups_of_ids = groups if is_unique_in_group else None
+    _refuse_repeated(rows, ids or [], groups_of_ids or [""] * len(rows))
+    return replace(documents, groups=groups, ids=ids).items()
 
 
 class Described(NamedTuple):
@@ -154,44 +169,6 @@ def described(
     return Described(features, describer.feature_names, describer if is_needed else None)
 
 
-def items_of(
-    rows: Rows,
-    roles: Columns,
-    ids: Sequence[str] | None,
-    groups: Sequence[str] | None,
-    features: F32 | F64,
-) -> Items:
-    """Make items from the rows of a table.
-
-    Args:
-        rows: the table.
-        roles: roles of the columns.
-        ids: (n,) names of the items; None: the numbers of the rows, from 1.
-        groups: (n,) groups of the items; None: there are no groups.
-        features: (n, d) features of the items.
-
-    Raises:
-        DataError: on a text or file that cannot be shown, or different contexts in a group.
-    """
-    root = Path(rows.path).parent.resolve()
-    if ids is None:
-        ids = [str(number) for number in range(1, len(rows) + 1)]
-    ids = tuple(ids)
-    return Items(
-        ids=ids,
-        texts=_texts(rows, roles.text, ids),
-        images=_media(rows, roles.image, root, IMAGES),
-        audio=_media(rows, roles.audio, root, AUDIO),
-        features=features,
-        feature_names=roles.features + roles.categories,
-        root=root if roles.image or roles.audio else None,
-        source=str(rows.path),
-        groups=None if groups is None else tuple(groups),
-        contexts=_contexts(rows, roles.context, groups),
-        shown=_shown(rows, roles.shown, ids),
-    )
-
-
 def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
     """Read the names of queries or documents in a column.
 
@@ -213,48 +190,26 @@ def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
     return names
 
 
-def group_names(rows: Rows, column: str | None) -> list[str] | None:
-    """Read the group of each row, (n,); None without a column of groups.
-
-    Raises:
-        DataError: on a group that is missing or cannot be a name.
-    """
-    if column is None:
+def _shown_names(rows: Rows, names: list[str] | None, noun: str) -> list[str] | None:
+    """Strip the names of rows; raise a DataError if a name is missing or cannot be shown."""
+    if names is None:
         return None
-    names = [name.strip() for name in rows.texts(column)]
-    for row, name in enumerate(names):
-        check_id(name, rows.place(row), "group")
-    return names
+    stripped = [name.strip() for name in names]
+    for row, name in enumerate(stripped):
+        check_id(name, rows.place(row), noun)
+    return stripped
 
 
-def unique_ids(
-    rows: Rows, column: str | None, groups: Sequence[str] | None = None
-) -> list[str] | None:
-    """Read the unique ids in a column, (n,); None without a column of ids.
-
-    Args:
-        rows: the table.
-        column: name of the column.
-        groups: (n,) groups of the rows; an id must be unique in its group. None: an id must be
-            unique in the table.
-
-    Raises:
-        DataError: on an id that is missing or occurs twice.
-    """
-    if column is None:
-        return None
-    ids = [id.strip() for id in rows.texts(column)]
+def _refuse_repeated(rows: Rows, ids: Sequence[str], groups: Sequence[str]) -> None:
+    """Raise a DataError if two rows of a group have the same id."""
     row_of_id: dict[tuple[str, str], int] = {}
-    for row, id in enumerate(ids):
-        check_id(id, rows.place(row))
-        group = groups[row] if groups else ""
-        first_row = row_of_id.setdefault((group, id), row)
+    for row, group_and_id in enumerate(zip(groups, ids, strict=False)):
+        first_row = row_of_id.setdefault(group_and_id, row)
         if first_row != row:
-            first_place = f"{rows.unit} {rows.lines[first_row]}"
             raise DataError(
-                f"{rows.place(row)}: the id {shown(id)} is there twice, see {first_place}"
+                f"{rows.place(row)}: the id {shown(ids[row])} is there twice, see {rows.unit} "
+                f"{rows.lines[first_row]}"
             )
-    return ids
 
 
 def _texts(
@@ -273,28 +228,6 @@ def _texts(
         checked_text(text, name, rows.place(row), noun)
         for row, (text, name) in enumerate(texts_and_names)
     )
-
-
-def _contexts(
-    rows: Rows, column: str | None, groups: Sequence[str] | None
-) -> tuple[str | None, ...] | None:
-    """Read the contexts of the rows' groups, (n,); None without groups or a column of contexts.
-
-    Raises:
-        DataError: if two rows of a group have different contexts.
-    """
-    if column is None or groups is None:
-        return None
-    contexts = _texts(rows, column, groups, "context")
-    row = other_context(groups, contexts)
-    if row is not None:
-        first_row_of_group = groups.index(groups[row])
-        first_line = rows.place(first_row_of_group).rpartition(", ")[2]  # without the file's name
-        raise DataError(
-            f"{rows.place(row)}: the context of group {shown(groups[row])} is another than in "
-            f"{first_line}: {shown(contexts[row] or '')}"
-        )
-    return contexts
 
 
 def _shown(

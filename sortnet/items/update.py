@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.items.base import Items
+from sortnet.items.base import ITEM_FIELDS, Items
 from sortnet.items.features import given_only
-
-T = TypeVar("T")  # type of the values in a column
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
@@ -43,67 +41,26 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     old = given_only(old)
     new = given_only(new)
     places_of(old.ids, new, update=update)  # raises if an id is not allowed
-    merged = _MergedRows(old.ids, new.ids)
+    if new.shown is None and old.shown is not None:  # then replaced items keep these texts
+        old_shown = dict(zip(old.ids, old.shown, strict=True))
+        new = replace(new, shown=tuple(map(old_shown.get, new.ids)))
+    # For an id that occurs twice, a dict keeps the first position and the last row.
+    row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
+    rows = list(row_of_id.values())
+    merged: dict[str, Any] = {}
+    for name in ITEM_FIELDS:
+        old_values = getattr(old, name) or (None,) * len(old)
+        new_values = getattr(new, name) or (None,) * len(new)
+        values = (*old_values, *new_values)
+        merged[name] = tuple(values[row] for row in rows)
+    merged["groups"] = all_grouped(merged["groups"], new.source)
+    for name in ("contexts", "shown"):
+        if not any(merged[name]):
+            merged[name] = None
     new_features = new.features[:, columns_of(old.feature_names, new)]
     features: Any = np.vstack((old.features, new_features))
-    contexts = merged.column(old.contexts, new.contexts)
-    if new.shown is None:
-        shown_texts = _old_shown(old, merged.ids)
-    else:
-        shown_texts = merged.column(old.shown, new.shown)
-    return replace(
-        old,
-        ids=merged.ids,
-        texts=merged.column(old.texts, new.texts),
-        images=merged.column(old.images, new.images),
-        audio=merged.column(old.audio, new.audio),
-        features=features[merged.rows],
-        root=root_of(old.root, new),
-        source=new.source,
-        groups=all_grouped(merged.column(old.groups, new.groups), new.source),
-        contexts=contexts if any(contexts) else None,
-        shown=shown_texts if any(shown_texts) else None,
-    )
-
-
-class _MergedRows:
-    """Rows from which the merged items are taken: rows of the old items, then of the new items.
-
-    An old item keeps its number among the merged items. If a new item with the same id replaces it,
-    the old item's row is not taken, but the row of the new item.
-
-    Attributes:
-        ids: (n_merged,) ids of the merged items, old ids first.
-        rows: (n_merged,) row of each merged item, counted through old and new items.
-    """
-
-    def __init__(self, old_ids: Sequence[str], new_ids: Sequence[str]) -> None:
-        """Choose the rows; the ids in each of the two arguments must be unique."""
-        # For an id that occurs twice, a dict keeps the first position and the last row.
-        row_of_id = {id: row for row, id in enumerate((*old_ids, *new_ids))}
-        self.ids = tuple(row_of_id)
-        self.rows = list(row_of_id.values())
-        self._n_old = len(old_ids)
-        self._n_new = len(new_ids)
-
-    def column(
-        self, old_values: Sequence[T] | None, new_values: Sequence[T] | None
-    ) -> tuple[T | None, ...]:
-        """Merge a column; items without the column (None) get the value None."""
-        values: list[T | None] = []
-        values += (None,) * self._n_old if old_values is None else old_values
-        values += (None,) * self._n_new if new_values is None else new_values
-        return tuple(values[row] for row in self.rows)
-
-
-def _old_shown(old: Items, ids: Sequence[str]) -> tuple[Mapping[str, str] | None, ...]:
-    """Return the further texts of old items with the given ids; None for an id of no old item.
-
-    An old item keeps its texts if the new item that replaces it comes without such columns.
-    """
-    old_shown = old.shown or (None,) * len(old)
-    shown_of_id = dict(zip(old.ids, old_shown, strict=True))
-    return tuple(shown_of_id.get(id) for id in ids)
+    root = root_of(old.root, new)
+    return replace(old, **merged, features=features[rows], root=root, source=new.source)
 
 
 def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | None:
@@ -158,14 +115,13 @@ def columns_of(old: Sequence[str], new: Items) -> list[int]:
     Raises:
         DataError: if old and new items do not have the same features.
     """
-    column_of_name = {name: column for column, name in enumerate(new.feature_names)}
     for name in old:
-        if name not in column_of_name:
+        if name not in new.feature_names:
             raise DataError(f"{new.source}: there is no feature {shown(name)}, as the others have")
     for name in new.feature_names:
         if name not in old:
             raise DataError(f"{new.source}: the others have no feature {shown(name)}: ignore it")
-    return [column_of_name[name] for name in old]
+    return [new.feature_names.index(name) for name in old]
 
 
 def root_of(old: Path | None, new: Items) -> Path | None:

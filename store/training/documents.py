@@ -16,7 +16,7 @@ from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items
-from sortnet.items.table_documents import items_of
+from sortnet.items.table_documents import TableDocuments
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge
 from sortnet.tables.read_rows import read_rows
@@ -129,7 +129,8 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     feature_names = (part.feature_names or ())[:n_columns]
     roles = replace(_shown_roles(rows, part, train), features=feature_names)
     groups = None if part.roles.group is None else qids
-    return items_of(rows, roles, ids, groups, part.exact_features()[:, :n_columns])
+    features = part.exact_features()[:, :n_columns].astype("float64")
+    return TableDocuments(rows, roles, features, groups, ids).items()
 
 
 def _ids_of_documents(part: Queries) -> list[str]:
