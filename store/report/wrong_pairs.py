@@ -68,8 +68,7 @@ def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, St
         progress: gets the name of each step.
     """
     docids: dict[Split, Str] = {}
-    parts = (split,) if split else SPLITS
-    for part in parts:
+    for part in (split,) if split else SPLITS:
         progress(f"reading the {PARTS[part]} data")
         try:
             ids = read_part(run, part).docids
