@@ -301,12 +301,12 @@ def named_roles(
         query_column = None
     elif names.query is not None:
         query_column = names.query
-    remembered_grade = None if like is None else like.columns.grade
-    grade_column = (None if columns is None else columns.grade) or remembered_grade
-    is_guess = grade_column is None or grade_column.lower() in GRADES
+    grade_column = names.grade
     has_named_grade = columns is not None and columns.grade is not None
+    is_guess = grade_column is None or grade_column.lower() in GRADES
     if is_guess and not has_named_grade and grade_column not in rows.columns:
-        grade_column = _find_grade_column(rows, grade_column or GRADES[0])
+        found_columns = (column for column in rows.columns if column.lower() in GRADES)
+        grade_column = next(found_columns, grade_column or GRADES[0])
     id_column = default_roles.id if names.id is None else names.id
 
     # If a column is looked for by its default name, the message advises to name the right column.
@@ -330,17 +330,6 @@ def named_roles(
 def _if_present(column: str | None, rows: Rows) -> str | None:
     """Return the name of a column; None if the table has no such column."""
     return column if column in rows.columns else None
-
-
-def _find_grade_column(rows: Rows, default: str) -> str:
-    """Find the first column with a usual name for grades; if there is none, return `default`.
-
-    The case of the name does not matter.
-    """
-    for column in rows.columns:
-        if column.lower() in GRADES:
-            return column
-    return default
 
 
 def _refuse_missing(
