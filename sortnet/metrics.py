@@ -457,10 +457,10 @@ class Metric:
             raise MetricError(f"metric {self.name!r}: {self.kind} has no cutoff")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
-        if self.gain not in get_args(Gain):
-            raise MetricError(f"unknown gain {str(self.gain)!r}; known are exp and linear")
-        if self.discount not in get_args(Discount):
-            raise MetricError(f"unknown discount {str(self.discount)!r}; known are log2 and letor")
+        for name, known in (("gain", get_args(Gain)), ("discount", get_args(Discount))):
+            value = getattr(self, name)
+            if value not in known:
+                raise MetricError(f"unknown {name} {str(value)!r}; known are {' and '.join(known)}")
         if not 1 <= self.relevant_from < 2**31:
             raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
         if self.row.gain is not None:

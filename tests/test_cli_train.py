@@ -132,7 +132,7 @@ def test_a_measure_that_cannot_choose_is_refused_with_what_can():
         change_grades(part, lambda grade: grade + 1)
     message = fault("train", "fold", "--quality", "p@3", *FAST)
     assert message.startswith("sortnet: fold/vali.txt: p@3 scores every ranking alike")
-    assert message.endswith("try another relevant_from, or quality=ndcg@10")
+    assert "try another relevant_from, or quality=ndcg@10" in message
     done("train", "fold", "--quality", "p@3", "--set", "relevant_from=2", *FAST)
 
 
