@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
@@ -37,7 +37,6 @@ from sortnet.tables.roles import (
     without_unique_text,
 )
 from sortnet.tables.rows import Rows, listed, no_column
-from sortnet.tables.values import is_missing
 
 # What the message about a missing column of queries or grades advises, if the user has named none.
 _ADVICE_ON_QUERIES = (
@@ -158,10 +157,10 @@ def queries_of(
         raise DataError(f"{rows.path}: there are no documents")
     names = known_names(columns, like)
     by_name = named_roles(rows, columns, like, labelled=labelled)
-    columns_by_name = {by_name.group, by_name.grade, by_name.id}
-    other_columns = {*rows.columns} - columns_by_name
-    if not other_columns:
-        raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
+    fault = f"there is no feature column with a value in {listed(rows.columns)}"
+    no_features = DataError(f"{rows.path}: {fault}")
+    if rows.columns.keys() <= {by_name.group, by_name.grade, by_name.id}:
+        raise no_features
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
@@ -171,7 +170,7 @@ def queries_of(
     documents = documents_of(rows, roles, NameRule.ANY)
     found = _described(documents, like, grades if labelled else None, progress)
     if not found.names:
-        _refuse_without_features(rows, ignored | columns_by_name)
+        raise no_features
     origins = None if like is None else like.origins
     queries = _queries_of_documents(documents, found, grades if labelled else None, origins)
     if not labelled:  # the grades that some rows may have are no labels, but are kept
@@ -255,25 +254,6 @@ def _described(
     return described(documents, fitted, progress)
 
 
-def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
-    """Raise DataError for a table without a feature.
-
-    Args:
-        rows: the table.
-        no_features: names of the columns that have other roles and could not be features.
-    """
-    empty = [
-        name
-        for name, cells in rows.columns.items()
-        if name not in no_features and all(map(is_missing, cells))
-    ]
-    if empty:
-        fault = f"there is no feature: there is no value in {listed(empty)}"
-    else:
-        fault = f"there is no feature column in {listed(rows.columns)}"
-    raise DataError(f"{rows.path}: {fault}")
-
-
 def named_roles(
     rows: Rows, columns: NamedColumns | None, like: HasFeatures | None = None, *, labelled: bool
 ) -> Columns:
@@ -340,16 +320,12 @@ def _refuse_missing(
     Args:
         rows: the table.
         needed: names of the columns; None is skipped.
-        advice: {name: what the message adds, in place of a column with a similar name}.
+        advice: {name: what the message adds}.
     """
     for column in needed:
-        if column is None or column in rows.columns:
-            continue
-        fault = no_column(column, rows.columns)
-        if column in advice:
-            fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
-            fault += advice[column]
-        raise DataError(f"{rows.path}: {fault}")
+        if column is not None and column not in rows.columns:
+            fault = no_column(column, rows.columns)
+            raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
 
 
 def read_item_folder(
