@@ -96,12 +96,10 @@ def _weights(part: Queries) -> F32:
 
 def _joined_pairs(parts: Sequence[Queries], starts: Sequence[int]) -> Pairs:
     """Join the judged pairs of parts, given the first document of each part."""
-    keys, targets, weights = [], [], []
-    for part, start in zip(parts, starts, strict=True):
-        assert part.judged is not None
-        keys.append(moved(part.judged.key, start))
-        targets.append(part.judged.target)
-        weights.append(part.judged.weight)
+    judged = [part.judged for part in parts if part.judged is not None]
+    keys = [moved(pairs.key, start) for pairs, start in zip(judged, starts, strict=True)]
+    targets = [pairs.target for pairs in judged]
+    weights = [pairs.weight for pairs in judged]
     return Pairs.of_keys(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
 
 
