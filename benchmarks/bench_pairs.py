@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,7 +165,7 @@ class Draw(Split):
     def name(self) -> str:
         return f"{self.table}, draw {self.draw}"
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         fold = table(self.table, self.draw)
         return smaller(fold) if self.quick else fold
 

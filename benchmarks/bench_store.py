@@ -17,7 +17,6 @@ from sklearn.datasets import load_svmlight_file
 
 from sortnet import read_letor
 from sortnet.core import ComparedPairs, Queries
-from sortnet.data import read_queries
 from store import Run, open_store
 
 DOCS_A_QUERY = 120
@@ -44,16 +43,9 @@ def of_files(folder: Path, quick: bool) -> list[Row]:
     }
     files = {what: path for what, path in files.items() if path.exists()}
     read_letor(small)  # compiles
-    cache = folder / "cache"
-    read_queries(dense, cache=cache)
-    cached, parsed = fastest(
-        lambda: read_queries(dense, cache=cache), lambda: read_letor(dense), rounds=3
-    )
-    what = "read LETOR text again, from the cache, made, 136 features (s)"
     return [
         *(speed(what, path) for what, path in files.items()),
         *(memory(what, path, small) for what, path in files.items()),
-        row(what, cached, parsed, note="peer: parsing; the arrays are memory-mapped"),
     ]
 
 

@@ -14,7 +14,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from sortnet.config import LARGEST_SEED
-from sortnet.data import default_cache_dir
 from sortnet.files import refuse_output
 from sortnet.messages import note
 
@@ -265,13 +264,6 @@ def _files_in(values: Mapping[str, Any], parameters: Sequence[str]) -> list[Any]
     return paths
 
 
-# The command gets the folder of the cache, or None, as the value of `cache`.
-data_option = click.option(
-    "--cache",
-    is_flag=True,
-    callback=lambda ctx, parameter, cache: default_cache_dir() if cache else None,
-    help="Keep the parsed data in the user's cache folder for the next read.",
-)
 threads_option = click.option(
     "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
 )

@@ -45,7 +45,7 @@ SESSION_BARS = {
 }
 # Phases of an iteration with how often they come.
 PHASES = {
-    "read text": "once; the cache is mapped",
+    "read text": "once",
     "fit the scaling": "a run",
     "scale": "a run",
     "sort and judge": "an iteration",

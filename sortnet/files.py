@@ -42,8 +42,6 @@ _KINDS = {
 }
 _SHOWN = 60  # characters of a value that a message shows
 _LONGEST_LINE = 200  # characters of an error's message on one line
-_SAMPLE = 1 << 16  # bytes of a sample of a file
-_N_SAMPLES = 16
 _MAGIC_BYTES = 99  # bytes at the beginning of a file that show its format
 _LARGEST = 2**63  # whole numbers below this limit fit numpy, torch and the store
 _LARGEST_FLOAT = 1e300  # floats below this limit can be added up without overflow
@@ -251,22 +249,6 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
             refuse_irregular(data_file)
             with data_file.open("rb") as file:
                 hashlib.file_digest(file, lambda: digest)
-    return digest.hexdigest()
-
-
-def sample_hash(path: Path) -> str:
-    """Hash the size of a file and samples spread over the file; at most 1 MB is read.
-
-    The samples include the beginning and the end of the file.
-    """
-    refuse_irregular(path)
-    size = path.stat().st_size
-    digest = hashlib.blake2b(str(size).encode(), digest_size=16)
-    step = max(_SAMPLE, (size - _SAMPLE) // (_N_SAMPLES - 1))
-    with path.open("rb") as file:
-        for start in range(0, size, step):
-            file.seek(min(start, max(0, size - _SAMPLE)))
-            digest.update(file.read(_SAMPLE))
     return digest.hexdigest()
 
 

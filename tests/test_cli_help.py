@@ -62,7 +62,7 @@ def test_the_settings_of_a_kind_are_listed_with_defaults_that_can_be_typed(kind)
     rows = value_of(done("settings", kind, "--json"))
     settings = settings_for(kind)
     values = settings.flat()
-    assert {row["name"] for row in rows} == values.keys() | {"threads", "cache"}
+    assert {row["name"] for row in rows} == values.keys() | {"threads"}
     typed = {row["name"]: row["default"] for row in rows if row["default"] is not None}
     parsed = parse_settings(kind, known_settings(settings), typed)
     for name, value in values.items():
@@ -83,7 +83,7 @@ def test_options_and_assignments_are_the_same_settings():
     )
     values, machine = typed_settings(context, Config())
     assert values == {**PAPER, "epochs": 4, "batch_size": 64, "seed": 5}
-    assert (machine.threads, machine.cache_folder) == (2, None)
+    assert machine.threads == 2
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,6 @@ def test_options_and_assignments_are_the_same_settings():
         (["train", "--set", "hiden=4"], "no setting 'hiden'; there is hidden"),
         (["train", "--set", "empty=none"], "known are zero, skip, one, error"),
         (["train", "--set", "depth=99"], "depth must be a whole number from 1 to 12, got 99"),
-        (["train", "--set", "cache=1"], "known are no, yes"),
         (["train", "--epochs", "many"], "many"),
         (["train", "--batch-size", "64"], "give --set batch_size=..."),
         (["train", "--prompt", "p.jinja"], "write prompt = ... into the FILE.toml of --judge"),

@@ -51,27 +51,13 @@ def parts(request, tmp_path) -> tuple[Path, Path]:
     return tmp_path / f"whole{request.param}", folder
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_several_files_are_one_data_set(parts, tmp_path, cached):
+def test_several_files_are_one_data_set(parts):
     whole, folder = parts
-    options = {"cache": tmp_path / "cache"} if cached else {}
     expected = read_queries(whole)
     for name in (folder, f"{folder}/part-*", f"{folder}/part-[0-2]*"):
-        for _ in range(2):
-            found = read_queries(name, **options)
-            assert_same(found, expected)
-            assert found.source == str(name)
-
-
-def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    rows = frame()
-    for k in range(3):
-        write(folder / f"{k}.txt", rows.iloc[20 * k : 20 * k + 20])
-        assert read_queries(folder, cache=tmp_path / "cache").n_docs == 20 * k + 20
-    write(folder / "1.txt", rows.iloc[:3])
-    assert read_queries(folder, cache=tmp_path / "cache").n_docs == 43
+        found = read_queries(name)
+        assert_same(found, expected)
+        assert found.source == str(name)
 
 
 def test_lines_and_rows_are_named_with_their_file(tmp_path):

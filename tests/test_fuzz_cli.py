@@ -144,7 +144,7 @@ def test_with_no_home_or_none_that_can_be_written_the_place_is_named(home, monke
     monkeypatch.setenv("HOME", "/dev/null")
     assert "cannot make /dev/null/" in fault("items", "add", "more", "items.csv")
     assert "/dev/null/" in fault("runs")
-    assert done("rank", "m", "fold/test.txt", "--cache")
+    assert done("rank", "m", "fold/test.txt")
     monkeypatch.delenv("HOME")
     assert done("rank", "m", "fold/test.txt")
 

@@ -67,7 +67,6 @@ def test_data_from_a_pipe_or_a_device_are_refused(tmp_path, name, kind):
     replaced(path, kind)
     calls = (
         lambda: read_queries(path),
-        lambda: read_queries(path, cache=tmp_path / "cache"),
         lambda: fingerprint(path),
         lambda: read_items(path),
     )

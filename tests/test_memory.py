@@ -141,19 +141,18 @@ from sortnet.tables import letor
 from sortnet.data.scaling import fit_scaler
 from sortnet.core import large_arrays
 threading.stack_size(1 << 18)
-small, large, cache, limit = sys.argv[1:]
+small, large, limit = sys.argv[1:]
 large_arrays.IN_MEMORY = 1 << 20
 scaling.CHUNK = scaled_columns.CHUNK = 1 << 16
 scaled_columns._VALUES_COPIED_AT_ONCE = 1 << 18
-def use(path, cache):
-    for _ in range(2):
-        queries = read_queries(path, cache=cache)
+def use(path):
+    queries = read_queries(path)
     scaled = fit_scaler("query+rank+standard", queries)(queries).features
     return hashlib.sha256(queries.features).hexdigest() + hashlib.sha256(scaled).hexdigest()
-use(small, cache)
+use(small)
 taken = 1024 * int(re.search(r"VmData:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 resource.setrlimit(resource.RLIMIT_DATA, (taken + int(limit),) * 2)
-print(use(large, cache))
+print(use(large))
 """
 
 
@@ -173,7 +172,7 @@ def test_data_four_times_larger_than_memory_are_read_and_scaled(tmp_path):
     assert queries.features.nbytes > 3.99 * limit and queries.features.flags.owndata
     scaled = fit_scaler("query+rank+standard", queries)(queries).features
     sums = [hashlib.sha256(each).hexdigest() for each in (queries.features, scaled)]
-    paths = [str(tmp_path / name) for name in ("small.txt", "large.txt", "cache")]
+    paths = [str(tmp_path / name) for name in ("small.txt", "large.txt")]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *paths, str(limit)],
         capture_output=True,

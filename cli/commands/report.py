@@ -12,7 +12,6 @@ from cli.console import progress, put, say, write_output
 from cli.inputs.run_ids import run_ids
 from cli.options import (
     Whole,
-    data_option,
     files,
     folders,
     is_typed,
@@ -50,7 +49,6 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
     metavar="N",
     help="Number of items shown, of each group of a collection.  [default: all]",
 )
-@data_option
 @threads_option
 @store_and_json
 @click.pass_context

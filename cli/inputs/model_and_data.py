@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from cli.inputs.column_options import name_options
-from cli.options import data_option, files, folders, threads_option
+from cli.options import files, folders, threads_option
 from sortnet.data.read import PARTS
 from store.service.model_data import DataFile
 
@@ -24,9 +24,9 @@ def data_arguments(command: C) -> C:
 def data_options(command: C) -> C:
     """Add the options of the file of data; the command gets a `DataFile` as `data`.
 
-    The options name columns, and are `--part` and `--cache`.
+    The options name columns, and are `--part`.
     """
-    return name_options(_part_option(data_option(_with_data_file(command))))
+    return name_options(_part_option(_with_data_file(command)))
 
 
 model_argument = click.argument("model", shell_complete=folders)
@@ -42,7 +42,7 @@ def _with_data_file(command: C) -> C:
     """Wrap a command so that it gets a `DataFile` in place of the options of the file."""
 
     @wraps(command)
-    def with_data_file(*, data: str, columns: Any, part: Any, cache: Any, **parameters: Any) -> Any:
-        return command(data=DataFile(data, columns, part, cache), **parameters)
+    def with_data_file(*, data: str, columns: Any, part: Any, **parameters: Any) -> Any:
+        return command(data=DataFile(data, columns, part), **parameters)
 
     return with_data_file  # type: ignore[return-value]

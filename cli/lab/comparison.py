@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.lab.work import Results, cpu_seconds
@@ -94,7 +93,6 @@ def compare(
     measures: list[str],
     convention: str,
     data: str,
-    cache: Path | None,
     spread: Spread = "error",
 ) -> Comparison:
     """Measure the results, summarise the figures, and test the differences between rankers.
@@ -105,7 +103,6 @@ def compare(
         convention: name of the convention of the figures, for instance how a query without a
             relevant document counts.
         data: path or name of the data.
-        cache: cache folder for the data; None for no cache.
         spread: the kind of spread beside a mean.
 
     Raises:
@@ -122,7 +119,7 @@ def compare(
     if not results.results:
         _, first_reason = results.failed[0]
         raise SortNetError(f"no ranker could be fitted: {first_reason}")
-    figures = figures_of(results.results, measures, convention, cache=cache)
+    figures = figures_of(results.results, measures, convention)
     sizes = figures.attrs  # numbers of queries
     summary = summarise(figures, measures, spread)
     seconds = pd.Series(

@@ -29,7 +29,6 @@ def run_comparison(
     convention: str,
     *,
     spread: Spread = "error",
-    cache: Path | None,
     out: Path | None,
     as_json: bool,
     latex: bool,
@@ -43,7 +42,6 @@ def run_comparison(
         measures: names of the measures.
         convention: name of the convention of the figures.
         spread: the kind of spread beside a mean.
-        cache: cache folder for the data; None for no cache.
         out: folder for the files `FILES`; None to write none.
         as_json: whether the summary is printed as JSON.
         latex: whether the summary is printed as LaTeX.
@@ -58,9 +56,9 @@ def run_comparison(
     if latex and as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
-        results = results_of(cells, status, cache=cache, **how)
+        results = results_of(cells, status, **how)
         status("measuring")
-        comparison = compare(results, measures, convention, data, cache, spread)
+        comparison = compare(results, measures, convention, data, spread)
     if out is not None:
         _write(comparison, out)
     if latex:

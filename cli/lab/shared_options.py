@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cli.options import SEED, Whole, data_option, folders, json_option, store_option
+from cli.options import SEED, Whole, folders, json_option, store_option
 from sortnet.files import refuse_folder
 
 
@@ -41,6 +41,5 @@ SHARED = (
         help="Folder for the tables, figures and report; default: none is written.",
     ),
     store_option,
-    data_option,
     json_option,
 )

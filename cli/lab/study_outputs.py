@@ -44,7 +44,6 @@ def run_study(
     name: str,
     points: Sequence[Point],
     *,
-    cache: Path | None,
     out: Path | None,
     as_json: bool,
     **how: Any,
@@ -54,7 +53,6 @@ def run_study(
     Args:
         name: name of the study.
         points: the points of the study.
-        cache: cache folder for the data; None for no cache.
         out: folder for the files; None to write none.
         as_json: whether the table is printed as JSON.
         how: further arguments of `results_of`.
@@ -66,7 +64,7 @@ def run_study(
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
-        results, failed = results_of([p.cell for p in points], status, cache=cache, **how)
+        results, failed = results_of([p.cell for p in points], status, **how)
         if not results:
             _, why = failed[0]
             raise SortNetError(f"the study {name} has no result: {why}")
@@ -74,7 +72,7 @@ def run_study(
         points_with_result = [
             (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
         ]
-        frame = frame_of(name, points_with_result, cache=cache)
+        frame = frame_of(name, points_with_result)
     study = STUDIES[name]
     total_seconds = sum(cpu_seconds(result) for _, result in results)
     notes = [*study.notes(frame), _note_about_means(study, frame, total_seconds)]

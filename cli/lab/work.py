@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cli.console import say
@@ -46,7 +45,6 @@ def results_of(
     store: URL | str | None = None,
     jobs: int = 1,
     cluster: str | None = None,
-    cache: Path | None = None,
     again: bool = False,
 ) -> Results:
     """Load the results that the store has, and compute and store the missing results.
@@ -59,7 +57,6 @@ def results_of(
         store: the store of results; None for the default store.
         jobs: number of processes.
         cluster: address of a Dask scheduler that is used in place of processes; or None.
-        cache: cache folder for the data; None for no cache.
         again: whether cells are computed again although the store has their results.
 
     Raises:
@@ -78,7 +75,7 @@ def results_of(
         _say_what_is_to_do(len(cells), len(to_do), jobs)
         progress(f"{count(len(to_do), 'cell')} to work out")
         began = time.monotonic()
-        outcomes = work_out_all([*to_do.values()], jobs=jobs, cluster=cluster, cache=cache)
+        outcomes = work_out_all([*to_do.values()], jobs=jobs, cluster=cluster)
         try:
             for n_ended, (number, outcome) in enumerate(outcomes, 1):
                 key, cell = [*to_do.items()][number]

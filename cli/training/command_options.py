@@ -61,7 +61,7 @@ def run_options(
     Args:
         ctx: the context of `sortnet train`.
         judge: the judge of the run.
-        machine: the threads and the cache.
+        machine: the threads.
         watcher: prints the run.
         group: the processes that train together.
     """
@@ -70,7 +70,6 @@ def run_options(
         store=values["store"],
         from_model=values["from_model"],
         columns=named_columns(values),
-        cache=machine.cache_folder,
         threads=machine.threads,
         judge=judge,
         watcher=watcher,

@@ -48,7 +48,6 @@ def fit_and_print(ctx: click.Context) -> None:
         options = RunOptions(
             store=values["store"],
             columns=named_columns(values),
-            cache=machine.cache_folder,
             threads=machine.threads,
             watcher=PrintedKind(status, as_json=values["as_json"]),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -21,7 +20,6 @@ from sortnet.config import (
     setting,
     settings_of,
 )
-from sortnet.data import default_cache_dir
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -45,15 +43,7 @@ class MachineSettings:
     # fmt: off
     threads: int | None = setting(
         None, "Number of threads. Default and maximum: all cores.", MACHINE, least=1)
-    cache: str = setting(
-        "no", "Whether parsed data are kept in the user's cache folder for the next read.",
-        MACHINE,        choices=("no", "yes"))
     # fmt: on
-
-    @property
-    def cache_folder(self) -> Path | None:
-        """The folder that keeps parsed data; None: parsed data are not kept."""
-        return default_cache_dir() if self.cache == "yes" else None
 
 
 def known_settings(settings: Settings) -> dict[str, Setting]:

@@ -26,15 +26,12 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
         DataError: if a document is missing or ambiguous, or if not exactly one query has both.
     """
     query_of_docs = queries.query_of_docs()
-    docs_of_a = _documents_in_query(queries, a, qid)
-    docs_of_b = _documents_in_query(queries, b, qid)
+    docs_of_a, docs_of_b = (_documents_in_query(queries, name, qid) for name in (a, b))
     shared = np.intersect1d(query_of_docs[docs_of_a], query_of_docs[docs_of_b])
     if not len(shared):
-        qid_of_a = queries.qids[query_of_docs[docs_of_a[0]]]
-        qid_of_b = queries.qids[query_of_docs[docs_of_b[0]]]
         raise DataError(
-            f"{queries.source}: {str(a)!r} is in query {qid_of_a}, {str(b)!r} in query "
-            f"{qid_of_b}: only documents of one query are compared"
+            f"{queries.source}: no query has both {str(a)!r} and {str(b)!r}: only documents of one "
+            "query are compared"
         )
     if len(shared) > 1:
         several = ", ".join(queries.qids[shared[:5]])
@@ -42,29 +39,14 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
             f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
             "with --qid"
         )
-    query = int(shared[0])
-    number_of_a = _number_in_query(queries, query, a, docs_of_a)
-    number_of_b = _number_in_query(queries, query, b, docs_of_b)
-    return queries.take([query]), number_of_a, number_of_b
-
-
-def _number_in_query(queries: Queries, query: int, name: str, docs: I64) -> int:
-    """Find the number, within a query, of the only document in the query that is called `name`.
-
-    Args:
-        queries: the queries.
-        query: number of the query.
-        name: id or row of the document, for messages.
-        docs: numbers among all documents of the documents called `name`, at least one in the query.
-
-    Raises:
-        DataError: if several documents of the query are called `name`.
-    """
-    docs_in_query = docs[queries.query_of_docs()[docs] == query]
-    if len(docs_in_query) > 1:
-        rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
-        raise DataError(f"{queries.source}: {str(name)!r} is several rows of one query: {rows}")
-    return int(docs_in_query[0] - queries.offsets[query])
+    numbers = []
+    for name, docs in ((a, docs_of_a), (b, docs_of_b)):
+        in_query = docs[query_of_docs[docs] == shared[0]]
+        if len(in_query) > 1:
+            rows = ", ".join(f"{ROW}{row}" for row in queries.rows[in_query[:5]])
+            raise DataError(f"{queries.source}: {str(name)!r} is several rows of one query: {rows}")
+        numbers.append(int(in_query[0] - queries.offsets[shared[0]]))
+    return queries.take([int(shared[0])]), numbers[0], numbers[1]
 
 
 def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:
@@ -75,13 +57,12 @@ def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:
     """
     docs = documents_called(queries, name)
     if qid is not None:
-        query_numbers = np.flatnonzero(queries.qids == qid)
-        if not len(query_numbers):
+        if qid not in queries.qids:
             raise DataError(
                 f"{queries.source}: no query {str(qid)!r}; the first of {len(queries)} is "
                 f"{str(queries.qids[0])!r}"
             )
-        docs = docs[queries.query_of_docs()[docs] == query_numbers[0]]
+        docs = docs[queries.qids[queries.query_of_docs()[docs]] == qid]
     if not len(docs):
         in_query = "" if qid is None else f" in query {str(qid)!r}"
         raise DataError(

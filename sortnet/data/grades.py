@@ -117,25 +117,26 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
     """
     cells = rows.columns[column]
     numbers, is_wrong = numbers_of(cells)
-    name = shown(column)
-    if is_wrong.any():
-        row = int(is_wrong.argmax())  # the first wrong row
-        fault = f"the grade in column {name}: {shown(cells[row])} is not a number"
-        raise DataError(f"{rows.place(row)}: {fault}")
     is_missing = np.isnan(numbers)
-    if labelled and is_missing.any():
-        row = int(is_missing.argmax())
-        raise DataError(f"{rows.place(row)}: there is no grade in column {name}")
+    name = shown(column)
+    faults = {
+        "is not a number": is_wrong,
+        "is missing": is_missing & labelled,
+        "is infinite": np.isinf(numbers) & (not are_grades),
+    }
+    for fault, has_fault in faults.items():
+        if has_fault.any():
+            row = int(has_fault.argmax())  # the first wrong row
+            grade = f"the grade in column {name}"
+            if is_wrong[row]:
+                grade += f": {shown(cells[row])}"
+            raise DataError(f"{rows.place(row)}: {grade} {fault}")
     is_no_grade = ~is_missing & ~_are_grades(numbers)
     if are_grades and is_no_grade.any():
         row = int(is_no_grade.argmax())
         advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
         number = float(numbers[row])
         raise DataError(f"{rows.place(row)}: {grade_fault(f'{number:g}', number)}; {advice}")
-    is_infinite = np.isinf(numbers)
-    if is_infinite.any():
-        row = int(is_infinite.argmax())
-        raise DataError(f"{rows.place(row)}: the grade in column {name} is infinite")
     return numbers, is_missing
 
 

@@ -1,7 +1,8 @@
 """Divide one file of labelled queries into a training, a validation and a test part.
 
-Whole queries are divided, or the rows if all rows are one query. The part of a query is a hash of
-the seed and the query's name. So a query stays in its part if rows are added or change their order.
+Whole queries are divided, or the rows if all rows are one query. By default the part of a query is
+a hash of the seed and the query's name. So a query stays in its part if rows are added or change
+their order.
 """
 
 from __future__ import annotations
@@ -9,19 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from sortnet.core import F64, I32, I64, NamedColumns, Progress, Queries
-from sortnet.core.named_columns import ALL_ROWS, UNNAMED
-from sortnet.data.cache import cached
-from sortnet.data.divide import drawn_parts, only_single_documents
+from sortnet.core import F64, I64, NamedColumns, Progress, Queries, Str
+from sortnet.core.named_columns import ALL_ROWS
+from sortnet.data.divide import only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
 from sortnet.data.read_tables import (
@@ -38,37 +37,22 @@ from sortnet.tables.read_rows import read_rows
 from sortnet.tables.roles import kept_as_read
 from sortnet.tables.rows import Rows
 
+Division: TypeAlias = Callable[[Sequence[str]], Sequence[str]]  # from names to parts
+
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
 LEAST = 6  # the least number of queries, or rows, that can be divided
-_SEEDS_TRIED = 1000
-_NAMES_HASHED = 1_000_000  # names hashed in search of a seed, at most: about a second
 
 
-class Division(Protocol):
-    """A frozen dataclass that says which part each query belongs to."""
+def by_hash(seed: int) -> Division:
+    """Divide names into 60 / 20 / 20 % by a hash of the seed and the name.
 
-    def parts_of(self, names: Sequence[str]) -> list[str]:
-        """Assign each name of a query, or of a row, to `train`, `vali` or `test`."""
-        ...
-
-
-@dataclass(frozen=True)
-class ByHash:
-    """Division into 60 / 20 / 20 % by a hash of the seed and the name.
-
-    >>> ByHash(seed=0).parts_of(["red shoes", "blue shoes"])
+    >>> by_hash(seed=0)(["red shoes", "blue shoes"])
     ['train', 'train']
     """
 
-    seed: int
-
-    def parts_of(self, names: Sequence[str]) -> list[str]:
-        """Assign each name of a query, or of a row, to `train`, `vali` or `test`."""
-        return [self._part_of(name) for name in names]
-
-    def _part_of(self, name: str) -> str:
-        """Assign a name to `train`, `vali` or `test`, by a hash of the seed and the name."""
-        text = f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")
+    def part_of(name: str) -> str:
+        """Assign a name to `train`, `vali` or `test`."""
+        text = f"{seed}\0{name}".encode("utf-8", "surrogatepass")
         hash_bytes = hashlib.blake2b(text, digest_size=8).digest()
         fraction = int.from_bytes(hash_bytes, "big") / 2**64  # the hash as a number from 0 to 1
         if fraction < SHARES["train"]:
@@ -77,23 +61,7 @@ class ByHash:
             return "vali"
         return "test"
 
-
-@dataclass(frozen=True)
-class ByDraw:
-    """Division into random shares of given sizes, as `sortnet.data.divide.hold_out` draws them.
-
-    Attributes:
-        test: share of the names that the test part gets.
-        vali: share of the remaining names that the validation part gets.
-        seed: seed of the draw.
-    """
-
-    test: float
-    vali: float
-    seed: tuple[int, ...]
-
-    def parts_of(self, names: Sequence[str]) -> list[str]:
-        return drawn_parts(len(names), self.test, self.vali, seed=self.seed)
+    return lambda names: [part_of(name) for name in names]
 
 
 def read_divided(
@@ -103,7 +71,6 @@ def read_divided(
     labelled: bool = True,
     n_features: int | None = None,
     columns: NamedColumns | None = None,
-    cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Fold:
@@ -114,14 +81,13 @@ def read_divided(
 
     Args:
         path: a file, or several files as one data set, see `read_queries`.
-        division: assigns queries to parts. If None, `ByHash` with seed 0.
+        division: assigns the names of queries, or of rows, to parts. If None, `by_hash(0)`.
         labelled: whether every document must have a grade. If False, a part is large enough if one
             of its queries has two documents.
         n_features: number of features of sparse LETOR text that lacks the last features.
         columns: names of the columns, see `read_queries`. With the query `none` the rows are
             divided: by the id of the document if an id column is named, otherwise by the content
             of the row.
-        cache: cache folder, see `read_queries`.
         like: data or a ranker with the features that the documents shall have, see `read_queries`.
         progress: called with a text before the file is read.
 
@@ -141,16 +107,26 @@ def read_divided(
     (19, 5, 6)
     """
     path = Path(path)
-    division = ByHash(0) if division is None else division
+    division = division or by_hash(0)
     progress(f"reading {path}")
     if not are_tables(path):
         refuse_names(path, columns)
-        return _divide_letor(path, division, n_features, labelled, cache, like)
-    table = _Table(path, division, labelled, columns or UNNAMED, like)
-    train = table.read("train", like, cache, progress)
-    vali = table.read("vali", train, cache, progress)
-    test = table.read("test", train, cache, progress)
-    return Fold(train, vali, test)
+        return _divide_letor(path, division, n_features, labelled, like)
+    rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
+    if not len(rows):
+        raise DataError(f"{path}: there are no documents")
+    part_of_row = _parts_of_rows(rows, division, labelled, columns, like)
+
+    def read(part: str, like: HasFeatures | None) -> Queries:
+        """Make Queries of a part, with the features of `like`."""
+        numbers = np.flatnonzero(part_of_row == part)
+        queries = queries_of(
+            rows.take(numbers), labelled=labelled, columns=columns, like=like, progress=progress
+        )
+        return replace(queries, rows=numbers[queries.rows], source=_source(str(path), part))
+
+    train = read("train", like)
+    return Fold(train, read("vali", train), read("test", train))
 
 
 def facts_of(part: Queries) -> dict[str, Any]:
@@ -187,28 +163,18 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 def ids_in_two_parts(fold: Fold) -> str | None:
     """Write a warning about document ids that occur in two parts; None if there are no such ids."""
-    ids_of_part = {name: _docids(getattr(fold, name)) for name in PARTS}
-    shared = set[str]()
-    example = ""
-    for first, second in combinations(PARTS, 2):
-        in_both = ids_of_part[first] & ids_of_part[second]
-        if in_both and not example:
-            example = f"{shown(min(in_both))} in {first} and {second}"
-        shared |= in_both
+    ids_of_parts = []
+    for part in (fold.train, fold.vali, fold.test):
+        ids = () if part is None or part.docids is None else part.docids.tolist()
+        ids_of_parts.append({*ids} - {""})  # a document without an id has an empty id
+    shared = set[str]().union(*(a & b for a, b in combinations(ids_of_parts, 2)))
     if not shared:
         return None
-    n_ids = len(set.union(*ids_of_part.values()))
+    n_ids = len(set.union(*ids_of_parts))
     return (
-        f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as {example}: what "
-        "was learned of these documents is tested on them"
+        f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as "
+        f"{shown(min(shared))}: what was learned of these documents is tested on them"
     )
-
-
-def _docids(part: Queries | None) -> set[str]:
-    """Collect the ids of a part's documents; empty if there is no part, or if it has no ids."""
-    if part is None or part.docids is None:
-        return set()
-    return {*part.docids.tolist()} - {""}  # a document without an id has an empty id
 
 
 def _source(path: str, part: str) -> str:
@@ -220,150 +186,51 @@ def _divide_letor(
     division: Division,
     n_features: int | None,
     labelled: bool,
-    cache: str | os.PathLike[str] | None,
     like: HasFeatures | None,
 ) -> Fold:
     """Read LETOR text and divide its queries into three parts; the queries stay whole."""
-    queries = read_queries(path, n_features=n_features, cache=cache, like=like)
-    documents = _NamedRows(
-        path,
-        names=queries.qids.tolist(),
-        name_of_row=queries.query_of_docs(),
-        grades=queries.grades.astype(np.float64) if labelled else None,
-        are_queries=True,
-    )
-    part_of_query = np.array(_checked_parts(documents, division))
+    queries = read_queries(path, n_features=n_features, like=like)
+    query_of_docs = queries.query_of_docs()
+    grades = queries.grades.astype(np.float64) if labelled else None
+    names = queries.qids[query_of_docs].tolist()
+    part_of_doc = _checked_parts(str(path), names, grades, division, are_queries=True)
     queries_of_parts = {}
     for part in PARTS:
-        members = queries.take(np.flatnonzero(part_of_query == part))
+        members = queries.take(np.unique(query_of_docs[part_of_doc == part]))
         queries_of_parts[part] = replace(members, source=_source(str(path), part))
     return Fold(**queries_of_parts)
 
 
-class _RowsOfPart(NamedTuple):
-    """Rows of a part, and the numbers (n_rows,) of these rows in the whole file."""
+def _parts_of_rows(
+    rows: Rows,
+    division: Division,
+    labelled: bool,
+    columns: NamedColumns | None,
+    like: HasFeatures | None,
+) -> Str:
+    """Assign each row of a table to a part, by its query, its id or its content.
 
-    rows: Rows
-    numbers: I64
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """A table to divide. Its file is read at most once: for the first part that is not cached.
-
-    Attributes:
-        path: the file.
-        division: assigns queries, or rows, to parts.
-        labelled: whether every document must have a grade.
-        columns: names of the columns that the user gave.
-        like: data or a ranker with the features that the documents shall have; None for all
-            features.
+    Raises:
+        DataError: if a column is missing, every query has one document, or a grade is wrong.
     """
-
-    path: Path
-    division: Division
-    labelled: bool
-    columns: NamedColumns
-    like: HasFeatures | None
-
-    def read(
-        self,
-        part: str,
-        like: HasFeatures | None,
-        cache: str | os.PathLike[str] | None,
-        progress: Progress,
-    ) -> Queries:
-        """Read a part with the features of `like`; without `like` the part decides its features.
-
-        Args:
-            part: name of the part.
-            like: data or a ranker with features.
-            cache: cache folder; None for no cache.
-            progress: called with a text while texts and images are read.
-        """
-        parse = partial(self._parse, part, like, progress)
-        makes_features = like is not None and like.describer is not None
-        if cache is None or makes_features:  # features of texts and images are not cached
-            queries = parse()
-        else:
-            queries = cached(self.path, Path(cache), self._cache_options(part, like), parse)
-        return replace(queries, source=_source(str(self.path), part))
-
-    def _parse(self, part: str, like: HasFeatures | None, progress: Progress) -> Queries:
-        """Make Queries of a part, with the features of `like`."""
-        rows, numbers = self._rows_of_parts[part]
-        queries = queries_of(
-            rows, labelled=self.labelled, columns=self.columns, like=like, progress=progress
-        )
-        return replace(queries, rows=numbers[queries.rows])
-
-    def _cache_options(self, part: str, like: HasFeatures | None) -> dict[str, Any]:
-        """List the options, as JSON, with which the cache finds a part again."""
-        division = asdict(self.division)  # type: ignore[call-overload]
-        options: dict[str, Any] = {
-            "part": part,
-            "division": {"kind": type(self.division).__name__, **division},
-            "columns": self.columns.to_json(),
-            "names": None if like is None else like.feature_names,
-            "remembered": None if like is None else like.columns.to_json(),
-        }
-        if not self.labelled:
-            options["labelled"] = False
-        return options
-
-    @cached_property
-    def _rows_of_parts(self) -> Mapping[str, _RowsOfPart]:
-        """The rows of each part, {name of the part: its rows}; the file is read at first use."""
-        rows = read_rows(self.path, keep=kept_as_read(*names_kept(self.columns, self.like)))
-        if not len(rows):
-            raise DataError(f"{self.path}: there are no documents")
-        named_rows = self._name_rows(rows)
-        part_of_name = np.array(_checked_parts(named_rows, self.division))
-        part_of_row = part_of_name[named_rows.name_of_row]
-        rows_of_parts = {}
-        for part in PARTS:
-            numbers = np.flatnonzero(part_of_row == part)
-            rows_of_parts[part] = _RowsOfPart(rows_at(rows, numbers), numbers)
-        return rows_of_parts
-
-    def _name_rows(self, rows: Rows) -> _NamedRows:
-        """Name each row by its query, its id or its content, and read the grades of the rows.
-
-        Raises:
-            DataError: if a column is missing, every query has one document, or a grade is wrong.
-        """
-        roles = named_roles(rows, self.columns, self.like, labelled=self.labelled)
-        known_columns = known_names(self.columns, self.like)
-        names = _names_to_divide(rows, roles.group, known_columns.id)
-        different_names = [*dict.fromkeys(names)]
-        if roles.group is not None and len(different_names) == len(names):
+    roles = named_roles(rows, columns, like, labelled=labelled)
+    known_columns = known_names(columns, like)
+    if roles.group is not None:
+        names = names_of(rows, roles.group, needed=True)
+        if len({*names}) == len(names):
             advice = "with --query none all rows are one query"
-            raise DataError(f"{self.path}: {only_single_documents(roles.group)}: {advice}")
-        number_of_name = {name: k for k, name in enumerate(different_names)}
-        grades = None
-        if self.labelled:
-            assert roles.grade is not None
-            are_grades = known_columns.bins is None
-            grades, _ = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)
-        return _NamedRows(
-            self.path,
-            names=different_names,
-            name_of_row=np.array([number_of_name[name] for name in names]),
-            grades=grades,
-            are_queries=roles.group is not None,
-        )
-
-
-def _names_to_divide(rows: Rows, query_column: str | None, id_column: str | None) -> list[str]:
-    """Name each row by its query, or else by its id or its content.
-
-    Rows with the same name get the same part.
-    """
-    if query_column is not None:
-        return names_of(rows, query_column, needed=True)
-    if id_column is not None and id_column in rows.columns:
-        return rows.texts(id_column)
-    return _contents(rows)
+            raise DataError(f"{rows.path}: {only_single_documents(roles.group)}: {advice}")
+    elif known_columns.id is not None and known_columns.id in rows.columns:
+        names = rows.texts(known_columns.id)
+    else:
+        names = _contents(rows)
+    grades = None
+    if labelled:
+        assert roles.grade is not None
+        are_grades = known_columns.bins is None
+        grades, _ = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)
+    are_queries = roles.group is not None
+    return _checked_parts(str(rows.path), names, grades, division, are_queries=are_queries)
 
 
 def _contents(rows: Rows) -> list[str]:
@@ -379,112 +246,62 @@ def _contents(rows: Rows) -> list[str]:
     return [json.dumps([*cells]) for cells in zip(numbers_as_hex, *texts, strict=True)]
 
 
-def rows_at(rows: Rows, numbers: I64) -> Rows:
-    """Make a table of the rows with the given numbers, which must be ascending."""
-    columns: dict[str, Any] = {}
-    for name, cells in rows.columns.items():
-        if isinstance(cells, list):
-            columns[name] = [cells[k] for k in numbers]
-        else:
-            columns[name] = cells[numbers]
-    # Each file now starts at the row after the last selected row of the files before it.
-    starts = np.searchsorted(numbers, [first for first, _ in rows.files]).tolist()
-    files = [(start, path) for start, (_, path) in zip(starts, rows.files, strict=True)]
-    lines = [rows.lines[k] for k in numbers]
-    return replace(rows, columns=columns, lines=lines, files=files)
+def _checked_parts(
+    path: str,
+    names: Sequence[str],
+    grades: F64 | None,
+    division: Division,
+    *,
+    are_queries: bool,
+) -> Str:
+    """Assign each row to a part, and check that every part has two documents to compare.
 
-
-@dataclass(frozen=True, eq=False)
-class _NamedRows:
-    """Rows of a file, each with a name; rows with the same name go to the same part.
-
-    Attributes:
+    Args:
         path: the file, for messages.
-        names: the different names: of queries, or of rows.
-        name_of_row: (n_rows,) position in `names` of each row's name.
-        grades: (n_rows,) grades of the rows. Two documents of a query can be compared if their
-            grades differ. If None, any two documents of a query can be compared.
+        names: (n_rows,) the names of the rows; rows with the same name go to the same part.
+        grades: (n_rows,) the grades of the rows. If None, any two documents of a query can be
+            compared.
+        division: assigns names to parts.
         are_queries: whether the names are the names of queries. If not, all rows of a part are one
             query.
-    """
 
-    path: Path
-    names: Sequence[str]
-    name_of_row: I32 | I64
-    grades: F64 | None
-    are_queries: bool
-
-    def part_without_pair(self, division: Division) -> str | None:
-        """Find the first part without two documents to compare; None if all parts have a pair."""
-        n_rows = len(self.name_of_row)
-        query_of_row = self.name_of_row if self.are_queries else np.zeros(n_rows, np.int64)
-        n_queries = int(query_of_row.max()) + 1
-        grades = self.grades
-        if grades is None:  # numbers that all differ make every pair of documents comparable
-            grades = np.arange(n_rows, dtype=np.float64)
-        part_of_row = np.array(division.parts_of(self.names))[self.name_of_row]
-        for part in PARTS:
-            members = part_of_row == part
-            lowest = np.full(n_queries, np.inf)
-            highest = np.full(n_queries, -np.inf)
-            np.minimum.at(lowest, query_of_row[members], grades[members])
-            np.maximum.at(highest, query_of_row[members], grades[members])
-            if not (lowest < highest).any():
-                return part
-        return None
-
-    def find_good_seed(self) -> int | None:
-        """Find the first seed of `ByHash` with a pair in every part; None if all seeds fail."""
-        n_seeds = min(_SEEDS_TRIED, _NAMES_HASHED // len(self.names))
-        for seed in range(n_seeds):
-            if self.part_without_pair(ByHash(seed)) is None:
-                return seed
-        return None
-
-
-def _checked_parts(rows: _NamedRows, division: Division) -> list[str]:
-    """Assign each name to a part, and check that every part has two documents to compare.
-
-    Args:
-        rows: the rows of the file with their names.
-        division: assigns names to parts.
+    Returns:
+        (n_rows,) the names of the parts.
 
     Raises:
-        DataError: if there are fewer than six names, or if a part has no pair to compare. The
-            message says what the user can do.
+        DataError: if there are fewer than six names, or if a part has no pair to compare.
     """
-    if len(rows.names) < LEAST:
-        noun = "queries" if rows.are_queries else "rows"
-        advice = ", or --query none, which divides the rows" if rows.are_queries else ""
+    different_names = [*dict.fromkeys(names)]
+    noun = "queries" if are_queries else "rows"
+    advice = f"give more {noun}, or two files, TRAIN and VALI"
+    if len(different_names) < LEAST:
+        if are_queries:
+            advice += ", or --query none, which divides the rows"
         raise DataError(
-            f"{rows.path}: has {len(rows.names)} different {noun}, and dividing takes {LEAST} at "
-            f"least: give two files, TRAIN and VALI{advice}"
+            f"{path}: has {len(different_names)} different {noun}, and dividing takes {LEAST} at "
+            f"least: {advice}"
         )
-    part = rows.part_without_pair(division)
-    if part is not None:
-        raise DataError(f"{rows.path}: {_fault_without_pair(rows, division, part)}")
-    return division.parts_of(rows.names)
+    number_of_name = {name: k for k, name in enumerate(different_names)}
+    number_of_row = np.array([number_of_name[name] for name in names])
+    part_of_row: Str = np.array(division(different_names))[number_of_row]
+    queries = number_of_row if are_queries else np.zeros_like(number_of_row)
+    if grades is None:  # numbers that all differ make every pair of documents comparable
+        grades = np.arange(len(names), dtype=np.float64)
+    for part in PARTS:
+        is_member = part_of_row == part
+        if not _has_pair(queries[is_member], grades[is_member]):
+            fault = f"no two documents of a query in the {part} part differ in grade"
+            raise DataError(f"{path}: {fault}: try another --seed, {advice}")
+    return part_of_row
 
 
-def _fault_without_pair(rows: _NamedRows, division: Division, part: str) -> str:
-    """Write that a part has no pair to compare, and what the user can do.
+def _has_pair(queries: I64, grades: F64) -> bool:
+    """Whether two documents of the same query have different grades.
 
     Args:
-        rows: the rows of the file with their names.
-        division: assigns names to parts.
-        part: name of the part.
+        queries: (n_docs,) the number of each document's query.
+        grades: (n_docs,) the grades.
     """
-    documents = "documents" if rows.are_queries else "rows"
-    pair = f"two {documents}" if rows.grades is None else f"{documents} of two grades"
-    if rows.are_queries:
-        fault = f"no query of the {part} part has {pair}"
-        advice = "give more queries, or two files, TRAIN and VALI"
-    else:
-        fault = f"the {part} part has no {pair}"
-        advice = "give more rows, or two files, TRAIN and VALI"
-    if isinstance(division, ByHash):
-        fault = f"by seed {division.seed} {fault}"
-        seed = rows.find_good_seed()
-        if seed is not None:
-            advice = f"--seed {seed} divides otherwise"
-    return f"{fault}: {advice}"
+    order = np.lexsort((grades, queries))
+    is_same_query = np.diff(queries[order]) == 0
+    return bool((is_same_query & (np.diff(grades[order]) > 0)).any())

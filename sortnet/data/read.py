@@ -37,7 +37,6 @@ def read_queries(
     n_features: int | None = None,
     labelled: bool = True,
     columns: NamedColumns | None = None,
-    cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
     first_index: int | None = None,
     progress: Progress = lambda text: None,
@@ -54,8 +53,6 @@ def read_queries(
         labelled: whether a table must have grades; LETOR text always has grades.
         columns: names of a table's columns of query, grade and document id. If None, the names
             that `like` remembers, otherwise `qid`, `label` and `docid`.
-        cache: a folder in which the parsed arrays are stored. When the file is read again, the
-            arrays are memory-mapped, unless the file has changed or an array is damaged.
         like: Queries or a ranker with the features that the documents shall have. A table's
             features are found by their names. The names of columns that `like` remembers are used
             where `columns` gives no name.
@@ -66,8 +63,7 @@ def read_queries(
     Raises:
         DataError: naming file, line and offending text.
 
-    Cost: parsing the file, or next to nothing if the file is in the cache. Features of more than
-    256 MiB are on disk, see `allocate`.
+    Cost: parsing the file. Features of more than 256 MiB are on disk, see `allocate`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -77,60 +73,28 @@ def read_queries(
     [[30.0], [12.5]]
     """
     path = Path(path)
-
-    def parse() -> Queries:
-        return _parse(path, n_features, labelled, columns, like, first_index, progress)
-
-    makes_features = like is not None and like.describer is not None
-    if cache is None or makes_features:  # features of texts and images are not cached
-        return parse()
-    from sortnet.data.cache import cached
-
-    names = None if like is None else like.feature_names
-    remembered = UNNAMED if like is None else like.columns
-    options = {
-        "n_features": n_features,
-        "labelled": labelled,
-        "names": names,
-        "columns": [(columns or UNNAMED).to_json(), remembered.to_json()],
-        "first_index": first_index,
-        "origins": None if like is None or like.origins is None else like.origins.tolist(),
-    }
-    return cached(path, Path(cache), options, parse)
-
-
-def _parse(
-    path: Path,
-    n_features: int | None,
-    labelled: bool,
-    columns: NamedColumns | None,
-    like: HasFeatures | None,
-    first_index: int | None,
-    progress: Progress,
-) -> Queries:
-    """Read a folder of items if `like` has a describer, otherwise a table or LETOR text."""
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder
 
         return read_item_folder(path, describer, labelled=labelled, progress=progress)
-    if not are_tables(path):
-        refuse_names(path, columns)
-        _refuse_other_formats(path)
-        if describer is not None and describer.made:
-            raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
-        from sortnet.tables.letor import names_from_zero, read_letor
+    if are_tables(path):
+        from sortnet.data.read_tables import read_table
 
-        if first_index is None and like is not None:
-            names = like.feature_names or ()
-            first_index = 0 if names and names == names_from_zero(len(names)) else 1
-        return read_letor(path, n_features=n_features, first_index=first_index)
-    from sortnet.data.read_tables import read_table
+        queries = read_table(path, labelled=labelled, columns=columns, like=like, progress=progress)
+        if n_features is not None and queries.n_features != n_features:
+            raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
+        return queries
+    refuse_names(path, columns)
+    _refuse_other_formats(path)
+    if describer is not None and describer.made:
+        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
+    from sortnet.tables.letor import names_from_zero, read_letor
 
-    queries = read_table(path, labelled=labelled, columns=columns, like=like, progress=progress)
-    if n_features is not None and queries.n_features != n_features:
-        raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
-    return queries
+    if first_index is None and like is not None:
+        names = like.feature_names or ()
+        first_index = 0 if names and names == names_from_zero(len(names)) else 1
+    return read_letor(path, n_features=n_features, first_index=first_index)
 
 
 def _refuse_other_formats(path: Path) -> None:
@@ -185,7 +149,6 @@ def read_fold(
     n_features: int | None = None,
     labelled: bool = True,
     columns: NamedColumns | None = None,
-    cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
@@ -198,7 +161,6 @@ def read_fold(
         n_features: number of features of sparse files whose training part lacks the last features.
         labelled: whether the parts must have grades, see `read_queries`.
         columns: names of the columns, see `read_queries`.
-        cache: cache folder, see `read_queries`.
         like: data or a ranker with the features that the documents shall have, see `read_queries`.
 
     Raises:
@@ -219,7 +181,6 @@ def read_fold(
         n_features=n_features,
         labelled=labelled,
         columns=columns,
-        cache=cache,
         like=like,
     )
 
@@ -230,7 +191,6 @@ def read_parts(
     test: Path | None = None,
     *,
     labelled: bool = True,
-    cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
     **options: Any,
 ) -> Fold:
@@ -242,10 +202,11 @@ def read_parts(
 
     def read(first_index: int | None) -> Fold:
         """Read all parts, with features that are counted from a number."""
-        shared: dict[str, Any] = {"labelled": labelled, "cache": cache}
-        of_train = read_queries(train, like=like, first_index=first_index, **shared, **options)
-        of_vali = _read_like_train(vali, of_train, **shared)
-        of_test = None if test is None else _read_like_train(test, of_train, **shared)
+        of_train = read_queries(
+            train, labelled=labelled, like=like, first_index=first_index, **options
+        )
+        of_vali = _read_like_train(vali, of_train, labelled=labelled)
+        of_test = None if test is None else _read_like_train(test, of_train, labelled=labelled)
         return Fold(of_train, of_vali, of_test)
 
     try:
@@ -266,21 +227,13 @@ def file_of(folder: Path, part: str) -> Path | None:
     return paths[0] if paths else None
 
 
-def _read_like_train(
-    path: Path, train: Queries, *, labelled: bool, cache: str | os.PathLike[str] | None
-) -> Queries:
+def _read_like_train(path: Path, train: Queries, *, labelled: bool) -> Queries:
     """Read the validation or test part, with the features of the training part.
 
     Raises:
         DataError: if this part has feature names and the training part has none, or the reverse.
     """
-    part = read_queries(
-        path, n_features=train.n_features, labelled=labelled, cache=cache, like=train
-    )
-    has_names = part.feature_names is not None
-    train_has_names = train.feature_names is not None
-    if train_has_names and not has_names:
-        raise DataError(f"{path}: has no feature names, {train.source} has them")
-    if has_names and not train_has_names:
-        raise DataError(f"{path}: has feature names, {train.source} has none")
+    part = read_queries(path, n_features=train.n_features, labelled=labelled, like=train)
+    if (part.feature_names is None) != (train.feature_names is None):
+        raise DataError(f"{path}: only one of it and {train.source} has feature names")
     return part

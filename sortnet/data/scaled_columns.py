@@ -27,21 +27,8 @@ _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
 _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
 _CLIP = 10.0  # standard deviations at which `standard` and `log` clip
-_SIDE_BY_SIDE = 64  # values whose positions among the quantiles are searched at the same time
 _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 _UPPER_HALF = np.uint64(32)  # bits: a shift by this number leaves the upper half of a sort key
-
-
-def _means(X: F32, seed: int) -> F64:
-    """Fit the table of the scaling `none`: the mean of each feature over all documents."""
-    sums = np.zeros((1, X.shape[1]))
-    n_present = np.zeros(X.shape[1])
-    for rows in runs(X):
-        is_present = ~np.isnan(rows)
-        sums += np.sum(rows, axis=0, dtype=np.float64, where=is_present, keepdims=True)
-        n_present += is_present.sum(axis=0)
-    means: F64 = sums / np.maximum(n_present, 1)
-    return means
 
 
 def _sometimes_missing(X: F32, seed: int) -> F64:
@@ -179,117 +166,56 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
     faster than one long sort.
     """
     sizes = np.diff(offsets)
-    bits = (X + np.float32(0)).view(np.uint32)  # adding 0 turns -0 into 0
-    ranks = np.empty(X.shape)
+    values = _sortable(X)
+    ranks = np.zeros(X.shape)
     for size in np.unique(sizes[sizes > 0]):
         starts = offsets[:-1][sizes == size]
-        keys = np.empty((len(starts), X.shape[1], size), np.uint64)
-        _fill_keys(bits, starts, keys)
+        positions = np.arange(size)
+        # The upper half of a key sorts like the value, the lower half is the place in the query.
+        values_of_queries = values[starts[:, None] + positions].swapaxes(1, 2)
+        keys = values_of_queries << _UPPER_HALF | positions.astype(np.uint64)
         keys.sort(axis=2)
         _fill_ranks(keys, starts, ranks)
     return ranks
 
 
-@compiled()
-def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
-    """Write sort keys into `keys` (n_queries, n_features, n_docs): whole numbers to be sorted.
-
-    The upper 32 bits of a key sort like the float32 value whose bits are given; a missing value
-    sorts last. The lower 32 bits are the position of the document in its query.
-    """
-    for query in range(len(starts)):
-        for position in range(keys.shape[2]):
-            values = bits[starts[query] + position]
-            for feature in range(len(values)):
-                upper = np.uint64(_sortable(values[feature])) << _UPPER_HALF
-                keys[query, feature, position] = upper | np.uint64(position)
-
-
-@compiled()
-def _sortable(bits: np.uint32) -> np.uint32:
-    """Convert the bits of a float32 to a whole number: larger floats give larger numbers.
-
-    NaN gives the largest number. Only the lower 32 bits of the result count.
-    """
+def _sortable(X: F32) -> NDArray[np.uint64]:
+    """Convert float32 to whole numbers below 2^32 that sort like them; NaN becomes _MISSING."""
+    bits = (X + np.float32(0)).view(np.uint32)  # adding 0 turns -0 into 0
     sign = np.uint32(1 << 31)
-    infinity = np.uint32(0x7F800000)
-    if bits & ~sign > infinity:  # NaN
-        return _MISSING
     # The bits of positive floats ascend with the number, those of negative floats descend. All bits
     # of a negative float are flipped, so that they ascend, too.
-    return ~bits if bits & sign else bits | sign
+    ascending = np.where(bits & sign, ~bits, bits | sign)
+    return np.where(np.isnan(X), _MISSING, ascending).astype(np.uint64)
 
 
 @compiled()
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
-    """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
+    """Write the scaled rank of each value that is not missing into `ranks`.
 
     Ranks from 0 to n - 1 become numbers from -1 to 1. Equal values get the mean of their ranks; a
-    missing value, and a single value, gets 0.
+    single value gets 0.
 
     Args:
-        keys: (n_queries, n_features, n_docs) sort keys, ascending for each query and feature.
+        keys: (n_queries, n_features, n_docs) ascending sort keys, see `_ranks`.
         starts: (n_queries,) the row of each query's first document in `ranks`.
         ranks: the scaled ranks to fill.
     """
     for query in range(len(starts)):
-        begin = starts[query]
         for feature in range(keys.shape[1]):
-            sorted_keys = keys[query, feature]
-            n_present = _count_present(sorted_keys)
-            for k in range(n_present, len(sorted_keys)):
-                ranks[begin + _position_in(sorted_keys[k]), feature] = 0
-            lowest = -1.0 if n_present > 1 else 0.0
-            factor = 2 / (n_present - 1) if n_present > 1 else 0.0
+            values = keys[query, feature] >> _UPPER_HALF
+            n_present = np.searchsorted(values, np.uint64(_MISSING))
+            divisor = n_present - 1 if n_present > 1 else 1
             first = 0
             while first < n_present:
-                after = _end_of_equal(sorted_keys, first, n_present)
-                mean_rank = first + (after - first - 1) / 2
+                after = first + 1
+                while after < n_present and values[after] == values[first]:
+                    after += 1
+                rank = (first + after - n_present) / divisor
                 for k in range(first, after):
-                    row = begin + _position_in(sorted_keys[k])
-                    ranks[row, feature] = mean_rank * factor + lowest
+                    position = np.uint32(keys[query, feature, k])  # the lower half
+                    ranks[starts[query] + position, feature] = rank
                 first = after
-
-
-@compiled()
-def _value_in(key: np.uint64) -> np.uint64:
-    """Return the upper half of a sort key: a whole number in place of the value, or _MISSING."""
-    return key >> _UPPER_HALF
-
-
-@compiled()
-def _position_in(key: np.uint64) -> np.uint32:
-    """Return the lower half of a sort key: the position of its document in the query."""
-    return np.uint32(key)
-
-
-@compiled()
-def _count_present(sorted_keys: NDArray[np.uint64]) -> int:
-    """Count the values of a feature in a query that are not missing.
-
-    Args:
-        sorted_keys: (n_docs,) the ascending sort keys of the query's values, see `_fill_keys`. The
-            keys of missing values are the last.
-    """
-    n_present = len(sorted_keys)
-    while n_present > 0 and _value_in(sorted_keys[n_present - 1]) == _MISSING:
-        n_present -= 1
-    return n_present
-
-
-@compiled()
-def _end_of_equal(sorted_keys: NDArray[np.uint64], first: int, end: int) -> int:
-    """Find the end of the run of equal values that begins at `first`.
-
-    Args:
-        sorted_keys: (n_docs,) ascending sort keys of a query's values, see `_fill_keys`.
-        first: the place of the first key of the run.
-        end: the number of keys of values that are not missing.
-    """
-    after = first + 1
-    while after < end and _value_in(sorted_keys[after]) == _value_in(sorted_keys[first]):
-        after += 1
-    return after
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
@@ -318,72 +244,31 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
     from scipy.special import ndtri  # takes an eighth of a second to import
 
     levels = np.empty(X.shape)
-    _fill_levels(X, np.ascontiguousarray(table.T), levels)
+    for feature, quantiles in enumerate(table.T):
+        levels[:, feature] = _levels(X[:, feature], quantiles)
     deviates: F32 = (ndtri(levels, out=levels) / divisor).astype(np.float32)
     return deviates
 
 
-@compiled()
-def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
-    """Write the quantile level of each value of X, from 0 to 1, into `levels`.
+def _levels(x: F32, quantiles: F64) -> F64:
+    """Compute the quantile level of each value, from 0 to 1.
 
     The level of a value between two quantiles is interpolated. A value that equals several
     quantiles gets their middle, and a missing value gets 1/2.
+
+    Args:
+        x: (n_docs,) the values.
+        quantiles: (n_quantiles,) ascending quantiles of the training data.
     """
-    n_quantiles = quantiles_of_features.shape[1]
-    last_equal = np.empty(n_quantiles, np.int64)  # the last quantile that is equal to each quantile
-    x = np.zeros(_SIDE_BY_SIDE)
-    n_lower = np.empty(_SIDE_BY_SIDE, np.int64)
-    for feature in range(X.shape[1]):
-        quantiles = quantiles_of_features[feature]
-        _fill_last_equal(quantiles, last_equal)
-        for first in range(0, len(X), _SIDE_BY_SIDE):
-            n_rows = min(_SIDE_BY_SIDE, len(X) - first)
-            for row in range(n_rows):
-                x[row] = X[first + row, feature]
-            _count_lower(quantiles, x, n_lower)
-            for row in range(n_rows):
-                after = n_lower[row]  # the first quantile that is not below x
-                if np.isnan(x[row]):
-                    position = (n_quantiles - 1) / 2
-                elif after == n_quantiles:  # x is above all quantiles
-                    position = np.float64(n_quantiles)
-                elif quantiles[after] == x[row]:
-                    position = (after + last_equal[after]) / 2
-                elif after == 0:  # x is below all quantiles
-                    position = 0.0
-                else:
-                    width = quantiles[after] - quantiles[after - 1]
-                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
-                level = position / (n_quantiles - 1)
-                levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
-
-
-@compiled()
-def _fill_last_equal(quantiles: F64, last_equal: I64) -> None:
-    """Write the number of the last quantile that is equal to each quantile into `last_equal`."""
-    n_quantiles = len(quantiles)
-    for k in range(n_quantiles - 1, -1, -1):
-        if k + 1 < n_quantiles and quantiles[k + 1] == quantiles[k]:
-            last_equal[k] = last_equal[k + 1]
-        else:
-            last_equal[k] = k
-
-
-@compiled()
-def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
-    """Count for each x the numbers in `ascending` that are below x, and write it into `n_lower`.
-
-    The binary searches for all x take each step together: a processor overlaps steps that do not
-    depend on each other.
-    """
-    n_lower[:] = 0  # at least this many numbers are below x
-    size = len(ascending)  # at most this many further numbers are below x
-    while size > 0:
-        half = (size + 1) // 2
-        for k in range(_SIDE_BY_SIDE):
-            n_lower[k] += half * (ascending[n_lower[k] + half - 1] < x[k])
-        size -= half
+    values, first, counts = np.unique(quantiles, return_index=True, return_counts=True)
+    last = first + counts - 1
+    # Just below a value that is several quantiles the level is that of the first of them.
+    knots = [np.nextafter(values, -np.inf), values, np.nextafter(values, np.inf)]
+    positions = np.stack([first, (first + last) / 2, last], axis=1)
+    highest = len(quantiles) - 1
+    levels = np.interp(x, np.stack(knots, axis=1).ravel(), positions.ravel() / highest, 0, 1)
+    levels[np.isnan(x)] = 0.5
+    return np.clip(levels, _EDGE, 1 - _EDGE)
 
 
 @dataclass(frozen=True)
@@ -416,7 +301,11 @@ PARTS = {
     "quantile": Part(partial(_to_normal, divisor=3), _quantiles, (2, math.inf)),
     "normal": Part(_to_normal, _quantiles, (2, math.inf)),
     "standard": Part(_standard, _moments, (2, 2)),
-    "none": Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),
+    "none": Part(
+        lambda X, offsets, table: np.where(np.isnan(X), table, X),
+        lambda X, seed: _moments(X, seed)[:1],
+        (1, 1),
+    ),
     "missing": Part(
         lambda X, offsets, table: np.isnan(X[:, table[0] > 0]),
         _sometimes_missing,

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -96,7 +95,7 @@ class Result:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
+def work_out(cell: Cell) -> Result:
     """Compute a cell: read the data, tune and fit the ranker, and rank the test part.
 
     Raises:
@@ -106,7 +105,7 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     """
     seconds: dict[str, float] = {}
     with _timed(seconds, "read"):
-        fold = learnable(cell, cache)
+        fold = learnable(cell)
     assert fold.test is not None
     relevant_from = 1 if cell.binarise else cell.relevant_from
     settings = cell.ranker.settings(
@@ -137,12 +136,12 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     return Result(order, about)
 
 
-def learnable(cell: Cell, cache: Path | None = None) -> Fold:
+def learnable(cell: Cell) -> Fold:
     """Read the data of a cell; make training and validation grades binary if the cell says so.
 
     The test part keeps its grades, because each convention of evaluation uses them in its own way.
     """
-    fold = cell.split.load(cache)
+    fold = cell.split.load()
     if not cell.binarise:
         return fold
 

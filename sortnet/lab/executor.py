@@ -11,7 +11,6 @@ from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sortnet.core import Progress
@@ -31,7 +30,6 @@ def work_out_all(
     *,
     jobs: int = 1,
     cluster: str | None = None,
-    cache: Path | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Compute cells, and yield the number of each cell with its result as soon as it is done.
 
@@ -43,7 +41,6 @@ def work_out_all(
             computed in this process.
         cluster: address of a Dask scheduler, dask://HOST:PORT, whose workers are used in place of
             processes on this machine. They must find the files at the same paths.
-        cache: cache folder for the data.
 
     Yields:
         The position of the cell in `cells`, and its result or the reason why there is none.
@@ -51,7 +48,7 @@ def work_out_all(
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.
     """
-    tasks_left = {k: partial(worked_out, cell, cache) for k, cell in enumerate(cells)}
+    tasks_left = {k: partial(worked_out, cell) for k, cell in enumerate(cells)}
     for _ in range(_TRIES):
         try:
             with _backend(cluster):
@@ -67,10 +64,10 @@ def work_out_all(
         yield k, "its worker died, again and again"
 
 
-def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
+def worked_out(cell: Cell) -> Outcome:
     """Compute a cell; return its result, or the error as text so that other cells continue."""
     try:
-        return work_out(cell, cache=cache)
+        return work_out(cell)
     except SortNetError as error:
         return one_line(error)
     except Exception as bug:

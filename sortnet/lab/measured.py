@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +23,6 @@ def figures_of(
     results: Iterable[tuple[Cell, Result]],
     measures: Sequence[str],
     convention: str,
-    *,
-    cache: Path | None = None,
 ) -> pd.DataFrame:
     """Compute the measures of every test query under one convention.
 
@@ -33,7 +30,6 @@ def figures_of(
         results: the cells with their results.
         measures: names of the measures.
         convention: a key of `sortnet.lab.tool_conventions.CONVENTIONS`.
-        cache: cache folder for the data; None for no cache.
 
     Returns:
         A frame with the columns `ranker`, `part`, `qid` and the measures, NaN where the convention
@@ -51,7 +47,7 @@ def figures_of(
     @lru_cache(maxsize=1)
     def read(split: Split) -> tuple[Fold, Any]:
         """Read a division, and the query ids of its test part as objects."""
-        fold = split.load(cache)
+        fold = split.load()
         assert fold.test is not None
         # The rows of all rankers refer to the same objects, which saves memory.
         return fold, fold.test.qids.astype(object)

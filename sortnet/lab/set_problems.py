@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ class MadeSets(Split):
     def name(self) -> str:
         return f"{self.problem}, split {self.number}"
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         """Draw the sets; the number and sizes of the test sets do not change the training sets.
 
         Raises:

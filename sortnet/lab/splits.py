@@ -10,8 +10,8 @@ from typing import Any
 
 from sortnet.core import NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
-from sortnet.data.divide import hold_out, joined, refuse_shared
-from sortnet.data.parts import ByDraw, ByHash, read_divided
+from sortnet.data.divide import drawn_parts, hold_out, joined, refuse_shared
+from sortnet.data.parts import by_hash, read_divided
 from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
 from sortnet.files import data_files, kind_of
@@ -31,11 +31,8 @@ class Split:
     def name(self) -> str:
         raise NotImplementedError
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         """Read the three parts.
-
-        Args:
-            cache: cache folder; None for no cache.
 
         Raises:
             DataError: if the data cannot be read, or a query is in two parts.
@@ -74,10 +71,10 @@ class OfficialFold(Split):
     def files(self) -> tuple[Path, ...]:  # type: ignore[override]
         return _parts_of(self.folder)
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         """Read the three parts of the folder; refuse a query that is in two parts."""
         _parts_of(self.folder)  # refuses a folder that lacks a part
-        fold = read_fold(self.folder, columns=self.columns, cache=cache)
+        fold = read_fold(self.folder, columns=self.columns)
         for a, b in combinations(_list_parts(fold), 2):
             refuse_shared(a, b)
         return fold
@@ -106,8 +103,8 @@ class DividedFile(Split):
     def files(self) -> tuple[Path, ...]:  # type: ignore[override]
         return tuple(data_files(self.file))
 
-    def load(self, cache: Path | None = None) -> Fold:
-        return read_divided(self.file, ByHash(self.seed), columns=self.columns, cache=cache)
+    def load(self) -> Fold:
+        return read_divided(self.file, by_hash(self.seed), columns=self.columns)
 
 
 @dataclass(frozen=True)
@@ -139,12 +136,15 @@ class HoldOut(Split):
     def files(self) -> tuple[Path, ...]:  # type: ignore[override]
         return tuple(data_files(self.data)) if is_one_file(self.data) else _parts_of(self.data)
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         seed = (self.seed, self.number)  # so that two seeds share no division
         if is_one_file(self.data):
-            division = ByDraw(self.test, self.vali, seed)
-            return read_divided(self.data, division, columns=self.columns, cache=cache)
-        fold = OfficialFold(self.data, columns=self.columns).load(cache)
+            return read_divided(
+                self.data,
+                lambda names: drawn_parts(len(names), self.test, self.vali, seed=seed),
+                columns=self.columns,
+            )
+        fold = OfficialFold(self.data, columns=self.columns).load()
         return hold_out(joined(_list_parts(fold)), self.test, self.vali, seed=seed)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sortnet.core import NamedColumns, Queries
@@ -243,15 +242,12 @@ def points_of(
     return study.points(Plan(folder, size, seed, columns))
 
 
-def frame_of(
-    name: str, results: Iterable[tuple[Point, Result]], *, cache: Path | None = None
-) -> pd.DataFrame:
+def frame_of(name: str, results: Iterable[tuple[Point, Result]]) -> pd.DataFrame:
     """Make a frame of the figures of a study, averaged over cells.
 
     Args:
         name: a key of `STUDIES`.
         results: the study's points with the results of their cells.
-        cache: cache folder for the data.
 
     Returns:
         Columns `measure`, `series`, a column called like the study's x, `value` (the mean),
@@ -265,7 +261,7 @@ def frame_of(
     @lru_cache
     def test_part(split: Split) -> Queries:
         """Read the test part of a division, or return it if it was read before."""
-        test = split.load(cache).test
+        test = split.load().test
         assert test is not None
         return test
 

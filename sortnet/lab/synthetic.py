@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +59,7 @@ class MadeClasses(Split):
         values = (f"{value:g}" for name, value in vars(self).items() if name != "seed")
         return f"made {'-'.join(values)}, draw {self.seed}"
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         """Draw the three parts.
 
         Each step has its own random generator, numbered from 0 to 8, so that `noise`, `label_ratio`
@@ -193,9 +192,9 @@ class TrainingShare(OfficialFold):
             name += f", {self.label_ratio:g} of the upper grades"
         return name
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         """Read the fold, and draw the share of its training queries and training documents."""
-        fold = super().load(cache)
+        fold = super().load()
         rng = np.random.default_rng([_SEED_OF_SHARE, self.seed])
         n_queries = max(1, round(self.share * len(fold.train)))
         drawn_queries = rng.permutation(len(fold.train))[:n_queries]
@@ -217,5 +216,5 @@ class Digits(Split):
     def name(self) -> str:
         return f"digits, draw {self.seed}"
 
-    def load(self, cache: Path | None = None) -> Fold:
+    def load(self) -> Fold:
         return digits_fold(self.seed)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from sortnet.messages import count, printable
 from sortnet.tables.roles import Columns, column_of
 
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")  # a name that ends with a number, such as x10
-_LEAST_SERIES = 4  # four names in a row such as x1, x2, x3, x4 are shortened to "x1 to x4"
+_LISTED = 20  # largest number of names in a line
 
 
 def columns_sentence(roles: Columns, computed: Sequence[str]) -> str:
@@ -76,30 +74,10 @@ def _described_column(column: str, prefix: str, computed: Sequence[str]) -> list
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Write names in one line, in which a series such as x1, x2, x3, x4 is written `x1 to x4`.
+    """Write names in one line: the first 20, and how many there are.
 
-    >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
-    'price, x1 to x4, y1, y2'
+    >>> listed_names(["price", "x1", "x2"])
+    'price, x1, x2'
     """
-    all_series = list[list[str]]()  # a name without neighbours is a series of one
-    for name in names:
-        if all_series and _next_name(all_series[-1][-1]) == name:
-            all_series[-1].append(name)
-        else:
-            all_series.append([name])
-    texts = list[str]()
-    for series in all_series:
-        if len(series) >= _LEAST_SERIES:
-            texts.append(f"{printable(series[0])} to {printable(series[-1])}")
-        else:
-            texts += map(printable, series)
-    return ", ".join(texts)
-
-
-def _next_name(name: str) -> str | None:
-    """Return the name with the next number, such as x10 after x9; None without a number."""
-    numbered = _NUMBERED.fullmatch(name)
-    if numbered is None:
-        return None
-    next_number = int(numbered[2]) + 1
-    return f"{numbered[1]}{next_number}"
+    first = ", ".join(map(printable, names[:_LISTED]))
+    return first if len(names) <= _LISTED else f"{first}, ... ({len(names)} in all)"

@@ -1,9 +1,9 @@
 """Read LETOR and SVMlight text with `qid:` into Queries, block by block into one table.
 
-A file is read in blocks of whole lines. A compiled parser writes the entries of a block, which are
-its grades and the values of its features, into one list in the order of the text. Python converts
-the entries that the parser cannot convert for sure. Then the entries are placed into rows of a
-table that grows, in memory or on disk. So little more memory is needed than for the result.
+A file is read in blocks of whole lines. Python reads the grade, the query and the comment of each
+line. A compiled parser reads the features of all lines of a block, and leaves to Python the values
+that it cannot convert for sure. Then the values are placed into rows of a table that grows, in
+memory or on disk. So little more memory is needed than for the result.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import codecs
 import io
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.compiled import compiled
-from sortnet.core import F32, F64, I32, Queries, Str, grade_fault
+from sortnet.core import F64, I32, Queries, Str, grade_fault
 from sortnet.core.large_arrays import GrowingTable, allocate
 from sortnet.core.memory import refuse_long, texts
 from sortnet.errors import DataError
@@ -43,31 +42,14 @@ _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)|[+-]?
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
 _TOKEN = re.compile(rb"[^\s#]*")
+_DOCID = re.compile(rb"docid\s*=\s*(\S+)")
+_QID = b"qid:"
 _INFINITE = 2.0**128 - 2.0**103  # numbers from this one on are infinite in float32
 
-# Codes of the faults at which the parser stops, and their messages.
-_NO_FAULT, _NO_QID, _NOT_A_PAIR, _INDEX_ZERO, _INDEX_TWICE, _INDEX_BEYOND = range(6)
-_FAULTS = {
-    _NO_QID: "no qid:... after the grade: {text}",
-    _NOT_A_PAIR: "{text} is not index:value",
-    _INDEX_ZERO: "feature indexes count from 1, here is {text}",
-    _INDEX_TWICE: "a feature is given twice: {text}",
-    _INDEX_BEYOND: "a feature index is beyond {most}: {text}",
-}
-
-_LF, _PLUS, _MINUS, _POINT, _COLON, _EQUALS, _ZERO, _SMALL_E = b"\n+-.:=0e"
-
-# The kind of each byte; each kind has its bit, so that a sum of bits stands for several kinds.
-_BLANK, _NEWLINE, _HASH, _LETTER = 1, 2, 4, 8
-_KINDS = np.full(256, _LETTER, np.uint8)
-_KINDS[list(b" \t\v\f\r")] = _BLANK
-_KINDS[_LF] = _NEWLINE
-_KINDS[ord("#")] = _HASH
+_LF, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _COLON, _ZERO, _SMALL_E = b"\n #+-.:0e"
+_TAB, _CR = b"\t\r"  # the first and the last white space but the space
 _TO_SMALL = 32  # bit that turns a capital letter into a small letter
-_QID_KEY, _DOCID_KEY, _NULL, _NAN = (
-    np.frombuffer(word, np.uint8) for word in (b"qid:", b"docid", b"null", b"nan")
-)
-_QID, _DOCID, _WORD = range(3)  # numbers of the names of a document, see `_parse`
+_NULL, _NAN = (np.frombuffer(word, np.uint8) for word in (b"null", b"nan"))
 
 _MOST_POWER = 60  # numbers with larger powers of ten are rare, so Python reads them
 _POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
@@ -161,18 +143,18 @@ def names_from_zero(n_features: int) -> tuple[str, ...]:
 
 
 @compiled()
-def _find(buf: U8, p: int, kinds: int) -> int:
-    """Find the first byte from p on that is of one of these kinds."""
-    while not _KINDS[buf[p]] & kinds:
-        p += 1
-    return p
+def _ends_token(byte: int) -> bool:
+    """Whether a byte ends a token: white space, or the hash of a comment."""
+    return byte in (_SPACE, _HASH) or _TAB <= byte <= _CR
 
 
 @compiled()
-def _has(buf: U8, p: int, word: U8, ignored: int) -> bool:
-    """Whether the text at p begins with a word; `ignored` is a bit that may be 0 in the text."""
+def _is_word(buf: U8, start: int, end: int, word: U8) -> bool:
+    """Whether the token from start to end is a word of small letters, also in capital letters."""
+    if end - start != len(word):
+        return False
     for k in range(len(word)):  # noqa: SIM110 - numba compiles no generator here
-        if buf[p + k] | ignored != word[k]:
+        if buf[start + k] | _TO_SMALL != word[k]:
             return False
     return True
 
@@ -222,7 +204,7 @@ def _parse_number(buf: U8, start: int) -> tuple[float, int]:
         power, p = _parse_digits(buf, first, 0)
         exponent += -power if is_small else power
         is_number = is_number and p > first
-    if is_number and _KINDS[buf[p]] != _LETTER and abs(exponent) <= _MOST_POWER:
+    if is_number and _ends_token(buf[p]) and abs(exponent) <= _MOST_POWER:
         power_of_ten = _POWERS[abs(exponent)]
         value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
         # The float64 may be off by a few units in the last place. The float32 is right unless the
@@ -232,120 +214,53 @@ def _parse_number(buf: U8, start: int) -> tuple[float, int]:
         if not low == high < np.inf:
             value = np.inf
         return (-value if is_negative else value), p
-    end = _find(buf, p, ~_LETTER)
-    is_null = end == start + 4 and _has(buf, start, _NULL, _TO_SMALL)
-    is_nan = end == start + 3 and _has(buf, start, _NAN, _TO_SMALL)
-    return (np.nan if is_null or is_nan else np.inf), end
-
-
-@compiled()
-def _find_docid(buf: U8, p: int) -> tuple[int, int]:
-    """Find the start and the end of the token after `docid =` in the comment at p."""
-    while _KINDS[buf[p]] != _NEWLINE:
-        if _has(buf, p, _DOCID_KEY, 0):
-            equals = _find(buf, p + len(_DOCID_KEY), ~_BLANK)
-            if buf[equals] == _EQUALS:
-                start = _find(buf, equals + 1, ~_BLANK)
-                return start, _find(buf, start, _NEWLINE | _BLANK)
+    while not _ends_token(buf[p]):
         p += 1
-    return p, p
+    is_missing = _is_word(buf, start, p, _NULL) or _is_word(buf, start, p, _NAN)
+    return (np.nan if is_missing else np.inf), p
 
 
 @compiled()
 def _parse(
-    buf: U8,
-    limit: int,
-    first_index: int,
-    columns: I32,
-    starts: I32,
-    values: F64,
-    spans: I32,
-) -> tuple[int, int, int, int, int]:
-    """Parse lines up to the first fault; write the entries and the names of their documents.
-
-    A line that is blank or only a comment has no document. The first entry of a document is its
-    grade, and the others are its features in the order of the line. A value is infinite if Python
-    has to read it.
+    buf: U8, spans: I32, bounds: tuple[int, int], indexes: I32, places: I32, values: F64, sizes: I32
+) -> int:
+    """Parse the features of documents up to the first token that cannot be a feature.
 
     Args:
-        buf: (n_bytes,) the text, which ends with a newline.
-        limit: the largest feature index allowed, counted from 1.
-        first_index: the number from which the text counts the features, 0 or 1.
-        columns, starts, values: (most_entries,) column, position and value of each entry. The
-            column of a grade is 0, that of a feature its index, counted from 1.
-        spans: (3, 2, most_docs) the starts and the ends of the names of the queries, of the
-            document ids, and of the first words of the comments.
+        buf: the text.
+        spans: (n_docs, 2) where the features of each document start and end.
+        bounds: the smallest and the largest index that a feature may have.
+        indexes, places, values: (most_features,) the index, the position and the value of each
+            feature, which are written. A value is infinite if Python has to read it.
+        sizes: (n_docs,) the number of features of each document, which is written.
 
     Returns:
-        The number of entries, the number of documents, the code of the fault, and start and end of
-        the text with the fault.
+        The position of a token that is no feature, or -1.
     """
-    last_document = np.zeros(limit + 1, np.int32)  # with each index; documents count from 1
-    n_entries = 0
-    n_docs = 0
-    p = 0
-    while p < len(buf):
-        p = _find(buf, p, ~_BLANK)
-        if _KINDS[buf[p]] == _LETTER:
-            begin = p
-            columns[n_entries] = 0
-            starts[n_entries] = begin
-            grade, p = _parse_number(buf, p)
-            is_grade = 0 <= grade <= _LARGEST_GRADE and grade == np.floor(grade)
-            values[n_entries] = grade if is_grade else np.inf
-            n_entries += 1
-
-            p = _find(buf, p, ~_BLANK)
-            start = p + len(_QID_KEY)
-            end = _find(buf, p, ~_LETTER)
-            if end <= start or not _has(buf, p, _QID_KEY, 0):
-                return n_entries, n_docs, _NO_QID, begin, end
-            spans[_QID, 0, n_docs] = start
-            spans[_QID, 1, n_docs] = end
-            n_docs += 1
-
-            p = _find(buf, end, ~_BLANK)
-            while _KINDS[buf[p]] == _LETTER:
-                index, colon = _parse_digits(buf, p, 0)
-                column = index + 1 - first_index
-                fault = _NO_FAULT
-                if colon == p or buf[colon] != _COLON:
-                    fault = _NOT_A_PAIR
-                elif column == 0:
-                    fault = _INDEX_ZERO
-                elif column > limit:
-                    fault = _INDEX_BEYOND
-                elif last_document[column] == n_docs:
-                    fault = _INDEX_TWICE
-                if fault:
-                    return n_entries, n_docs, fault, p, _find(buf, p, ~_LETTER)
-                last_document[column] = n_docs
-                columns[n_entries] = column
-                starts[n_entries] = colon + 1
-                values[n_entries], p = _parse_number(buf, colon + 1)
-                n_entries += 1
-                p = _find(buf, p, ~_BLANK)
-
-            spans[_DOCID, 0, n_docs - 1], spans[_DOCID, 1, n_docs - 1] = _find_docid(buf, p)
-            p = _find(buf, p, _NEWLINE | _LETTER)
-            spans[_WORD, 0, n_docs - 1] = p
-            p = _find(buf, p, _NEWLINE | _BLANK)
-            spans[_WORD, 1, n_docs - 1] = p
-        p = _find(buf, p, _NEWLINE) + 1
-    return n_entries, n_docs, _NO_FAULT, p, p
-
-
-@compiled()
-def _place(columns: I32, values: F64, rows: F32) -> None:
-    """Write the entries of documents into rows (n_docs, width), with 0 for features left out."""
-    row = -1
-    for entry in range(len(columns)):
-        column = columns[entry]
-        if column == 0:
-            row += 1
-            rows[row] = 0
-        else:
-            rows[row, column - 1] = values[entry]
+    first_index, last_index = bounds
+    last_document = np.zeros(last_index + 1, np.int32)  # with each index; documents count from 1
+    n_features = 0
+    for document in range(len(spans)):
+        p = int(spans[document, 0])
+        end = int(spans[document, 1])
+        begin = n_features
+        while True:
+            while p < end and _ends_token(buf[p]):
+                p += 1
+            if p == end:
+                break
+            index, colon = _parse_digits(buf, p, 0)
+            if colon == p or buf[colon] != _COLON:
+                return p
+            if index < first_index or index > last_index or last_document[index] > document:
+                return p
+            last_document[index] = document + 1
+            indexes[n_features] = index
+            places[n_features] = colon + 1
+            values[n_features], p = _parse_number(buf, colon + 1)
+            n_features += 1
+        sizes[document] = n_features - begin
+    return -1
 
 
 # ------------------------------------------------------------------------------- blocks of lines
@@ -387,61 +302,22 @@ class _Block:
     Attributes:
         path: the file, for messages.
         first_line: number of the first line in the file.
-        lines: the text of the lines. Each line ends with a newline, but the last line of the file
-            may lack its newline.
-        first_index: the number from which features are counted, 0 or 1.
-        limit: the largest feature index allowed, counted from 1.
-        most: a text about the limit, for messages.
+        text: the lines. Each line ends with a newline, but the last line of the file may lack its
+            newline.
     """
 
     path: Path
     first_line: int
-    lines: bytes
-    first_index: int
-    limit: int
-    most: str
-
-    def parse(self) -> tuple[I32, F64, I32]:
-        """Parse the lines by the compiled parser, and by Python where that is not sure.
-
-        Returns:
-            The columns and the values of the entries, and the positions of the names, see `_parse`.
-
-        Raises:
-            DataError: for the first line with a fault.
-        """
-        zero = self.lines.find(b"\0")
-        if zero >= 0:
-            raise DataError(f"{self.place(zero)}: has a zero byte, so this is no text file")
-        buf = np.frombuffer(self.lines + b"\n", np.uint8)
-        # Each feature has a colon, and each grade with a qid, and only one grade may lack its qid.
-        most_entries = int(np.count_nonzero(buf == _COLON)) + 1
-        columns = np.empty(most_entries, np.int32)
-        starts = np.empty(most_entries, np.int32)
-        values = np.empty(most_entries)
-        most_docs = int(np.count_nonzero(buf == _LF))
-        spans = np.empty((3, 2, most_docs), np.int32)
-        n_entries, n_docs, fault, start, end = _parse(
-            buf, self.limit, self.first_index, columns, starts, values, spans
-        )
-        columns = columns[:n_entries]
-        values = values[:n_entries]
-        for entry in np.flatnonzero(np.isinf(values)).tolist():
-            values[entry] = self._value(int(columns[entry]), int(starts[entry]))
-        if fault:
-            text = _shown(self.lines[start:end])
-            message = _FAULTS[fault].format(text=text, most=self.most)
-            raise self.fault(start, message, IndexZero if fault == _INDEX_ZERO else DataError)
-        return columns, values, spans[..., :n_docs]
+    text: bytes
 
     def place(self, position: int) -> str:
         """Write the file and the line of a position in the block, for messages."""
-        line = self.first_line + self.lines.count(b"\n", 0, position)
+        line = self.first_line + self.text.count(b"\n", 0, position)
         return f"{self.path}, line {line}"
 
     def may_be_cut(self, position: int) -> bool:
         """Whether the line at a position lacks its newline in the file."""
-        return self.lines.find(b"\n", position) < 0
+        return self.text.find(b"\n", position) < 0
 
     def fault(self, position: int, message: str, kind: type[DataError] = DataError) -> DataError:
         """Make the error about the line at a position in the block."""
@@ -449,63 +325,70 @@ class _Block:
             message += ": the file ends in the middle of this line"
         return kind(f"{self.place(position)}: {message}")
 
-    def _value(self, column: int, start: int) -> float:
-        """Convert an entry that the parser could not convert, given its column and position.
+    def token(self, position: int) -> bytes:
+        """Read the text at a position up to white space or a comment."""
+        match = _TOKEN.match(self.text, position)
+        return match[0] if match else b""
 
-        Raises:
-            DataError: if the entry is no grade, or no number that is finite in float32.
-        """
-        match = _TOKEN.match(self.lines, start)
-        token = match[0] if match else b""
-        feature = f"feature {column - 1 + self.first_index}"
-        if not token:
-            raise self.fault(start, f"{feature} has no value")
-        if column and _NO_VALUE.fullmatch(token):
-            return float("nan")
-        named = f"{feature}: {_shown(token)}" if column else f"the grade {_shown(token)}"
-        if not _NUMBER.fullmatch(token):
-            raise self.fault(start, f"{named} is not a number")
-        value = float(token)
-        if column == 0 and not (0 <= value <= _LARGEST_GRADE and value.is_integer()):
-            raise self.fault(start, grade_fault(token.decode(), value))
-        if abs(value) >= _INFINITE:
-            raise self.fault(start, f"{named} is infinite in float32")
-        return value
-
-    def name(self, start: int, end: int) -> str:
-        """Decode the name of a query or a document.
+    def checked_name(self, position: int, name: bytes) -> bytes:
+        """Return the name of a query or document in the line at a position.
 
         Raises:
             DataError: if the name is too long or is not UTF-8.
         """
-        if end - start > _LONGEST_NAME:
-            raise self.fault(start, f"a name of {end - start} bytes is too long")
-        name = self.lines[start:end]
-        try:
-            return name.decode()
-        except UnicodeDecodeError:
-            raise self.fault(start, f"the name {name!r} is not UTF-8") from None
+        if len(name) > _LONGEST_NAME:
+            raise self.fault(position, f"a name of {len(name)} bytes is too long")
+        if not _is_utf8(name):
+            raise self.fault(position, f"the name {name!r} is not UTF-8")
+        return name
 
-    def names(self, spans: I32) -> _Names:
-        """Read names from their starts and ends (2, n_docs), as bytes if the text is ASCII.
+    def grade(self, position: int, token: bytes) -> int:
+        """Convert the grade of the line at a position; raise DataError if it is no grade."""
+        if not _NUMBER.fullmatch(token):
+            raise self.fault(position, f"the grade {_shown(token)} is not a number")
+        value = float(token)
+        if not (0 <= value <= _LARGEST_GRADE and value.is_integer()):
+            raise self.fault(position, grade_fault(token.decode(), value))
+        return int(value)
+
+    def value(self, position: int, index: int) -> float:
+        """Convert the value at a position, of the feature with the given index.
 
         Raises:
-            DataError: if a name is too long or is not UTF-8.
+            DataError: if the value is no number that is finite in float32.
         """
-        starts, ends = spans
-        longest = int((ends - starts).max())
-        if longest > _LONGEST_NAME or not self.lines.isascii():
-            return np.array([self.name(start, end) for start, end in spans.T.tolist()])
-        buf = np.frombuffer(self.lines, np.uint8)
-        letters = np.zeros((len(starts), max(longest, 1)), np.uint8)
-        for k in range(longest):
-            letters[:, k] = buf[np.minimum(starts + k, ends - 1)] * (starts + k < ends)
-        return letters.view(f"S{letters.shape[1]}").ravel()
+        token = self.token(position)
+        if not token:
+            raise self.fault(position, f"feature {index} has no value")
+        if _NO_VALUE.fullmatch(token):
+            return float("nan")
+        if not _NUMBER.fullmatch(token):
+            raise self.fault(position, f"feature {index}: {_shown(token)} is not a number")
+        value = float(token)
+        if abs(value) >= _INFINITE:
+            fault = f"feature {index}: {_shown(token)} is infinite in float32"
+            raise self.fault(position, fault)
+        return value
 
 
 def _shown(text: bytes) -> str:
     """Quote a part of a text, for messages."""
-    return shown(text.strip().decode("utf-8", "replace"))
+    return shown(text.decode("utf-8", "replace"))
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _array_of_names(names: Sequence[bytes]) -> _Names:
+    """Make an array (n_docs,) of names, as bytes if all are ASCII."""
+    if b"".join(names).isascii():
+        return np.array(names)
+    return np.array([name.decode() for name in names])
 
 
 # ----------------------------------------------------------------------------- all the documents
@@ -519,14 +402,13 @@ class _Documents:
         n_bytes: number of bytes read.
         grades: the grades of each block.
         codes: the number of the query of each document, for each block.
-        docids: for each block with document ids, its first document and its ids.
-        words: for each block with comments, its first document and the first words; empty if there
-            are document ids.
+        docids: the document ids of each block, '' for a document without an id.
+        has_docids: whether a document has an id.
+        words: the first words of the comments of each block; empty if there are document ids.
         number_of_qid: {name of a query: its number}, in the order in which queries appear.
-        limit: the largest feature index allowed, counted from 1.
-        most: a text about the limit, for messages.
+        bounds: the smallest and the largest index that a feature may have.
         widths: for each file with documents, the file, the least number of features in a line, and
-            the largest index of a feature.
+            the number of features up to the largest index.
         unfinished: file and line of each last line that lacks its newline.
     """
 
@@ -540,21 +422,19 @@ class _Documents:
         """
         self.source = source
         self.n_features = n_features
-        self.first_index = first_index
-        self.limit = MAX_FEATURES
-        self.most = f"the largest a file may have, {MAX_FEATURES}"
-        if n_features is not None:
-            self.limit = min(n_features, MAX_FEATURES)
-            self.most = f"the {n_features} features expected"
+        most = MAX_FEATURES if n_features is None else min(n_features, MAX_FEATURES)
+        self.bounds = first_index, first_index + most - 1
         self.table = GrowingTable(source, n_features or 0)
         self.n_bytes = 0
         self.grades: list[I32] = []
         self.codes: list[I32] = []
-        self.docids: list[tuple[int, _Names]] = []
-        self.words: list[tuple[int, _Names]] = []
-        self.number_of_qid: dict[str, int] = {}
+        self.docids: list[_Names] = []
+        self.has_docids = False
+        self.words: list[_Names] = []
+        self.number_of_qid: dict[bytes, int] = {}
         self.widths: list[tuple[Path, int, int]] = []
         self.unfinished: list[str] = []
+        self._known_grades: dict[bytes, int] = {}
 
     def add_file(self, path: Path, file: BinaryIO) -> None:
         """Add the documents of a file.
@@ -565,52 +445,135 @@ class _Documents:
         fewest = MAX_FEATURES
         width = 0
         n_before = self.table.n
-        for first_line, lines in _blocks(file, path):
-            block = _Block(path, first_line, lines, self.first_index, self.limit, self.most)
-            columns, values, spans = block.parse()
-            self.n_bytes += len(lines)
-            n_docs = spans.shape[2]
-            if n_docs == 0:
+        for first_line, text in _blocks(file, path):
+            block = _Block(path, first_line, text)
+            zero = text.find(b"\0")
+            if zero >= 0:
+                fault = "has a zero byte, so this is no text file"
+                raise DataError(f"{block.place(zero)}: {fault}")
+            self.n_bytes += len(text)
+            spans = self._read_heads(block)
+            if not len(spans):
                 continue
-            width = max(width, int(columns.max()))
-            grades = np.flatnonzero(columns == 0)
-            n_in_lines = np.diff(grades, append=len(columns)) - 1
-            position = int(spans[_WORD, 0, -1])
+            columns, values, sizes = self._parse_features(block, spans)
+            width = max(width, int(columns.max(initial=-1)) + 1)
+            position = int(spans[-1, 1])
             if block.may_be_cut(position):
                 # In a dense file, in which all earlier lines have all features, the last line must
                 # have all features, too. In a sparse file it must have at least one feature.
-                is_dense = min([fewest, *n_in_lines[:-1]]) == width
-                if n_in_lines[-1] < (width if is_dense else min(1, width)):
-                    raise block.fault(position, f"{n_in_lines[-1]} features")
+                is_dense = min([fewest, *sizes[:-1]]) == width
+                if sizes[-1] < (width if is_dense else min(1, width)):
+                    raise block.fault(position, f"{sizes[-1]} features")
                 self.unfinished.append(block.place(position))
-            fewest = min(fewest, int(n_in_lines.min()))
-            rows = self.table.next_rows(n_docs, max(width, self.table.width))
-            _place(columns, values, rows)
-            self.grades.append(values[grades].astype(np.int32))
-            self._add_names(block, spans)
-            self.table.n += n_docs
+            fewest = min(fewest, int(sizes.min()))
+            rows = self.table.next_rows(len(spans), max(width, self.table.width))
+            rows[:] = 0
+            rows[np.repeat(np.arange(len(spans)), sizes), columns] = values
+            self.table.n += len(spans)
         if self.table.n > n_before:
             self.widths.append((path, fewest, width))
 
-    def _add_names(self, block: _Block, spans: I32) -> None:
-        """Add the names of the queries and the documents of a block, see `_parse`."""
-        names = block.names(spans[_QID])
-        # A query is looked up once for a run of documents with the same query.
-        first_docs = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
-        numbers = []
-        for qid in names[first_docs].astype(np.str_).tolist():
-            numbers.append(self.number_of_qid.setdefault(qid, len(self.number_of_qid)))
-        run_lengths = np.diff(first_docs, append=len(names))
-        self.codes.append(np.repeat(np.array(numbers, np.int32), run_lengths))
-        docids = block.names(spans[_DOCID])
-        if docids.any():
-            self.docids.append((self.table.n, docids))
+    def _read_heads(self, block: _Block) -> I32:
+        """Read the grades, queries and names of the documents in a block.
+
+        A line that is blank or only a comment has no document.
+
+        Returns:
+            (n_docs, 2) where the features of each document start and end.
+        """
+        spans: list[tuple[int, int]] = []
+        grades: list[int] = []
+        codes: list[int] = []
+        comments: list[tuple[int, bytes]] = []
+        begin = 0
+        for line in block.text.split(b"\n"):
+            head, _, comment = line.partition(b"#")
+            fields = head.split(None, 2)
+            if fields:
+                grade, *others = fields
+                if grade not in self._known_grades:
+                    self._known_grades[grade] = block.grade(begin, grade)
+                if not others or not others[0].startswith(_QID) or others[0] == _QID:
+                    text = _shown(b" ".join(fields[:2]))
+                    raise block.fault(begin, f"no qid:... after the grade: {text}")
+                qid = others[0].removeprefix(_QID)
+                if qid not in self.number_of_qid:
+                    self.number_of_qid[block.checked_name(begin, qid)] = len(self.number_of_qid)
+                end = begin + len(head)
+                start = end - len(others[1]) if len(others) > 1 else end
+                spans.append((start, end))
+                grades.append(self._known_grades[grade])
+                codes.append(self.number_of_qid[qid])
+                comments.append((begin, comment))
+            begin += len(line) + 1
+        if spans:
+            self.grades.append(np.array(grades, np.int32))
+            self.codes.append(np.array(codes, np.int32))
+            self._add_names(block, comments)
+        return np.array(spans, np.int32).reshape(-1, 2)
+
+    def _add_names(self, block: _Block, comments: Sequence[tuple[int, bytes]]) -> None:
+        """Add the document ids, or the first words of the comments, of the documents in a block.
+
+        Args:
+            block: the block.
+            comments: where the line of each document begins, and its comment.
+        """
+        docids = []
+        for begin, comment in comments:
+            match = _DOCID.search(comment) if b"docid" in comment else None
+            docids.append(block.checked_name(begin, match[1]) if match else b"")
+        self.docids.append(_array_of_names(docids))
+        self.has_docids = self.has_docids or any(docids)
+        if self.has_docids:
             self.words.clear()
-        if not self.docids:
-            with suppress(DataError):  # a word that cannot be an id
-                words = block.names(spans[_WORD])
-                if words.any():
-                    self.words.append((self.table.n, words))
+            return
+        words = []
+        for _, comment in comments:
+            word = b"".join(comment.split(None, 1)[:1])
+            can_be_id = len(word) <= _LONGEST_NAME and _is_utf8(word)
+            words.append(word if can_be_id else b"")
+        self.words.append(_array_of_names(words))
+
+    def _parse_features(self, block: _Block, spans: I32) -> tuple[I32, F64, I32]:
+        """Parse the features in a block by the compiled parser, and by Python where it is not sure.
+
+        Returns:
+            The columns and the values of the features, and the number of features of each document.
+
+        Raises:
+            DataError: for a feature with a fault.
+        """
+        buf = np.frombuffer(block.text + b"\n", np.uint8)
+        most_features = int(np.count_nonzero(buf == _COLON))
+        indexes = np.zeros(most_features, np.int32)
+        places = np.empty(most_features, np.int32)
+        values = np.zeros(most_features)
+        sizes = np.zeros(len(spans), np.int32)
+        fault = _parse(buf, spans, self.bounds, indexes, places, values, sizes)
+        for k in np.flatnonzero(np.isinf(values)).tolist():
+            values[k] = block.value(int(places[k]), int(indexes[k]))
+        if fault >= 0:
+            raise self._fault_of_index(block, fault)
+        n = int(sizes.sum())
+        return indexes[:n] - np.int32(self.bounds[0]), values[:n], sizes
+
+    def _fault_of_index(self, block: _Block, position: int) -> DataError:
+        """Make the error about the token at a position, which is no feature of its line."""
+        token = block.token(position)
+        index, colon, _ = token.partition(b":")
+        first_index, last_index = self.bounds
+        if not (colon and index.isdigit()):
+            return block.fault(position, f"{_shown(token)} is not index:value")
+        if float(index) < first_index:
+            message = f"feature indexes count from 1, here is {_shown(token)}"
+            return block.fault(position, message, IndexZero)
+        if float(index) > last_index:
+            most = f"the {self.n_features} features expected"
+            if self.n_features is None:
+                most = f"the largest a file may have, {MAX_FEATURES}"
+            return block.fault(position, f"a feature index is beyond {most}: {_shown(token)}")
+        return block.fault(position, f"a feature is given twice: {_shown(token)}")
 
     def finish(self) -> Queries:
         """Make Queries of all documents.
@@ -626,10 +589,9 @@ class _Documents:
         features = self.table.finished()
         codes = np.concatenate(self.codes)
         grades = np.concatenate(self.grades)
-        docids = self._all_names(self.docids)
-        if docids is None:
-            docids = self._unique_words(codes)
-        qids = texts([*self.number_of_qid], f"{self.source}: query ids")
+        docids = self._joined_names(self.docids) if self.has_docids else self._unique_words(codes)
+        names = [qid.decode() for qid in self.number_of_qid]
+        qids = texts(names, f"{self.source}: query ids")
         return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
     def _refuse_other_widths(self) -> None:
@@ -655,9 +617,7 @@ class _Documents:
         Args:
             codes: (n_docs,) the number of each document's query.
         """
-        words = self._all_names(self.words)
-        if words is None:
-            return None
+        words = self._joined_names(self.words)
         _, number_of_word = np.unique(words, return_inverse=True)
         pairs = codes * np.int64(len(words)) + number_of_word
         _, number_of_pair, n_equal = np.unique(pairs, return_inverse=True, return_counts=True)
@@ -669,16 +629,11 @@ class _Documents:
         note(self.source, "the first words of the comments are the ids, unique in their query")
         return words
 
-    def _all_names(self, names_of_blocks: list[tuple[int, _Names]]) -> Str | None:
-        """Join the names of all blocks; None if no document has a name."""
-        if not names_of_blocks:
-            return None
-        dtype = np.result_type("U1", *[names.dtype for _, names in names_of_blocks])
+    def _joined_names(self, names_of_blocks: list[_Names]) -> Str:
+        """Join the names of all blocks."""
+        dtype = np.result_type("U1", *[names.dtype for names in names_of_blocks])
         longest = dtype.itemsize // np.dtype("U1").itemsize
-        name = f"{self.source}: document ids"
-        refuse_long(longest, self.table.n, self.n_bytes, name)
-        docids: Str = allocate((self.table.n,), dtype, name)
-        docids[:] = ""
-        for first, names in names_of_blocks:
-            docids[first : first + len(names)] = names
-        return docids
+        source = f"{self.source}: document ids"
+        refuse_long(longest, self.table.n, self.n_bytes, source)
+        joined: Str = allocate((self.table.n,), dtype, source)
+        return np.concatenate(names_of_blocks, out=joined)

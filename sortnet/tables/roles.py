@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,37 +125,45 @@ def choose_columns(
     _refuse_nested(rows, checked)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
-    known_categories: tuple[str, ...] | None = None
+    known_categories: list[str] | None = None
     if known_features is not None:
-        known_categories = _known_categories(known_features, rows.columns, usable)
+        known_categories = [
+            feature
+            for feature in known_features
+            if feature not in rows.columns and column_of(feature, usable) in usable
+        ]
     known_categorical_columns = {column_of(name, usable) for name in known_categories or ()}
     with_role = {*named, *named_roles.shown, *known_categorical_columns}
-    text_columns = _text_columns(_without(usable, with_role))
+    text_columns = {
+        name: cells
+        for name, cells in _without(usable, with_role).items()
+        if name.lower() not in GRADES and not is_numeric(cells)
+    }
     if features is None:
         refuse_decimal_commas(rows, text_columns)
-    media_notes = _media_notes(rows, text_columns, named_roles)
-    group_notes = _group_notes(rows, named_roles, ignore)
-    content = _choose_content(named_roles, _without(usable, named), text_columns)
+    roles = _with_contents(named_roles, _without(usable, named), text_columns)
 
     # The remaining columns may become features.
-    no_features = {*content, named_roles.group, named_roles.context, named_roles.grade}
+    other_roles = {getattr(roles, role) for role in (*NAMED, "grade")}
     if features is None:
-        candidates = _without_ids_and_grades(_without(usable, no_features))
-        chosen = _guessed_features(candidates, rows.columns, known_categories)
+        candidates = {
+            name: cells
+            for name, cells in _without(usable, other_roles).items()
+            if name.lower() not in _NO_FEATURES
+        }
+        numeric, categories = _choose_features(candidates, rows.columns, known_categories)
     else:
-        chosen = _given_features(features, rows.columns)
-    all_features = (*chosen.numeric, *chosen.categories)
-    _refuse_without_content(rows, content, (*named_roles.shown, *all_features))
-    feature_columns = {column_of(name, rows.columns) for name in all_features}
-    used = {*no_features, *named_roles.shown, *feature_columns}
+        numeric, categories = _given_features(features, rows.columns)
+    _refuse_without_content(rows, roles, (*named_roles.shown, *numeric, *categories))
+    feature_columns = {column_of(name, rows.columns) for name in (*numeric, *categories)}
+    used = {*other_roles, *named_roles.shown, *feature_columns}
     return replace(
-        named_roles,
-        **content._asdict(),
-        features=chosen.numeric,
+        roles,
+        features=numeric,
         ignored=tuple(name for name in rows.columns if name not in used),
-        categories=chosen.categories,
-        notes=(*media_notes, *group_notes),
-        dates=tuple(name for name in chosen.numeric if name in rows.dates),
+        categories=categories,
+        notes=(*_media_notes(rows, text_columns, roles), *_group_notes(rows, named_roles, ignore)),
+        dates=tuple(name for name in numeric if name in rows.dates),
     )
 
 
@@ -174,18 +182,9 @@ def _refuse_named_roles(rows: Rows, named_roles: Columns, names: Iterable[str | 
             raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
 
 
-class _Content(NamedTuple):
-    """Names of the columns of ids, texts, images and sounds; None for a missing column."""
-
-    id: str | None
-    text: str | None
-    image: str | None
-    audio: str | None
-
-
-def _choose_content(
+def _with_contents(
     named_roles: Columns, without_role: Mapping[str, Cells], text_columns: Mapping[str, Cells]
-) -> _Content:
+) -> Columns:
     """Choose the columns of ids, texts, images and sounds.
 
     Args:
@@ -202,7 +201,7 @@ def _choose_content(
     text = named_roles.text or _find_text_column(remaining)
     # Without an id by its name, a column of unique short texts is the id, even if it is the text.
     id_column = id_column or _unique_short_text(remaining)
-    return _Content(id_column, text, image, audio)
+    return replace(named_roles, id=id_column, text=text, image=image, audio=audio)
 
 
 def _without(columns: Mapping[str, Cells], removed: Collection[str | None]) -> dict[str, Cells]:
@@ -210,90 +209,57 @@ def _without(columns: Mapping[str, Cells], removed: Collection[str | None]) -> d
     return {name: cells for name, cells in columns.items() if name not in removed}
 
 
-def _text_columns(columns: Mapping[str, Cells]) -> dict[str, Cells]:
-    """Select the columns that have texts, and no name that is typical for grades."""
-    return {
-        name: cells
-        for name, cells in columns.items()
-        if name.lower() not in GRADES and not is_numeric(cells)
-    }
-
-
-def _without_ids_and_grades(columns: Mapping[str, Cells]) -> dict[str, Cells]:
-    """Select the columns that have no name that is typical for ids or grades."""
-    return {name: cells for name, cells in columns.items() if name.lower() not in _NO_FEATURES}
-
-
-def _refuse_without_content(
-    rows: Rows, content: _Content, shown_or_learned: Collection[str]
-) -> None:
+def _refuse_without_content(rows: Rows, roles: Columns, shown_or_learned: Collection[str]) -> None:
     """Raise DataError for a table without a column that can be shown or learned from.
 
     An id can be shown, but a number as the only thing that is shown tells nothing.
 
     Args:
         rows: the table.
-        content: the columns of ids, texts, images and sounds.
+        roles: the roles of the columns of ids, texts, images and sounds.
         shown_or_learned: names of further columns that are shown, and of features.
     """
-    if content.text or content.image or content.audio or any(shown_or_learned):
+    if roles.text or roles.image or roles.audio or any(shown_or_learned):
         return
-    if not content.id or is_numeric(rows.columns[content.id]):
+    if not roles.id or is_numeric(rows.columns[roles.id]):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
 
 
-def _known_categories(
-    known_features: Sequence[str], names: Collection[str], usable: Collection[str]
-) -> tuple[str, ...]:
-    """List the known features `column=value` that can be made from usable columns of this table.
+def _choose_features(
+    candidates: Mapping[str, Cells], names: Collection[str], known_categories: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose features by the values of columns: numeric columns, and levels of categorical columns.
 
-    `names` has the names of all columns.
-    """
-    return tuple(
-        feature
-        for feature in known_features
-        if feature not in names and column_of(feature, usable) in usable
-    )
-
-
-class _Features(NamedTuple):
-    """Names of features.
-
-    Attributes:
-        numeric: columns of numbers and dates; features that the user named are listed here, too.
-        categories: the features `column=value` of categorical columns.
-    """
-
-    numeric: tuple[str, ...]
-    categories: tuple[str, ...]
-
-
-def _guessed_features(
-    candidates: Mapping[str, Cells],
-    names: Collection[str],
-    known_categories: tuple[str, ...] | None,
-) -> _Features:
-    """Choose features by the values of columns.
+    A categorical column is left out if its features would be ambiguous: if its name has a `=`, or
+    if a column is called like one of the features.
 
     Args:
         candidates: the columns that may become features.
         names: names of all columns of the table.
         known_categories: the features `column=value` that other data have. If None, the values
             decide which columns are categorical.
+
+    Returns:
+        The names of numeric columns, and the features `column=value`.
     """
-    features = choose_features(candidates, names)
-    categories = known_categories
-    if categories is None:
-        # A feature that is not the name of a column is `column=value`.
-        categories = tuple(name for name in features if name not in candidates)
+    numeric: list[str] = []
+    categories = [*(known_categories or ())]
     categorical_columns = {column_of(name, candidates) for name in categories}
-    numeric_columns = tuple(
-        name for name in features if name in candidates and name not in categorical_columns
-    )
-    return _Features(numeric_columns, categories)
+    for name, cells in candidates.items():
+        if name in categorical_columns:
+            continue
+        if is_numeric(cells):
+            numeric.append(name)
+        elif known_categories is None and "=" not in name:
+            levels_of_column = [f"{name}={value}" for value in levels(cells)]
+            if not {*levels_of_column} & {*names}:
+                categories += levels_of_column
+    return tuple(numeric), tuple(categories)
 
 
-def _given_features(features: Sequence[str], names: Collection[str]) -> _Features:
+def _given_features(
+    features: Sequence[str], names: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Divide features that the user or a model names in those of columns and those of levels.
 
     The order of the features stays, so that levels before a column are listed with the columns.
@@ -305,7 +271,7 @@ def _given_features(features: Sequence[str], names: Collection[str]) -> _Feature
     n_with_columns = len(features)
     while n_with_columns and features[n_with_columns - 1] not in names:
         n_with_columns -= 1
-    return _Features(tuple(features[:n_with_columns]), tuple(features[n_with_columns:]))
+    return tuple(features[:n_with_columns]), tuple(features[n_with_columns:])
 
 
 def without_unique_text(roles: Columns, named_roles: Columns) -> Columns:
@@ -321,26 +287,6 @@ def without_unique_text(roles: Columns, named_roles: Columns) -> Columns:
         unused = () if roles.id is None or roles.id == roles.text else (roles.id,)
         return replace(roles, id=None, ignored=roles.ignored + unused)
     return roles
-
-
-def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:
-    """List the features: numeric columns, and `column=value` for each value of a category.
-
-    A categorical column is left out if its features would be ambiguous: if its name has a `=`, or
-    if a column in `names` is called like one of the features.
-
-    >>> choose_features({"size": ["1", "n/a"], "kind": ["a", "b"] * 3, "text": ["one", "two"]})
-    ('size', 'kind=a', 'kind=b')
-    """
-    features = list[str]()
-    for name, cells in columns.items():
-        if is_numeric(cells):
-            features.append(name)
-        elif "=" not in name:
-            categories = [f"{name}={value}" for value in levels(cells)]
-            if not {*categories} & {*names}:
-                features += categories
-    return tuple(features)
 
 
 def column_of(feature: str, columns: Collection[str]) -> str:
@@ -420,27 +366,28 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
             raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
 
 
-def _media_notes(rows: Rows, columns: Mapping[str, Cells], named_roles: Columns) -> list[str]:
+def _media_notes(rows: Rows, columns: Mapping[str, Cells], roles: Columns) -> list[str]:
     """Write notes about columns in which at least half, but not all, values name images or sounds.
 
-    There is no note about images if a column of images is named or found, and likewise for sounds.
+    There is no note about images if there is a column of images, and likewise for sounds.
 
     Args:
         rows: the table.
         columns: the columns of texts.
-        named_roles: the roles that the user named.
+        roles: the roles that were chosen.
     """
     notes = []
-    for kind, named_column, suffixes in (
-        ("images", named_roles.image, IMAGES),
-        ("sounds", named_roles.audio, AUDIO),
-    ):
-        if named_column or _find_media_column(columns, suffixes):
-            continue
-        for name, cells in columns.items():
-            row = _first_other_than_files(cells, suffixes)
-            if row is None:
+    for kind, column, suffixes in (("images", roles.image, IMAGES), ("sounds", roles.audio, AUDIO)):
+        for name, cells in columns.items() if column is None else ():
+            values = {
+                row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""
+            }
+            others = [row for row, value in values.items() if not _is_file(value, suffixes)]
+            # A URL may end like the name of a file.
+            n_with_suffix = sum(str(v).strip().lower().endswith(suffixes) for v in values.values())
+            if not others or 2 * n_with_suffix < len(values):
                 continue
+            row = others[0]
             is_url = "://" in str(cells[row])
             fault = "is a URL" if is_url else f"is none of {' '.join(suffixes)}"
             notes.append(
@@ -448,20 +395,6 @@ def _media_notes(rows: Rows, columns: Mapping[str, Cells], named_roles: Columns)
                 f"{shown(cells[row])} {fault}: no {kind} are taken from it"
             )
     return notes
-
-
-def _first_other_than_files(cells: Cells, suffixes: tuple[str, ...]) -> int | None:
-    """Find the first row whose value is no name of a file, in a column that seems to name files.
-
-    A column seems to name files if at least half of its values end with one of the suffixes. A URL
-    may end so, but is no name of a file. The result is None for any other column.
-    """
-    value_of_row = {row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""}
-    values = value_of_row.values()
-    n_with_suffix = sum(str(value).strip().lower().endswith(suffixes) for value in values)
-    if not values or 2 * n_with_suffix < len(values):
-        return None
-    return next(row for row, value in value_of_row.items() if not _is_file(value, suffixes))
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -12,9 +12,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.tables.values import Cells, may_have_numbers, numbers_of, word
+from sortnet.tables.values import (
+    Cells,
+    are_dates,
+    is_missing,
+    may_have_numbers,
+    numbers_of,
+    word,
+)
 
 MAX_COLUMNS = 100_000
 
@@ -61,6 +69,20 @@ class Rows:
             file_number = bisect_right(first_rows, row_from_start) - 1
             _, path = self.files[file_number]
         return f"{path}, {self.unit} {self.lines[row]}"
+
+    def take(self, numbers: I64) -> Rows:
+        """Select the rows with the given numbers, which must be ascending."""
+        columns: dict[str, Cells] = {}
+        for name, cells in self.columns.items():
+            if isinstance(cells, list):
+                columns[name] = [cells[k] for k in numbers]
+            else:
+                columns[name] = cells[numbers]
+        # Each file now starts at the row after the last selected row of the files before it.
+        starts = np.searchsorted(numbers, [first for first, _ in self.files]).tolist()
+        files = [(start, path) for start, (_, path) in zip(starts, self.files, strict=True)]
+        lines = [self.lines[k] for k in numbers]
+        return replace(self, columns=columns, lines=lines, files=files)
 
     def dicts(self) -> list[dict[str, Any]]:
         """Convert the rows to dicts, {column: cell}.
@@ -139,19 +161,52 @@ def numbers_if_all_are(cells: Cells) -> Cells:
     return numbers
 
 
-def join_cells(chunks: Sequence[Cells]) -> Cells:
-    """Join the cells of several chunks: to an array if all chunks are arrays, else to a list.
+def rows_of_cells(
+    path: Path, columns: dict[str, Cells], lines: Sequence[int], unit: str, keep: Keep
+) -> Rows:
+    """Make a table of cells as they were read, and convert columns of numbers to arrays.
+
+    Args:
+        path: the file.
+        columns: {name: cells}.
+        lines: the line or the number of each row.
+        unit: the unit of `lines`.
+        keep: says whether the cells of a column are kept as read.
+    """
+    dates = frozenset(name for name, cells in columns.items() if are_dates(cells))
+    converted = {
+        name: cells if keep(name) else numbers_if_all_are(cells) for name, cells in columns.items()
+    }
+    return Rows(path, converted, lines, unit, dates=dates)
+
+
+def join_rows(tables: Sequence[Rows]) -> Rows:
+    """Join the rows of tables; if a table lacks a column, its rows have None in that column."""
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    columns = {
+        name: _join_cells([table.columns.get(name, [None] * len(table)) for table in tables])
+        for name in names
+    }
+    lines = [line for table in tables for line in table.lines]
+    dates = frozenset(name for table in tables for name in table.dates)
+    return replace(tables[0], columns=columns, lines=lines, dates=dates)
+
+
+def _join_cells(chunks: Sequence[Cells]) -> Cells:
+    """Join the cells of several chunks: to an array if they are arrays or missing, else to a list.
 
     In a list, numbers of the arrays become texts, and missing numbers None.
     """
-    chunks_with_cells = [chunk for chunk in chunks if len(chunk)]
-    if not chunks_with_cells:
-        return chunks[0]
-    chunks = chunks_with_cells
     if len(chunks) == 1:
         return chunks[0]
-    if all(isinstance(chunk, np.ndarray) for chunk in chunks):
-        return np.concatenate(chunks)
+    has_numbers = [isinstance(chunk, np.ndarray) for chunk in chunks]
+    if any(has_numbers):
+        are_numbers_or_missing = all(
+            is_array or all(map(is_missing, chunk))
+            for is_array, chunk in zip(has_numbers, chunks, strict=True)
+        )
+        if are_numbers_or_missing:
+            return np.concatenate([numbers_of(chunk)[0] for chunk in chunks])
     cells: list[Any] = []
     for chunk in chunks:
         if isinstance(chunk, np.ndarray):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -24,11 +23,6 @@ MISSING = {
     *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
     *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
 }
-# The spellings of these words that pandas reads as missing; other spellings cost a second look.
-MISSING_SPELLINGS = sorted(
-    {spelling for word in MISSING for spelling in (word, word.upper(), word.title())}
-    | {"NaN", "NaT"}
-)
 MOST_LEVELS = 50  # largest number of values of a categorical column that become features
 _ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categorical column
 _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
@@ -65,47 +59,74 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     >>> values.tolist(), wrong.tolist()
     ([1.5, nan, 1.0, 2.0, nan], [False, False, False, False, True])
     """
+    dtype = getattr(cells, "dtype", None)
+    if dtype is None:
+        return _numbers_of_objects(cells)
+    no_faults = np.zeros(len(cells), bool)
+    if isinstance(cells, np.ndarray) and dtype.kind in _NUMBER_KINDS:
+        return cells.astype(np.float64, copy=False), no_faults
     import pandas as pd
 
-    dtype = getattr(cells, "dtype", None)
-    if dtype is not None and (dtype.kind in _TIME_KINDS or isinstance(dtype, pd.PeriodDtype)):
-        return _days(pd.Series(cells)), np.zeros(len(cells), bool)
-    if dtype is not None and dtype.kind in _NUMBER_KINDS:
+    if dtype.kind in _TIME_KINDS or isinstance(dtype, pd.PeriodDtype):
+        return _days(pd.Series(cells)), no_faults
+    if dtype.kind in _NUMBER_KINDS:
         numbers = pd.Series(cells).to_numpy(np.float64, na_value=np.nan)
-        return np.asarray(numbers, np.float64), np.zeros(len(cells), bool)
+        return np.asarray(numbers, np.float64), no_faults
     return _numbers_of_objects(cells)
 
 
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
-    numbers = plain_numbers(cells)
-    dates = []
+    numbers = _plain_numbers(cells)
     is_wrong = np.zeros(len(cells), bool)
     for k in np.flatnonzero(np.isnan(numbers)).tolist():
         cell = cells[k]
-        if is_date(cell) and not is_missing(cell):
-            dates.append(k)
-        elif isinstance(cell, str) and cell.strip().lower() in _TRUTH_VALUES:
-            numbers[k] = _TRUTH_VALUES[cell.strip().lower()]
-        else:
-            is_wrong[k] = not is_missing(cell)
-    if dates:
-        numbers[dates] = _days_of_texts([cells[k].strip() for k in dates])
-        is_wrong[dates] = np.isnan(numbers[dates])
+        if is_missing(cell):
+            continue
+        text = cell.strip().lower() if isinstance(cell, str) else ""
+        if text in _TRUTH_VALUES:
+            numbers[k] = _TRUTH_VALUES[text]
+        elif is_date(cell):
+            numbers[k] = _days_of_text(cell.strip())
+        is_wrong[k] = np.isnan(numbers[k])
     return numbers, is_wrong
 
 
-def plain_numbers(cells: Cells) -> F64:
+def _plain_numbers(cells: Cells) -> F64:
     """Convert numbers, and texts that are numbers, to float64; all other cells become NaN."""
-    import pandas as pd
+    numbers = _floats(cells)
+    if numbers is not None:
+        return numbers
+    return np.array([_plain_number(cell) for cell in cells])
 
-    plain = np.empty(len(cells), object)
-    plain[:] = [cell if isinstance(cell, _PLAIN) else None for cell in cells]
+
+def _plain_number(cell: Any) -> float:
+    """Convert a number, or a text that is a number, to a float; the result is NaN if it is none."""
+    if isinstance(cell, str) and ("_" in cell or not cell.isascii()):
+        return np.nan
     try:
-        return np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
-    except OverflowError:  # a whole number beyond float64, which as a text becomes infinite
-        plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
-        return np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
+        return float(cell) if isinstance(cell, _PLAIN) else np.nan
+    except (TypeError, ValueError):  # such as a complex number, or a word
+        return np.nan
+    except OverflowError:  # a whole number beyond float64
+        return np.inf
+
+
+def _floats(cells: Cells) -> F64 | None:
+    """Convert texts to float64 at once if all are plain numbers or empty; else return None.
+
+    Digits joined by `_`, and digits that are not ASCII, are no plain numbers, although numpy reads
+    them.
+    """
+    try:
+        joined = "".join(cells)
+        if "_" in joined or not joined.isascii():
+            return None
+        if "" in cells:
+            cells = [cell or "nan" for cell in cells]
+        return np.array(cells, np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
 def _days(times: Any) -> F64:
@@ -132,26 +153,23 @@ def _days(times: Any) -> F64:
 
 def _days_of_objects(times: NDArray[np.object_]) -> F64:
     """Convert dates and durations of Python to numbers of days, NaN for any other object."""
-    days = _days_of_texts([str(getattr(time, "isoformat", str)()) for time in times])
-    for k, time in enumerate(times):
-        if isinstance(time, timedelta):
-            days[k] = time / timedelta(days=1)
-    return days
+    days = [
+        time / timedelta(days=1)
+        if isinstance(time, timedelta)
+        else _days_of_text(str(getattr(time, "isoformat", str)()))
+        for time in times
+    ]
+    return np.array(days, np.float64)
 
 
-def _days_of_texts(texts: Sequence[str]) -> F64:
-    """Convert dates of the years 1 to 9999 as texts to numbers of days, NaN for any other text."""
-    import pandas as pd
-
-    series = pd.Series(texts, dtype=object)
-    days = _days(pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True))
-    # pandas reads dates in nanoseconds, which end in 2262.
-    for k in np.flatnonzero(np.isnan(days)).tolist():
-        with suppress(ValueError):
-            moment = datetime.fromisoformat(texts[k])
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            days[k] = (moment - _EPOCH) / timedelta(days=1)
-    return days
+def _days_of_text(text: str) -> float:
+    """Convert a date of the years 1 to 9999 to a number of days; NaN for any other text."""
+    try:
+        moment = datetime.fromisoformat(text.replace(" +", "+").replace(" -", "-"))
+    except ValueError:
+        return np.nan
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) / timedelta(days=1)
 
 
 def is_missing(cell: Any) -> bool:

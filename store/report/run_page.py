@@ -50,7 +50,6 @@ def page_of(
     model: str | None,
     data: Sequence[str],
     top: int,
-    cache: Path | None,
     progress: Progress,
 ) -> tuple[str, str]:
     """Render the page of a run, and a line about what was not found; it is empty if all was found.
@@ -64,7 +63,7 @@ def page_of(
     seconds to draw.
     """
     _refuse_without_iterations(run)
-    sources = find_sources(run, model, data, cache=cache, progress=progress)
+    sources = find_sources(run, model, data, progress=progress)
     findings = find_out(sources, _MODEL, progress)
     progress("drawing")
     return render(run, sources, findings, top=top), sources.missing

@@ -42,7 +42,7 @@ class Sources:
 
 
 def find_sources(
-    run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
+    run: Run, model: str | None, data: Sequence[str], *, progress: Progress
 ) -> Sources:
     """Load the run's model and data from the given paths, or from the paths that the run recorded.
 
@@ -51,7 +51,6 @@ def find_sources(
         model: the folder of the model. If None, the recorded folder.
         data: files of the run's data. Each part that is in none of the files is read from the
             recorded path.
-        cache: the folder of parsed data. If None, data is not cached.
         progress: gets the name of each step.
 
     Raises:
@@ -72,9 +71,9 @@ def find_sources(
         progress(f"reading the {PARTS[part]} data")
         try:
             if part in SPLITS:
-                queries[part] = read_part(run, part, given_path.get(part), cache=cache, like=ranker)
+                queries[part] = read_part(run, part, given_path.get(part), like=ranker)
             elif ranker is not None and run.judge is None:
-                queries |= _read_test(run, given_path.get(part), ranker, cache)
+                queries |= _read_test(run, given_path.get(part), ranker)
         except SortNetError as error:  # also a StoreError if a collection was removed
             faults.append(f"{error} (--data names the file)")
     # The parts of a divided file have the same fault.
@@ -83,9 +82,7 @@ def find_sources(
     return Sources(ranker, queries, missing, _document_namer(run) if queries else str)
 
 
-def _read_test(
-    run: Run, path: str | None, ranker: Ranker, cache: Path | None
-) -> dict[str, Queries]:
+def _read_test(run: Run, path: str | None, ranker: Ranker) -> dict[str, Queries]:
     """Read the test part of the file that a run divided, or the test file beside its training file.
 
     Returns {"test": queries}, or {} if there is no test part.
@@ -93,7 +90,7 @@ def _read_test(
     from sortnet.data.read import file_of
 
     if "test" in run.data:
-        return {"test": read_part(run, "test", path, cache=cache, like=ranker)}
+        return {"test": read_part(run, "test", path, like=ranker)}
     facts = run.data["train"]
     train_path = Path(find_data(facts))
     if not train_path.is_file() or file_of(train_path.parent, "train") != train_path:
@@ -101,7 +98,7 @@ def _read_test(
     test_file = file_of(train_path.parent, "test")
     if test_file is None:
         return {}
-    return {"test": _read_file(run, str(test_file), facts, cache, ranker)}
+    return {"test": _read_file(run, str(test_file), facts, ranker)}
 
 
 def _document_namer(run: Run) -> Callable[[str], str]:
@@ -163,7 +160,6 @@ def read_part(
     split: str,
     path: str | None = None,
     *,
-    cache: Path | None = None,
     like: Ranker | None = None,
 ) -> Queries:
     """Read a part of a run's data from the given file, or from the recorded file or collection.
@@ -174,7 +170,6 @@ def read_part(
         run: the run.
         split: the part.
         path: the file of the data. If None, the recorded file or collection.
-        cache: the folder of parsed data. If None, data is not cached.
         like: the run's model, whose features are read. If None, all features of the file are read.
 
     Raises:
@@ -195,7 +190,7 @@ def read_part(
         path = find_data(facts)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
-    queries = _read_file(run, path, facts, cache, like)
+    queries = _read_file(run, path, facts, like)
     # A file that the run divided has the queries of several parts.
     part = take_part(queries, facts, split) if is_part(facts) else queries
     if run.judge is None:
@@ -203,16 +198,13 @@ def read_part(
     return replace(part, judged=RunAnswers(run).pairs(cast("Split", split)))
 
 
-def _read_file(
-    run: Run, path: str, facts: Mapping[str, Any], cache: Path | None, like: Ranker | None
-) -> Queries:
+def _read_file(run: Run, path: str, facts: Mapping[str, Any], like: Ranker | None) -> Queries:
     """Read all queries in a file, with the features and columns that the run read.
 
     Args:
         run: the run.
         path: the file.
         facts: the recorded facts about the file.
-        cache: the folder of parsed data. If None, data is not cached.
         like: the run's model, whose features are read. If None, all features of the file are read.
     """
     from sortnet.core import NamedColumns
@@ -229,7 +221,6 @@ def _read_file(
         n_features=n_features,
         labelled=run.judge is None,  # a judge was asked in place of grades
         columns=columns,
-        cache=cache,
         like=like,
     )
 

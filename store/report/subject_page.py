@@ -60,7 +60,6 @@ def write_report(
     model: str | None = None,
     data: Sequence[str] = (),
     queries: int = 5,
-    cache: Path | None = None,
     progress: Progress,
 ) -> str:
     """Write a run or a collection as one HTML page; for the other arguments see `report`.
@@ -71,7 +70,6 @@ def write_report(
         model: the folder of the run's model, if the folder was moved.
         data: the files of the run's training or validation queries, if the files were moved.
         queries: the number of hardest queries of a run.
-        cache: the folder of parsed data. If None, data is not cached.
 
     Returns:
         A line about the model or the data of a run if they were not found; else an empty text.
@@ -87,7 +85,7 @@ def write_report(
         page = collection_page.page_of(subject, goal=goal, top=top, progress=progress)
     else:
         page, missing = run_page.page_of(
-            subject, model=model, data=data, top=queries, cache=cache, progress=progress
+            subject, model=model, data=data, top=queries, progress=progress
         )
     if isinstance(file, str | Path):
         write_file(str(file), lambda path: path.write_text(page, encoding="utf-8", newline=""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sortnet.core import NamedColumns, Progress, Queries
@@ -25,13 +24,11 @@ class DataFile:
         columns: names of columns; a name that is not set is taken from the model.
         part: name of a part (`train`, `vali` or `test`), if training divided this file into parts;
             None: all queries.
-        cache: folder for parsed data; None: parsed data are not cached.
     """
 
     path: str
     columns: NamedColumns
     part: str | None = None
-    cache: Path | None = None
 
     def read(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
         """Read the queries or the items, with the features of the model.
@@ -66,7 +63,6 @@ class DataFile:
             n_features=model.n_features,
             labelled=labelled,
             columns=self.columns,
-            cache=self.cache,
             like=model,
             progress=progress,
         )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.core import Queries, Split
-from sortnet.data.parts import rows_at
 from sortnet.data.read_tables import names_kept
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items
@@ -85,7 +84,7 @@ def _rows_of_documents(part: Queries, path: str, train: Queries) -> list[Any]:
     """
     if part.roles is None:  # LETOR text
         return [*part.features]
-    rows = rows_at(_read_again(path, train), part.rows)
+    rows = _read_again(path, train).take(part.rows)
     hidden = {part.roles.grade, train.roles.grade, *train.columns.ignore}
     hidden |= {name for name in rows.columns if name.lower() in GRADES}
     shown_columns = {name: cells for name, cells in rows.columns.items() if name not in hidden}
@@ -123,7 +122,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
             source=part.source,
             groups=tuple(qids),
         )
-    rows = rows_at(_read_again(path, train), part.rows)
+    rows = _read_again(path, train).take(part.rows)
     # The features of columns come before the features computed from texts and images.
     n_columns = len(part.roles.features) + len(part.roles.categories)
     feature_names = (part.feature_names or ())[:n_columns]

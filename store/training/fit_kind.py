@@ -52,7 +52,7 @@ def fit_kind(
         out: the folder of the model.
         settings: settings of a kind of ranker, see `sortnet.rankers.registry.settings_for`.
         overwrite: whether a model in the folder is replaced.
-        options: store, columns, cache, threads and watcher.
+        options: store, columns, threads and watcher.
 
     Raises:
         SortNetError: for data or settings that cannot be used, or a folder that has a model.
@@ -73,7 +73,6 @@ def fit_kind(
         data,
         config,
         columns=options.columns,
-        cache=options.cache,
         progress=watcher.progress,
         store=url,
     )

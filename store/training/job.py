@@ -18,7 +18,7 @@ from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data import fingerprint, read_fold
 from sortnet.data.divide import held_out
-from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
+from sortnet.data.parts import by_hash, facts_of, ids_in_two_parts, is_part, read_divided
 from sortnet.data.read import file_of, read_parts
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import check_fields
@@ -86,7 +86,6 @@ def read_job(
     config: Config,
     *,
     columns: NamedColumns = UNNAMED,
-    cache: Path | None,
     progress: Progress,
     store: URL | str | None = None,
     is_asked: bool = False,
@@ -99,7 +98,6 @@ def read_job(
             parts, or the name of a collection in the store.
         config: the settings of the run.
         columns: the names of a table's columns.
-        cache: the folder that keeps parsed files. If None, no parsed file is kept.
         progress: called with a line about each step.
         store: the store that may have the collection.
         is_asked: whether a judge will be asked about the documents, which need no grades then.
@@ -116,7 +114,6 @@ def read_job(
         "n_features": None if like is None else like.n_features,
         "labelled": not is_asked,
         "columns": columns,
-        "cache": cache,
         "like": like,
     }
     test = None
@@ -260,7 +257,7 @@ def _divided_job(
         reading: the options of reading.
     """
     is_asked = not reading["labelled"]
-    fold = read_divided(path, ByHash(config.seed), progress=progress, **reading)
+    fold = read_divided(path, by_hash(config.seed), progress=progress, **reading)
     progress("checking the data")
     assert fold.test is not None  # `read_divided` always makes three parts
     file_facts = {**remembered(path), "fingerprint": fingerprint(path)}

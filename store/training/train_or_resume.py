@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from sortnet.config import Config
@@ -38,7 +37,6 @@ class RunOptions:
             the default store of the user.
         from_model: the folder of a model to begin with. If None, weights begin at random.
         columns: names of a table's columns. A resumed run reads `UNNAMED` as the recorded names.
-        cache: the folder that keeps parsed files. If None, no parsed file is kept.
         threads: number of threads. If None, a resumed run has as many as before, and a new run one
             for each core.
         judge: the judges that are asked in place of grades. An argument `judge` of `train` or
@@ -51,7 +49,6 @@ class RunOptions:
     store: str | None = None
     from_model: str | None = None
     columns: NamedColumns = UNNAMED
-    cache: Path | None = None
     threads: int | None = None
     judge: AskedJudge = NOBODY
     watcher: Watcher = field(default_factory=Watcher)
@@ -257,7 +254,6 @@ def prepare(
         paths,
         config,
         columns=columns,
-        cache=options.cache,
         progress=progress,
         store=url,
         is_asked=has_judge,
