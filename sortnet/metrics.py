@@ -456,10 +456,10 @@ class Metric:
             raise MetricError(f"metric {self.name!r}: {self.kind} has no cutoff")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
-        if self.gain not in get_args(Gain):
-            raise MetricError(f"unknown gain {str(self.gain)!r}; known are exp and linear")
-        if self.discount not in get_args(Discount):
-            raise MetricError(f"unknown discount {str(self.discount)!r}; known are log2 and letor")
+        for name, known in (("gain", get_args(Gain)), ("discount", get_args(Discount))):
+            value = getattr(self, name)
+            if value not in known:
+                raise MetricError(f"unknown {name} {str(value)!r}; known are {' and '.join(known)}")
         if not 1 <= self.relevant_from < 2**31:
             raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
         if self.row.gain is not None:
@@ -798,14 +798,18 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
             f"{queries.source}: judged pairs are measured by accuracy, not by {metric.name}"
         )
     lacking = "documents of two different grades"
+    lowest, highest = _grade_ranges(queries)
+    advice = "give queries whose documents differ in grade"
     if not metric.row.graded:
         n_docs = _needed_docs(metric)
         lacking = f"documents both of grade {metric.relevant_from} or more and below"
         if n_docs:
             lacking += f" and more than {n_docs} documents"
+        if (lowest < highest).any():
+            advice = "try another relevant_from, or quality=ndcg@10"
     raise DataError(
         f"{queries.source}: {metric.name} scores every ranking alike, as no query has {lacking}; "
-        + _remedies(metric, queries)
+        f"{advice}"
     )
 
 
@@ -818,35 +822,6 @@ def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
     different = np.unique(grades)
     is_binary = len(different) == 2 and different[0] < relevant_from <= different[1]
     return "map" if is_binary else "ndcg@10"
-
-
-def _remedies(metric: Metric, queries: Queries) -> str:
-    """Suggest options with which RankQuality can choose, as the end of an error message."""
-    lowest, highest = _grade_ranges(queries)
-    has_different_grades = lowest < highest
-    if not has_different_grades.any():
-        return "give queries whose documents differ in grade"
-    is_long = queries.sizes > _needed_docs(metric)
-    if metric.row.graded or not has_different_grades[is_long].any():
-        return "try quality=ndcg@10"
-    threshold = _dividing_threshold(lowest[is_long], highest[is_long])
-    return f"try relevant_from={threshold} or quality=ndcg@10"
-
-
-def _dividing_threshold(lowest: I32, highest: I32) -> int:
-    """Find the threshold of relevance that divides the documents of most queries.
-
-    A threshold divides a query if some of its grades are below the threshold, and some are not.
-
-    Args:
-        lowest, highest: (n_queries,) the lowest and the highest grade of each query.
-    """
-    thresholds = np.unique(highest)
-    # Counts of queries for each threshold.
-    n_with_lower_grade = np.searchsorted(np.sort(lowest), thresholds)
-    n_with_only_lower_grades = np.searchsorted(np.sort(highest), thresholds)
-    n_divided = n_with_lower_grade - n_with_only_lower_grades
-    return int(thresholds[np.argmax(n_divided)])
 
 
 def _needed_docs(metric: Metric) -> int:

@@ -120,33 +120,22 @@ class Setting:
             return hidden_sizes(value)
         if self.joined:
             return "+".join(scaling_parts(value))
-        problem = self._problem_with(value)
-        if problem:
-            raise fault(problem)
-        return value
-
-    def _problem_with(self, value: Any) -> str:
-        """Return the reason to refuse a value, in one line, or "" for a valid value."""
+        if self._allows(value):
+            return value
         if self.choices:
-            if isinstance(value, str) and value in self.choices:
-                return ""
-            return f"unknown {self.name} {shown(value)}; known are {', '.join(self.choices)}"
+            raise fault(f"unknown {self.name} {shown(value)}; known are {', '.join(self.choices)}")
+        raise fault(f"{self.name} must be {self.allowed}, got {shown(value)}")
+
+    def _allows(self, value: Any) -> bool:
+        """Whether the setting can have a value that is neither layer sizes nor a scaling."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.choices:
+            return isinstance(value, str) and value in self.choices
         if self.least is not None:
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if is_whole and self.least <= value <= self.most:
-                return ""
-            return (
-                f"{self.name} must be a whole number from {self.least} to {self.most}, "
-                f"got {shown(value)}"
-            )
+            return is_number and isinstance(value, int) and self.least <= value <= self.most
         if self.values is float:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if is_number and (not self.within or RANGES[self.within](value)):
-                return ""
-            return f"{self.name} must be {self.allowed}, got {shown(value)}"
-        if self.values is str and not isinstance(value, str):
-            return f"{self.name} must be a word, got {shown(value)}"
-        return ""
+            return is_number and (not self.within or RANGES[self.within](value))
+        return self.values is not str or isinstance(value, str)
 
 
 def setting(default: Any, text: str, section: str, **more: Any) -> Any:

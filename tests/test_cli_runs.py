@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_helpers import FAST, done, fault, invoke, runner
-from collection_helpers import made_items
+from cli_helpers import FAST, done, fault, invoke
 from pandas.testing import assert_frame_equal
 from result_helpers import value_of
 
-from cli.main import main
 from sortnet.data import read_queries
 from store import Run, open_store
 
@@ -121,18 +119,6 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
     assert result.exit_code == 0 and result.stdout == ""
     assert "no runs yet: sortnet train makes one" in result.stderr
     assert value_of(done("runs", "--store", tmp_path / "new.db", "--json")) == []
-
-
-def test_a_labelling_has_answers_in_place_of_pairs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "answers.db")
-    with open_store("answers.db") as store:
-        store.add_items("texts", made_items(6))
-    result = runner().invoke(main, ["label", "texts", "--as", "ana"], input="left\nquit\n")
-    assert result.exit_code == 0, result.output
-    message = fault("pairs", "last", "--output", "pairs.csv")
-    assert "(sortnet label texts) has answers and no pairs: sortnet judgements export" in message
-    assert not Path("pairs.csv").exists()
 
 
 def test_a_model_folder_names_its_run_wherever_its_store_is(run, tmp_path, monkeypatch):

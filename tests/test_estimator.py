@@ -250,7 +250,7 @@ def test_rows_that_depend_on_their_query_are_compared_alone_with_a_warning(fitte
     ("a", "b", "context", "fault"),
     [
         (np.ones((2, 4)), np.ones((3, 4)), None, "2 documents cannot be compared with 3"),
-        ([0, 1], [1], np.ones((2, 4)), "cannot be compared one by one"),
+        ([0, 1], [1], np.ones((2, 4)), "numbers of its rows, compared one by one"),
         ([0.5], [1.0], np.ones((2, 4)), "a and b are numbers of its rows"),
         ([0], [2], np.ones((2, 4)), "row 2: the context has rows 0 to 1"),
         (0, 2, np.ones((3, 4)), "rows 0 and 2 are of the queries 0 and 1"),

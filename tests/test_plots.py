@@ -142,7 +142,7 @@ def test_bars_of_mean_ranks_that_do_not_differ_overlap_and_the_best_is_first():
         plots.critical_difference_diagram([1, 2], list("abc"), 1)
 
 
-def test_curves_draw_the_points_of_each_group_in_order_with_their_errors():
+def test_curves_draw_the_points_of_each_group_in_order_with_their_band():
     frame = study(21)
     figure = plots.curves(frame, "documents", "ndcg@20", "ranker", log=True)
     drawn = lines(figure)
@@ -150,7 +150,7 @@ def test_curves_draw_the_points_of_each_group_in_order_with_their_errors():
         in_order = of_group.sort_values("documents")
         assert drawn[group] == in_order[["documents", "ndcg@20"]].to_numpy().tolist()
     (axes,) = figure.axes
-    heights = np.array(axes.collections[1].get_segments())[:, :, 1]
+    heights = axes.collections[1].get_paths()[0].vertices[:, 1]
     assert heights.min() == pytest.approx(0.511 - 0.02)
     assert heights.max() == pytest.approx(0.61 + 0.02)
     assert axes.get_xscale() == "log"

@@ -71,6 +71,7 @@ def test_the_page_and_the_json_say_who_answered_at_what_cost():
     assert text.count(" [") >= 4
     alts = " ".join(str(image["alt"]) for image in page.of("img"))
     assert "Intervals of the ranks: the 90 % interval" in alts
+    assert "After 56 answers the model expects" in alts
 
 
 def test_pairs_in_doubt_have_the_reasons_of_the_judges():

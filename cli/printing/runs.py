@@ -55,7 +55,7 @@ def runs_result(rows: list[Record]) -> Result:
 def _run_row(row: Record) -> Record:
     """Make the row of a run in the table of runs."""
     config = row["config"]
-    place = row["out"] or config.get("collection")
+    place = row["out"]
     if config.get("from"):
         place = f"{place or '-'}, from {from_which(config['from'])}"
     best = row["best_iteration"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sortnet.core import F32, I64, Bool, Pairs, Queries, Str
+from sortnet.core import F32, Bool, Pairs, Queries
 from sortnet.core.large_arrays import allocate
 from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
@@ -49,31 +49,34 @@ def joined(parts: Sequence[Queries]) -> Queries:
     """
     first = parts[0]
     _refuse_different(parts)
-    sizes = [part.n_docs for part in parts]
-    *starts, n_docs = np.cumsum([0, *sizes])  # the first document of each part, and the end
-    features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
-    same_origins = [part.counted_from(first.origins) for part in parts]
-    np.concatenate([part.features for part in same_origins], out=features)
-    end_of_queries = [start + part.offsets[1:] for start, part in zip(starts, parts, strict=True)]
+    # The number of the first document of each part, and the end.
+    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)]).tolist()
+    features = allocate((n_docs, first.n_features), name=f"{first.source} and others")
+    counted_alike = [part.counted_from(first.origins) for part in parts]
+    np.concatenate([part.features for part in counted_alike], out=features)
+    query_ends = [start + part.offsets[1:] for start, part in zip(starts, parts, strict=True)]
+    qids = np.concatenate([part.qids for part in parts])
+    if len(np.unique(qids)) < len(qids):
+        qids = np.arange(len(qids)).astype(np.str_)
     docids = [part.docids for part in parts if part.docids is not None]
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([_weights(part) for part in parts])
     return replace(
         first,
         features=features,
         grades=np.concatenate([part.grades for part in parts]),
-        offsets=np.concatenate([[0], *end_of_queries]),
-        qids=_qids(parts),
+        offsets=np.concatenate([[0], *query_ends]),
+        qids=qids,
         rows=np.arange(n_docs),
         docids=np.concatenate(docids) if len(docids) == len(parts) else None,
-        weights=_weights(parts),
-        judged=_judged(parts, np.array(starts)),
+        weights=weights,
+        judged=None if first.judged is None else _joined_pairs(parts, starts),
     )
 
 
 def _refuse_different(parts: Sequence[Queries]) -> None:
-    """Raise DataError if a part has another number of features, or another judge, than the first.
-
-    Other differences are checked by the functions that join the values of the parts.
-    """
+    """Raise DataError if a part has other features, pairs or another judge than the first part."""
     first = parts[0]
     for part in parts:
         if part.n_features != first.n_features:
@@ -82,49 +85,22 @@ def _refuse_different(parts: Sequence[Queries]) -> None:
             )
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
+        if (part.judged is None) != (first.judged is None):
+            raise DataError(f"only one of {first.source} and {part.source} has judged pairs")
 
 
-def _qids(parts: Sequence[Queries]) -> Str:
-    """Join the names of the queries of all parts; use numbers from 0 if a name occurs twice."""
-    qids = np.concatenate([part.qids for part in parts])
-    if len(np.unique(qids)) < len(qids):
-        return np.arange(len(qids)).astype(np.str_)
-    return qids
+def _weights(part: Queries) -> F32:
+    """Return the weights of the documents of a part; without weights each document has weight 1."""
+    return np.ones(part.n_docs, np.float32) if part.weights is None else part.weights
 
 
-def _judged(parts: Sequence[Queries], starts: I64) -> Pairs | None:
-    """Join the judged pairs of all parts; None if no part has judged pairs.
-
-    Args:
-        parts: the parts.
-        starts: number of each part's first document among the joined documents.
-
-    Raises:
-        DataError: if only some of the parts have judged pairs.
-    """
+def _joined_pairs(parts: Sequence[Queries], starts: Sequence[int]) -> Pairs:
+    """Join the judged pairs of parts, given the first document of each part."""
     judged = [part.judged for part in parts if part.judged is not None]
-    if not judged:
-        return None
-    if len(judged) < len(parts):
-        bare = next(part.source for part in parts if part.judged is None)
-        raise DataError(f"{bare}: no judged pairs, which other parts have")
-    keys = [moved(pairs.key, int(start)) for pairs, start in zip(judged, starts, strict=True)]
+    keys = [moved(pairs.key, start) for pairs, start in zip(judged, starts, strict=True)]
     targets = [pairs.target for pairs in judged]
     weights = [pairs.weight for pairs in judged]
     return Pairs.of_keys(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
-
-
-def _weights(parts: Sequence[Queries]) -> F32 | None:
-    """Join the weights of all parts; in a part without weights each document has weight 1."""
-    if all(part.weights is None for part in parts):
-        return None
-    weights = []
-    for part in parts:
-        if part.weights is None:
-            weights.append(np.ones(part.n_docs, np.float32))
-        else:
-            weights.append(part.weights)
-    return np.concatenate(weights)
 
 
 def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Queries, Queries]]:

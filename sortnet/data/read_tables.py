@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
@@ -36,7 +36,6 @@ from sortnet.tables.roles import (
     without_unique_text,
 )
 from sortnet.tables.rows import Rows, listed, no_column
-from sortnet.tables.values import is_missing
 
 # What the message about a missing column of queries or grades advises, if the user has named none.
 _ADVICE_ON_QUERIES = (
@@ -157,10 +156,10 @@ def queries_of(
         raise DataError(f"{rows.path}: there are no documents")
     names = known_names(columns, like)
     by_name = named_roles(rows, columns, like, labelled=labelled)
-    columns_by_name = {by_name.group, by_name.grade, by_name.id}
-    other_columns = {*rows.columns} - columns_by_name
-    if not other_columns:
-        raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
+    fault = f"there is no feature column with a value in {listed(rows.columns)}"
+    no_features = DataError(f"{rows.path}: {fault}")
+    if rows.columns.keys() <= {by_name.group, by_name.grade, by_name.id}:
+        raise no_features
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
@@ -170,7 +169,7 @@ def queries_of(
     documents = documents_of(rows, roles)
     found = _described(documents, like, grades if labelled else None, progress)
     if not found.names:
-        _refuse_without_features(rows, ignored | columns_by_name)
+        raise no_features
     origins = None if like is None else like.origins
     queries = _queries_of_documents(documents, found, grades if labelled else None, origins)
     if not labelled:  # the grades that some rows may have are no labels, but are kept
@@ -254,25 +253,6 @@ def _described(
     return described(documents, fitted, progress)
 
 
-def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
-    """Raise DataError for a table without a feature.
-
-    Args:
-        rows: the table.
-        no_features: names of the columns that have other roles and could not be features.
-    """
-    empty = [
-        name
-        for name, cells in rows.columns.items()
-        if name not in no_features and all(map(is_missing, cells))
-    ]
-    if empty:
-        fault = f"there is no feature: there is no value in {listed(empty)}"
-    else:
-        fault = f"there is no feature column in {listed(rows.columns)}"
-    raise DataError(f"{rows.path}: {fault}")
-
-
 def named_roles(
     rows: Rows, columns: NamedColumns | None, like: HasFeatures | None = None, *, labelled: bool
 ) -> Columns:
@@ -300,12 +280,12 @@ def named_roles(
         query_column = None
     elif names.query is not None:
         query_column = names.query
-    remembered_grade = None if like is None else like.columns.grade
-    grade_column = (None if columns is None else columns.grade) or remembered_grade
-    is_guess = grade_column is None or grade_column.lower() in GRADES
+    grade_column = names.grade
     has_named_grade = columns is not None and columns.grade is not None
+    is_guess = grade_column is None or grade_column.lower() in GRADES
     if is_guess and not has_named_grade and grade_column not in rows.columns:
-        grade_column = _find_grade_column(rows, grade_column or GRADES[0])
+        found_columns = (column for column in rows.columns if column.lower() in GRADES)
+        grade_column = next(found_columns, grade_column or GRADES[0])
     id_column = default_roles.id if names.id is None else names.id
 
     # If a column is looked for by its default name, the message advises to name the right column.
@@ -331,17 +311,6 @@ def _if_present(column: str | None, rows: Rows) -> str | None:
     return column if column in rows.columns else None
 
 
-def _find_grade_column(rows: Rows, default: str) -> str:
-    """Find the first column with a usual name for grades; if there is none, return `default`.
-
-    The case of the name does not matter.
-    """
-    for column in rows.columns:
-        if column.lower() in GRADES:
-            return column
-    return default
-
-
 def _refuse_missing(
     rows: Rows, needed: Collection[str | None], advice: Mapping[str | None, str]
 ) -> None:
@@ -350,16 +319,12 @@ def _refuse_missing(
     Args:
         rows: the table.
         needed: names of the columns; None is skipped.
-        advice: {name: what the message adds, in place of a column with a similar name}.
+        advice: {name: what the message adds}.
     """
     for column in needed:
-        if column is None or column in rows.columns:
-            continue
-        fault = no_column(column, rows.columns)
-        if column in advice:
-            fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
-            fault += advice[column]
-        raise DataError(f"{rows.path}: {fault}")
+        if column is not None and column not in rows.columns:
+            fault = no_column(column, rows.columns)
+            raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
 
 
 def read_item_folder(

@@ -31,18 +31,6 @@ _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 _UPPER_HALF = np.uint64(32)  # bits: a shift by this number leaves the upper half of a sort key
 
 
-def _means(X: F32, seed: int) -> F64:
-    """Fit the table of the scaling `none`: the mean of each feature over all documents."""
-    sums = np.zeros((1, X.shape[1]))
-    n_present = np.zeros(X.shape[1])
-    for rows in runs(X):
-        is_present = ~np.isnan(rows)
-        sums += np.sum(rows, axis=0, dtype=np.float64, where=is_present, keepdims=True)
-        n_present += is_present.sum(axis=0)
-    means: F64 = sums / np.maximum(n_present, 1)
-    return means
-
-
 def _sometimes_missing(X: F32, seed: int) -> F64:
     """Mark the features that some documents lack, but not all: the table of the scaling `missing`.
 
@@ -313,7 +301,11 @@ PARTS = {
     "quantile": Part(partial(_to_normal, divisor=3), _quantiles, (2, math.inf)),
     "normal": Part(_to_normal, _quantiles, (2, math.inf)),
     "standard": Part(_standard, _moments, (2, 2)),
-    "none": Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),
+    "none": Part(
+        lambda X, offsets, table: np.where(np.isnan(X), table, X),
+        lambda X, seed: _moments(X, seed)[:1],
+        (1, 1),
+    ),
     "missing": Part(
         lambda X, offsets, table: np.isnan(X[:, table[0] > 0]),
         _sometimes_missing,

@@ -229,8 +229,8 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
         spec: one part, or several parts joined by `+`.
         queries: the training part.
         seed: seed of a random sample. For data of more than 200,000 documents, means, deviations
-            and quantiles are computed from a sample of that size; `none` and `missing` always use
-            all documents.
+            and quantiles are computed from a sample of that size; `missing` always uses all
+            documents.
 
     Raises:
         DataError: if a part is unknown or named twice, or no column is left.

@@ -96,8 +96,7 @@ class Features:
     @property
     def sentence(self) -> str:
         """Sentence that tells what was made of the columns of the frame of `fit`."""
-        made = () if self.describer is None else self.describer.made
-        return columns_sentence(self.roles, made)
+        return columns_sentence(self.roles, self.describer.made if self.describer else ())
 
     @classmethod
     def fit_apply(
@@ -165,22 +164,23 @@ class Features:
         for column in described_columns.values():
             if column not in rows.columns:
                 raise DataError(f"{source}: {no_column(column, rows.columns)}")
-        roles = Columns(**described_columns, features=self._column_features)  # type: ignore[arg-type]
+        features = self.names if self.describer is None else self.describer.given
+        roles = Columns(**described_columns, features=features)  # type: ignore[arg-type]
         if not len(rows):
             return np.empty((0, len(self.names)))
         return described(documents_of(rows, roles), self.describer).features
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""
-        dtype_of_column = dict(zip(map(str, X.columns), X.dtypes, strict=False))
         is_described = kept_as_read(*self._described_columns().values())
+        has_categories = {
+            str(name): hasattr(dtype, "categories")
+            for name, dtype in zip(X.columns, X.dtypes, strict=True)
+        }
 
         def is_kept(column: str) -> bool:
             """Check whether the cells of a column stay texts, not read as numbers or dates."""
-            if column in self.ordered:
-                return True
-            is_category = hasattr(dtype_of_column[column], "categories")
-            return is_described(column) and not is_category
+            return column in self.ordered or (is_described(column) and not has_categories[column])
 
         rows = rows_of_frame(X, source, is_kept)
         for column, levels in self.ordered.items():
@@ -206,11 +206,6 @@ class Features:
         number_of_column = {name: k for k, name in enumerate(self.columns)}
         column_numbers = [number_of_column[self.column_of(name)] for name in self.names]
         return np.bincount(column_numbers, shares, len(self.columns)).astype(np.float64)
-
-    @property
-    def _column_features(self) -> tuple[str, ...]:
-        """Names of the features that are not made from texts or images."""
-        return self.names if self.describer is None else self.describer.given
 
     def _described_columns(self) -> dict[str, str]:
         """List the columns of texts and images that the describer reads, {role: column}.
@@ -383,10 +378,8 @@ def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> I64
     Raises:
         DataError: if a or b are no numbers of rows, or if two rows belong to different queries.
     """
-    if a.shape != b.shape or a.ndim != 1:
-        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
-    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
-        raise DataError("with a context, a and b are numbers of its rows")
+    if a.shape != b.shape or a.ndim != 1 or {a.dtype.kind, b.dtype.kind} - {"i", "u"}:
+        raise DataError("with a context, a and b are numbers of its rows, compared one by one")
     rows = np.stack((a, b)).astype(np.int64)
     is_outside = (rows < 0) | (rows >= queries.n_docs)
     if is_outside.any():

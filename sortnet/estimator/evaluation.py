@@ -18,7 +18,7 @@ from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
 
 
-def eval_parts(
+def parts_of_eval_set(
     X: Any, eval_set: Any, qid: Any, group: Any
 ) -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
     """Yield the validation parts in the arguments of `fit`: a name for messages, and the data.
@@ -33,7 +33,9 @@ def eval_parts(
         DataError: if `eval_set` is no part or list of parts, or if the lists differ in length.
     """
     if not isinstance(eval_set, list):
-        eval_set, qid, group = [eval_set], [qid], [group]
+        eval_set = [eval_set]
+        qid = [qid]
+        group = [group]
     n = len(eval_set)
     if not n:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
@@ -84,30 +86,30 @@ class EvalPart(NamedTuple):
 
 
 def named_parts(
-    parts: Sequence[Queries], eval_names: Sequence[str] | None, first_key: str = "vali"
+    queries_of_parts: Sequence[Queries], eval_names: Sequence[str] | None, first_key: str = "vali"
 ) -> list[EvalPart]:
     """Name the parts of the data on which a fit is measured.
 
     Args:
-        parts: the parts; the first part chooses epoch and iteration.
+        queries_of_parts: the parts; the first part chooses epoch and iteration.
         eval_names: the names; None: `valid_0`, `valid_1`, ... as in LightGBM.
         first_key: the key of the first part: `train` for the training queries.
 
     Raises:
         DataError: if there is not a different name for each part.
     """
-    n = len(parts)
+    n = len(queries_of_parts)
     names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
     if len(names) != n or len(set(names)) < n:
         raise DataError(f"eval_names must be {n} different names, got {shown(names)}")
     keys = [first_key, *(f"eval {k}" for k in range(1, n))]
-    return [EvalPart(*part) for part in zip(names, keys, parts, strict=True)]
+    return [EvalPart(*part) for part in zip(names, keys, queries_of_parts, strict=True)]
 
 
 def results(
     history: Sequence[Iteration],
     model: Ranker,
-    parts: Sequence[EvalPart],
+    eval_parts: Sequence[EvalPart],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
     """Collect the values of all measures by iteration, {name of the part: {measure: values}}.
@@ -117,11 +119,11 @@ def results(
     Args:
         history: the iterations; empty for a ranker without iterations.
         model: the fitted ranker.
-        parts: the parts on which the fit was measured.
+        eval_parts: the parts on which the fit was measured.
         metrics: the measures.
     """
     results_of_parts = {}
-    for name, key, queries in parts:
+    for name, key, queries in eval_parts:
         records = [record.measures[key] for record in history]
         if not history:
             order = model.order(queries)
@@ -132,11 +134,11 @@ def results(
     return results_of_parts
 
 
-def printing_callback(parts: Sequence[EvalPart], metric: Metric) -> Callback:
+def printing_callback(eval_parts: Sequence[EvalPart], metric: Metric) -> Callback:
     """Make a callback that writes a line for each iteration to stderr.
 
     Args:
-        parts: the parts whose values are written.
+        eval_parts: the parts whose values are written.
         metric: the measure to print.
     """
 
@@ -144,10 +146,10 @@ def printing_callback(parts: Sequence[EvalPart], metric: Metric) -> Callback:
         """Write the values of all parts in an iteration, and the number of its new pairs."""
         values = [
             f"{part.name} {metric.name} {record.measures[part.key][metric.name]:.4f}"
-            for part in parts
+            for part in eval_parts
         ]
         # If all queries are learned from, the last iteration is kept, not the best.
-        best = " (best)" if record.best and parts[0].key != "train" else ""
+        best = " (best)" if record.best and eval_parts[0].key != "train" else ""
         pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
         print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)
 

@@ -223,22 +223,24 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 and self.tune is False
             )
             if chooses_nothing and remaining is not vali:
-                parts = evaluation.named_parts([train], eval_names or ["training"], "train")
+                eval_parts = evaluation.named_parts([train], eval_names or ["training"], "train")
             else:
                 train = remaining
                 remaining = None
-                parts = evaluation.named_parts([vali], eval_names)
+                eval_parts = evaluation.named_parts([vali], eval_names)
         else:
             eval_queries = [
                 learner._queries(*arguments, source=source, labelled=True)
-                for source, arguments in evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
+                for source, arguments in evaluation.parts_of_eval_set(
+                    X, eval_set, eval_qid, eval_group
+                )
             ]
             vali = eval_queries[0]
             config = choose_quality(train, vali, config)
-            parts = evaluation.named_parts(eval_queries, eval_names)
+            eval_parts = evaluation.named_parts(eval_queries, eval_names)
         learner._fit(
             train,
-            parts,
+            eval_parts,
             vali,
             config,
             eval_metric,
@@ -246,7 +248,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             initial=initial,
             remaining=remaining,
         )
-        return self._become(learner)
+        self.__dict__ = learner.__dict__  # in one step: a fit that fails changes nothing
+        return self
 
     def fit_pairs(
         self,
@@ -291,16 +294,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         queries = learner._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
         train, vali = hold_out_documents(queries, seed=config.seed)
         config = choose_quality(train, vali, config)
-        parts = evaluation.named_parts([vali], ["held_out"])
-        learner._fit(train, parts, vali, config, None, callbacks or (), initial=initial)
-        return self._become(learner)
-
-    def _become(self, learner: Self) -> Self:
-        """Take over all that a copy of this estimator has learned, in one step.
-
-        So a fit that fails or is interrupted changes nothing.
-        """
-        self.__dict__ = learner.__dict__
+        eval_parts = evaluation.named_parts([vali], ["held_out"])
+        learner._fit(train, eval_parts, vali, config, None, callbacks or (), initial=initial)
+        self.__dict__ = learner.__dict__  # in one step: a fit that fails changes nothing
         return self
 
     def _initial_estimator(
@@ -821,8 +817,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         if column is None:
             raise DataError(
-                f"{source}: SortNetRanker requires y to be passed, but the target y is None, and "
-                "grade= names no column of grades"
+                f"{source}: SortNetRanker requires y to be passed, but the target y is None: give "
+                "grades as y, or name their column with grade="
             )
         edges = names.edges if reset else self.model_.columns.edges
         if not edges:

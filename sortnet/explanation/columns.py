@@ -109,9 +109,9 @@ def _described_columns(
             k for k, name in enumerate(names) if name.startswith(prefix) and name in describer.made
         ]
         if features:
-            parts = tuple(Column(names_for_users[k], (k,)) for k in features)
+            words = tuple(Column(names_for_users[k], (k,)) for k in features)
             name = described_column(prefix, describer.columns)
-            columns.append(Column(name, tuple(features), parts=parts))
+            columns.append(Column(name, tuple(features), parts=words))
     return columns
 
 

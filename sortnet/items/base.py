@@ -107,11 +107,11 @@ class Items:
     def take(self, rows: Sequence[int]) -> Items:
         """Select the items with the numbers in `rows`, in the order of `rows`."""
 
-        taken: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name in ITEM_FIELDS:
             values = getattr(self, name)
-            taken[name] = None if values is None else tuple(values[row] for row in rows)
-        return replace(self, **taken, features=self.features[list(rows)])
+            columns[name] = None if values is None else tuple(values[row] for row in rows)
+        return replace(self, **columns, features=self.features[list(rows)])
 
 
 def words_of(items: Items, k: int, *, files: bool = True) -> str:

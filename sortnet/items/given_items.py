@@ -119,12 +119,14 @@ def _refuse_few(n_items: int, least: int) -> None:
         raise DataError(f"items: there are {n_items}; sorting needs {least} at least")
 
 
-def _items_of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+def _items_of_file(
+    path: Path, named_roles: Columns, ignore: Sequence[str], least: int
+) -> GivenItems:
     """Read the items of a table or a folder.
 
     The values of the items are the rows of the table, or the texts and paths in the folder.
     """
-    items, roles = read_with_roles(path, named, ignore=ignore, least=least)
+    items, roles = read_with_roles(path, named_roles, ignore=ignore, least=least)
     values: list[Any] = []
     if is_table(path):
         values = _rows_of_file(path, roles)
@@ -147,17 +149,19 @@ def _rows_of_file(path: Path, roles: Columns) -> list[dict[str, Any]]:
     return dicts
 
 
-def _items_of_frame(table: Any, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+def _items_of_frame(
+    table: Any, named_roles: Columns, ignore: Sequence[str], least: int
+) -> GivenItems:
     """Make an item from each row of a data frame or list of dicts; see `items_from`."""
     frame = as_pandas(table)  # once: the query of a lazy frame may take long
     values = table if isinstance(table, list) else frame.to_dict("records")
     _refuse_few(len(values), least)
-    rows = rows_of_frame(frame, "the data frame", kept_as_read(*vars(named).values()))
+    rows = rows_of_frame(frame, "the data frame", kept_as_read(*vars(named_roles).values()))
     for name, cells in rows.columns.items():
         for row, cell in enumerate(cells):
             if isinstance(cell, str):
                 checked_text(cell, cell, rows.place(row), f"column {name}")
-    roles = choose_columns(rows, named, ignore, None)
+    roles = choose_columns(rows, named_roles, ignore, None)
     items = items_of_table(rows, roles, is_unique_in_group=True)
     if roles.id is not None:  # the ids are unique, so no row is a duplicate
         return GivenItems(items, roles, values, range(len(items)))

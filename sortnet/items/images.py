@@ -125,9 +125,9 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
     blue_yellow = lab[..., 2]
     chroma = np.hypot(green_red, blue_yellow)
     hue = np.arctan2(blue_yellow, green_red)
-    down, right = np.gradient(light)
-    strength_of_edges = np.hypot(down, right)
-    direction_of_edges = np.arctan2(down, right)
+    slope_down, slope_right = np.gradient(light)
+    strength_of_edges = np.hypot(slope_down, slope_right)
+    direction_of_edges = np.arctan2(slope_down, slope_right)
     spread_of_colours = np.sqrt(green_red.var() + blue_yellow.var())
     log_sharpness = np.log(_sharpness(light) + _LEAST_SHARPNESS)
     dark_share = (light < _DARK).mean()

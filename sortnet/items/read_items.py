@@ -120,7 +120,7 @@ def read_with_roles(
 
 def _read_table(
     path: Path,
-    named: Columns,
+    named_roles: Columns,
     ignore: Collection[str],
     features: Sequence[str] | None,
     like: Items | None,
@@ -134,12 +134,12 @@ def _read_table(
     if like is not None:
         shown_columns = _shown_columns(like) - {*ignore}
         feature_names = like.feature_names
-    keep = kept_as_read(*vars(named).values(), *named.shown, *shown_columns)
+    keep = kept_as_read(*vars(named_roles).values(), *named_roles.shown, *shown_columns)
     rows = read_rows(path, keep=keep)
-    if like is not None and not named.shown:  # the user's choice of columns has precedence
+    if like is not None and not named_roles.shown:  # the user's choice of columns has precedence
         columns = tuple(column for column in rows.columns if column in shown_columns)
-        named = replace(named, shown=columns)
-    roles = choose_columns(rows, named, ignore, features, feature_names)
+        named_roles = replace(named_roles, shown=columns)
+    roles = choose_columns(rows, named_roles, ignore, features, feature_names)
     return items_of_table(rows, roles), roles
 
 
@@ -207,9 +207,9 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
     """
     with reading(path):
         root = path.resolve()
-        found = [file.relative_to(root) for file in root.rglob("*") if not file.is_dir()]
+        paths = [file.relative_to(root) for file in root.rglob("*") if not file.is_dir()]
         # Files with a hidden folder above them are hidden, too.
-        visible = [file for file in found if not any(part.startswith(".") for part in file.parts)]
+        visible = [file for file in paths if not any(part.startswith(".") for part in file.parts)]
         files = sorted(file.as_posix() for file in visible)
         ids = [file for file in files if _has_ending(file, ITEM_FILES)]
         for name in ids:

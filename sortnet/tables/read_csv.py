@@ -300,9 +300,8 @@ class _Header:
         check_header(place, [name for name in names if name] or names)
         self._blank = [k for k, name in enumerate(names) if not name and k]
         if self._blank:
-            columns = "column " if len(self._blank) == 1 else "columns "
-            listed_numbers = ", ".join(str(k + 1) for k in self._blank)
-            notes.append((place, f"{columns}{listed_numbers} without a name and values left out"))
+            numbers = ", ".join(str(k + 1) for k in self._blank)
+            notes.append((place, f"columns without a name and values left out: {numbers}"))
 
     def check(self, path: Path, line: int, fields: Sequence[str], separator: str) -> None:
         """Raise DataError if a record has a wrong number of fields, or a value without a name."""

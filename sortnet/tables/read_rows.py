@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DataError
@@ -31,7 +32,7 @@ from sortnet.files import (
     shown,
     suffix_of,
 )
-from sortnet.tables.read_csv import CELLS_AT_ONCE, TextLines, decoded, read_csv
+from sortnet.tables.read_csv import TextLines, decoded, read_csv
 from sortnet.tables.rows import (
     Keep,
     Rows,
@@ -47,6 +48,7 @@ from sortnet.tables.values import Cells, are_dates, numbers_of, word
 if TYPE_CHECKING:
     import pandas as pd
 
+_RECORDS_AT_ONCE = 1 << 14
 _PIECE = 1 << 24  # bytes of a JSON file that are read at a time
 _BYTES_PER_JSON_BYTE = 16  # estimate of the memory that parsed JSON takes
 _BYTES_PER_PARQUET_CELL = 16  # estimate of the memory that a cell takes
@@ -206,44 +208,29 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         except UnicodeEncodeError as error:
             fault = f"{shown(error.object)} is not Unicode: half of a surrogate pair"
             raise DataError(f"the list of dicts: {fault}") from None
-    is_lazy = hasattr(frame, "collect") and not hasattr(frame, "iloc")
-    if is_lazy:
-        frame = frame.collect()
-    is_pandas = hasattr(frame, "iloc")
-    if is_pandas and not hasattr(frame, "columns"):
-        raise DataError(f"a {type(frame).__name__} is no data frame: make one with to_frame()")
-    if is_pandas:
+    if hasattr(frame, "iloc"):
+        if not hasattr(frame, "columns"):
+            raise DataError(f"a {type(frame).__name__} is no data frame: make one with to_frame()")
         return _with_dense_columns(frame)
+    if hasattr(frame, "collect"):  # a lazy frame
+        frame = frame.collect()
     names = getattr(frame, "columns", None)
     if names is None or not all(isinstance(name, str) for name in names):
         return _pandas_of_arrow(frame)
-    columns: dict[str, Any] = {}
-    for name in frame.columns:
-        column = frame[name]
-        values = _values_of_series(column)
-        polars_categories = ("Categorical", "Enum")
-        if str(getattr(column, "dtype", "")).startswith(polars_categories):
-            columns[str(name)] = pd.Categorical(values)
-        else:
-            columns[str(name)] = values
-    return pd.DataFrame(columns)
+    return pd.DataFrame({name: _values_of_series(frame[name]) for name in names})
 
 
 def _values_of_series(column: Any) -> Any:
-    """Convert a column of polars, or of another library, to an array (n,)."""
-    try:
+    """Convert a column of polars, or of another library, to an array or a series (n,)."""
+    import pandas as pd
+
+    values: Any = None
+    with suppress(Exception):  # types such as Int128, which polars does not convert
         values = np.asarray(column)
-    except Exception:  # types such as Int128, which polars does not convert
-        return _objects(column)
-    return values if values.ndim == 1 else _objects(column)
-
-
-def _objects(column: Any) -> NDArray[np.object_]:
-    """Make an array (n,) of the values of a column, which may be lists or dicts."""
-    values = np.empty(len(column), object)
-    for k, value in enumerate(column.to_list() if hasattr(column, "to_list") else column):
-        values[k] = value
-    return values
+    if values is None or values.ndim != 1:  # such as lists of the same length
+        values = pd.Series([*column], dtype=object)
+    is_categorical = str(getattr(column, "dtype", "")).startswith(("Categorical", "Enum"))
+    return pd.Categorical(values) if is_categorical else values
 
 
 def _pandas_of_arrow(table: Any) -> pd.DataFrame:
@@ -299,44 +286,28 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
         if kind in (".csv", ".tsv"):
             rows = read_csv(path, "\t" if kind == ".tsv" else None, keep)
         elif kind == ".json" and TextLines(path).first().lstrip().startswith("["):
-            rows = _read_json_array(path, keep)
+            rows = _rows_of_records(path, _records_of_array(path), "record", keep)
         else:
-            rows = _read_json_lines(path, keep)
+            lines = TextLines(path)
+            rows = _rows_of_records(path, _records_of_lines(lines), "line", keep)
+            rows = replace(rows, unfinished=lines.cut)
+            if lines.cut and len(rows):
+                note_unfinished(rows.place(-1))
         if not rows.columns and not may_be_empty:
             raise DataError(f"{path}: the file is empty: it has no rows")
         return rows
 
 
-def _read_json_lines(path: Path, keep: Keep) -> Rows:
-    """Read JSON lines; log a note if the file seems to end within its last row.
-
-    Columns of numbers become arrays after each 524,288 cells, so that the records of a large file
-    are never in memory as a whole.
-    """
-    lines = TextLines(path)
-    tables: list[Rows] = []
-    records: list[dict[str, Any]] = []
-    line_numbers: list[int] = []
-    n_cells = 0
+def _records_of_lines(lines: TextLines) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each JSON line and its object."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            place = f"{path}, line {number}"
-            record = _checked_object(place, _parse_json(place, line, cut=lines.cut))
-            records.append(record)
-            line_numbers.append(number)
-            n_cells += len(record)
-        if n_cells >= CELLS_AT_ONCE:
-            tables.append(_rows_of_records(path, records, line_numbers, "line", keep))
-            records, line_numbers, n_cells = [], [], 0
-    tables.append(_rows_of_records(path, records, line_numbers, "line", keep))
-    rows = replace(join_rows(tables), unfinished=lines.cut)
-    if lines.cut and len(rows):
-        note_unfinished(rows.place(-1))
-    return rows
+            place = f"{lines.path}, line {number}"
+            yield number, _checked_object(place, _parse_json(place, line, cut=lines.cut))
 
 
-def _read_json_array(path: Path, keep: Keep) -> Rows:
-    """Read a JSON array of objects."""
+def _records_of_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each object of a JSON array, from 1, and the object."""
     data = bytearray()
     with open_bytes(path) as file:
         # The size is checked piece by piece, because a .gz may expand a thousand times.
@@ -345,36 +316,38 @@ def _read_json_array(path: Path, keep: Keep) -> Rows:
             expected_bytes = _BYTES_PER_JSON_BYTE * len(data)
             refuse_too_large(expected_bytes, f"{path}: the table of more than {len(data)} bytes")
     values = _parse_json(str(path), decoded(path, bytes(data)))
-    numbers = range(1, len(values) + 1)
-    records = [
-        _checked_object(f"{path}, record {number}", value)
-        for number, value in zip(numbers, values, strict=True)
-    ]
-    return _rows_of_records(path, records, numbers, "record", keep)
+    for number, value in enumerate(values, start=1):
+        yield number, _checked_object(f"{path}, record {number}", value)
 
 
 def _rows_of_records(
-    path: Path, records: Sequence[dict[str, Any]], lines: Sequence[int], unit: str, keep: Keep
+    path: Path, records: Iterator[tuple[int, dict[str, Any]]], unit: str, keep: Keep
 ) -> Rows:
     """Make a table of records; a value that a record lacks is None.
 
+    Columns of numbers become arrays after each 16,384 records, so that the records of a large file
+    are never in memory as a whole.
+
     Args:
         path: the file.
-        records: the records.
-        lines: the line or the number of each record.
-        unit: the unit of `lines`.
+        records: the line or the number of each record, and the record.
+        unit: the unit of these numbers.
         keep: says whether the cells of a column are kept as read.
     """
-    names = list(dict.fromkeys(name for record in records for name in record))
-    size = f"{path}: {len(records)} rows of {len(names)} columns"
-    refuse_too_large(_BYTES_PER_REFERENCE * len(records) * len(names), size)
-    header = [*names]
-    check_header(str(path), header)  # which strips the names
-    columns: dict[str, Cells] = {
-        name: [record.get(stored_name) for record in records]
-        for name, stored_name in zip(header, names, strict=True)
-    }
-    return rows_of_cells(path, columns, lines, unit, keep)
+    tables = [Rows(path, {}, [], unit)]
+    while chunk := [*islice(records, _RECORDS_AT_ONCE)]:
+        names = [*dict.fromkeys(name for _, record in chunk for name in record)]
+        size = f"{path}: {len(chunk)} rows of {len(names)} columns"
+        refuse_too_large(_BYTES_PER_REFERENCE * len(chunk) * len(names), size)
+        header = [*names]
+        check_header(str(path), header)  # which strips the names
+        columns: dict[str, Cells] = {
+            name: [record.get(stored_name) for _, record in chunk]
+            for name, stored_name in zip(header, names, strict=True)
+        }
+        lines = [number for number, _ in chunk]
+        tables.append(rows_of_cells(path, columns, lines, unit, keep))
+    return join_rows(tables if len(tables) == 1 else tables[1:])
 
 
 def _checked_object(place: str, value: Any) -> dict[str, Any]:

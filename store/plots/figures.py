@@ -91,10 +91,10 @@ def curves(
     goal: float | None = None,
     size: tuple[float, float] = (7, 4.2),
 ) -> Figure:
-    """Draw y over x as a line for each value of the column `by`, with bars of one standard error.
+    """Draw y over x as a line for each value of the column `by`, in a band of one standard error.
 
-    If the column x has names in place of numbers, no line joins the points. The names keep the
-    order in which they occur.
+    If the column x has names in place of numbers, marks with error bars are drawn in place of
+    lines. The names keep the order in which they occur.
 
     Args:
         frame: a row for each point. The column `<y>_error`, if there is one, has standard errors.
@@ -242,7 +242,7 @@ def ranking_intervals(ranking: pd.DataFrame) -> Figure:
         remark = f"90 % interval of the rank, for one item of {step}; a dot is the rank"
     height = 1.4 + 0.19 * max(n_items, 4) if is_named else SMALL[1]
     figure, (axes,) = new_figure(SMALL[0], height, 1, 1, "How sure each rank is", remark)
-    line_width, mark_size = (3.0, 3.5) if is_named else (1.2, 1.2)
+    line_width, mark_size = (3.0, 3.5) if is_named else (1.5, 1.2)
     low, high = drawn_items["low"], drawn_items["high"]
     axes.hlines(rank, low, high, color=BLUE, linewidth=line_width, alpha=0.5, gid="interval")
     axes.plot(rank, rank, "o", color=INK, markersize=mark_size, gid="rank")
@@ -370,21 +370,37 @@ def brief(name: str) -> str:
 
 
 def _draw_groups(axes: Axes, groups: Sequence[tuple[Any, pd.DataFrame]], x: str, y: str) -> None:
-    """Draw a line for each group of points with its error bars, or marks only if x has names."""
-    is_numeric = groups[0][1][x].dtype.kind in "iufb"
+    """Draw a line for each group of points in a band of its errors, or marks if x has names."""
+    if groups[0][1][x].dtype.kind not in "iufb":  # neither numbers nor truth values
+        _draw_over_names(axes, groups, x, y)
+        return
     for number, (name, points) in enumerate(groups):
         style = _style(number, str(name))
-        if is_numeric:
-            points = points.sort_values(x, kind="stable")
-        else:
-            style["linestyle"] = "none"
-        errors = points.get(f"{y}_error")
-        axes.errorbar(points[x], points[y].astype("float64"), errors, elinewidth=0.8, **style)
-    if is_numeric and groups[0][1][x].dtype.kind in "iu":
+        ordered = points.sort_values(x, kind="stable")
+        values = ordered[y].astype("float64")
+        axes.plot(ordered[x], values, **style)
+        if f"{y}_error" in ordered:
+            error = ordered[f"{y}_error"].fillna(0)
+            axes.fill_between(ordered[x], values - error, values + error, color=style["color"],
+                              alpha=0.12, linewidth=0, gid=style["gid"])  # fmt: skip
+    if groups[0][1][x].dtype.kind in "iu":
         axes.xaxis.set_major_locator(_whole_numbers())
-    if not is_numeric:
-        axes.margins(x=0.1)
-        axes.tick_params(axis="x", rotation=20)
+
+
+def _draw_over_names(
+    axes: Axes, groups: Sequence[tuple[Any, pd.DataFrame]], x: str, y: str
+) -> None:
+    """Draw marks with error bars, for each group of points, over the names in the column x."""
+    names = list(dict.fromkeys(name for _, points in groups for name in points[x]))
+    for number, (name, points) in enumerate(groups):
+        # The groups stand side by side, so that their error bars do not cover each other.
+        shift = 0.12 * (number - (len(groups) - 1) / 2)
+        style = {**_style(number, str(name)), "linestyle": "none"}
+        errors = points.get(f"{y}_error")
+        axes.errorbar(points[x].map(names.index) + shift, points[y], errors, **style)
+    labels = [brief(str(name)) for name in names]
+    axes.set_xticks(range(len(names)), labels, rotation=20, ha="right")
+    axes.margins(x=0.06)
 
 
 def _style(number: int, name: str) -> dict[str, Any]:

@@ -127,13 +127,15 @@ def _judge_reports(
     judges = []
     for report in service.reports(names):
         rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
-        found = calibration(all_judgements, report.name, gold) if report.probabilities else None
+        calibrated = None
+        if report.probabilities:
+            calibrated = calibration(all_judgements, report.name, gold)
         judges.append(
             {
                 **plain(asdict(report)),
                 "kind": "model" if report.model else "person",
                 **sum_up_costs(all_judgements, rows_of_judge),
-                "calibration": None if found is None else plain(asdict(found)),
+                "calibration": None if calibrated is None else plain(asdict(calibrated)),
             }
         )
     return judges

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PageFile: TypeAlias = str | Path | IO[str]
 Block: TypeAlias = tuple[str, Any]  # the name of a macro in page.html, and its argument
-_ROWS_AS_HTML = 100  # rows of a sortable table that need no script; the script draws all others
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,6 @@ class Table:
     rows: Sequence[Sequence[Any]]
     text: Collection[int] = (0,)
     is_sortable: bool = False
-
-    @property
-    def first_rows(self) -> Sequence[Sequence[Any]]:
-        """The rows that are written as HTML."""
-        return self.rows[:_ROWS_AS_HTML] if self.is_sortable else self.rows
 
 
 @dataclass(frozen=True)

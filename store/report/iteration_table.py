@@ -11,8 +11,6 @@ from store.report.columns import Record
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
 
-# Runs that record the labelling of a collection have this name in place of their RankQuality.
-LABELLING = "order"
 MEANING = (
     "wrong: share of the comparisons that had the wrong order; pairs: compared so far and kept; "
     "*: best so far"
@@ -24,7 +22,7 @@ def header(quality: str) -> list[str]:
     """Return the two header lines of the table.
 
     Args:
-        quality: the name of the run's RankQuality, or `LABELLING`.
+        quality: the name of the run's RankQuality.
     """
     part_titles = f"{'':14} {'training':^26} {'validation':^26}"
     columns = ["wrong", "pairs", quality]
@@ -37,7 +35,7 @@ def line(row: Record, quality: str) -> str:
 
     Args:
         row: the iteration, as a row of the store's frame or as `flat` returns it.
-        quality: the name of the run's RankQuality, or `LABELLING`.
+        quality: the name of the run's RankQuality.
     """
     n_compared = (row["comparisons_train"] or 0) + (row["comparisons_vali"] or 0)
     seconds = (row["seconds_sort"] or 0) + (row["seconds_train"] or 0)
@@ -63,13 +61,8 @@ def flat(record: Iteration) -> Record:
 
 
 def quality_of(config: Record) -> str:
-    """Return the name of a run's RankQuality; a run that records a labelling has `LABELLING`.
-
-    Args:
-        config: the settings of the run.
-    """
-    quality = config.get("quality", "map")
-    return LABELLING if quality == LABELLING else parse_metric(quality).name
+    """Return the name of the RankQuality of a run with these settings."""
+    return parse_metric(config.get("quality", "map")).name
 
 
 def share(value: float | None) -> str:

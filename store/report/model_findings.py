@@ -147,7 +147,7 @@ def _fit_lightgbm(
     if train.n_docs * train.n_features > _MOST_FITTED:
         raise DataError("its fit to so many rows would take long; sortnet experiment compares it")
     progress("fitting LightGBM to the same rows")
-    names = ("quality", "gain", "relevant_from", "empty", "seed")
+    names = ["quality", "gain", "relevant_from", "empty", "seed"]
     settings = TreeSettings(**{name: getattr(model.config, name) for name in names})
     return {"LightGBM, on the same rows": fit_ranker(train, data["vali"], settings)}
 

@@ -145,13 +145,13 @@ def _path_of_part(run: Run, paths: Sequence[str]) -> dict[str, str]:
     for path in paths:
         content = fingerprint(path)
         # A file that the run divided has the content of several parts.
-        parts = [part for part in run.data if run.data[part].get("fingerprint") == content]
-        if not parts:
+        found_parts = [part for part in run.data if run.data[part].get("fingerprint") == content]
+        if not found_parts:
             raise DataError(
                 f"{path}: neither the training nor the validation data of run {run.id} (other "
                 "content)"
             )
-        path_of_part |= dict.fromkeys(parts, path)
+        path_of_part |= dict.fromkeys(found_parts, path)
     return path_of_part
 
 

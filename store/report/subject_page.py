@@ -14,7 +14,6 @@ from sortnet.messages import note
 from sortnet.preference.goal import Goal
 from store.collections.collection import Collection
 from store.report.html_page import PageFile
-from store.report.iteration_table import LABELLING, quality_of
 from store.runs.remembered_data import find_data
 from store.runs.run import Run
 from store.service.existing_store import ITEMS_MAKER, open_existing
@@ -32,8 +31,7 @@ def report(
 
     Args:
         subject: a run, as `store.run("last")` returns it, or a collection, as
-            `store.collection("essays")` does. A run that records the labelling of a collection is
-            reported as the collection.
+            `store.collection("essays")` does.
         file: a path, replaced if it exists, or an open text file.
         progress: called with the name of each step.
 
@@ -79,8 +77,6 @@ def write_report(
     # The pages draw by matplotlib, which takes a second to import.
     from store.report import collection_page, run_page
 
-    if isinstance(subject, Run) and quality_of(subject.config) == LABELLING:
-        subject = Collection(subject.database, subject.config["collection"])
     if isinstance(file, str | Path):
         facts = subject.data.values() if isinstance(subject, Run) else ()
         refuse_output(str(file), *(find_data(part) for part in facts if "path" in part))

@@ -12,7 +12,6 @@ from sortnet.errors import SortNetError
 from sortnet.messages import note
 from store import Run
 from store.plots.figures import PARTS
-from store.report.iteration_table import LABELLING, quality_of
 from store.report.sources import read_part
 
 
@@ -33,15 +32,7 @@ def wrong_pairs(
         split: the part whose pairs are yielded. If None, the pairs of all parts.
         ids: whether to add the documents' ids, if the run's data still exists and has ids.
         progress: gets the name of each step.
-
-    Raises:
-        SortNetError: if the run is a labelling, which has answers and no pairs.
     """
-    if quality_of(run.config) == LABELLING:
-        raise SortNetError(
-            f"run {run.id} ({run.command}) has answers and no pairs: sortnet judgements "
-            "export writes them, and sortnet runs lists the trainings"
-        )
     docids = _docids(run, split, progress) if ids else {}
     frames = run.iter_pairs(split=split)
     first_frame = next(frames, None)
@@ -77,8 +68,7 @@ def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, St
         progress: gets the name of each step.
     """
     docids: dict[Split, Str] = {}
-    parts = (split,) if split else SPLITS
-    for part in parts:
+    for part in (split,) if split else SPLITS:
         progress(f"reading the {PARTS[part]} data")
         try:
             ids = read_part(run, part).docids
