@@ -191,7 +191,7 @@ def serve_collections(
         with signals as received, ExitStack() as stack:
             for collection in collections:
                 stack.enter_context(collection.serving())
-            sites = [Pages(each, lease_seconds=options.lease) for each in collections]
+            sites = [Pages(collection, lease_seconds=options.lease) for collection in collections]
             for pages in sites:
                 for annotator in options.annotators:
                     pages.people.add(annotator)

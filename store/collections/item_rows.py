@@ -155,8 +155,8 @@ class ItemRows(CollectionRows):
         listed = [] if allowed is None else allowed.tolist()
         ids, groups = zip(*self._item_groups().items(), strict=True)
         for adjective, questions in (("judged", judged), ("listed", listed)):
-            for first, *others in questions:
-                for other in others:
+            for first, *other_items in questions:
+                for other in other_items:
                     if groups[first] != groups[other]:
                         raise StoreError(
                             f"collection {self.name!r}: {source}: {ids[first]!r} and "

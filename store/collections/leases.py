@@ -101,7 +101,7 @@ class LeaseRows(CollectionRows):
         self,
         annotator: tuple[str, int],
         questions: Sequence[Question],
-        taken: set[Pair],
+        reserved_pairs: set[Pair],
         *,
         expires: float,
         batch: str | None,
@@ -111,7 +111,7 @@ class LeaseRows(CollectionRows):
         Args:
             annotator: name and key of the annotator.
             questions: the questions.
-            taken: the pairs that are not free.
+            reserved_pairs: the pairs that are not free.
             expires: the time at which the leases expire.
             batch: name of the batch with which the questions are written to a file.
         """
@@ -122,8 +122,8 @@ class LeaseRows(CollectionRows):
         common: dict[str, Any] = {"expires": expires, "process": process, "batch": batch}
         fixed = {"collection": self.number, "created": self.clock(), "open": True, **common}
         for question in questions:
-            if taken.isdisjoint(question.pairs):
-                taken = taken.union(question.pairs)
+            if reserved_pairs.isdisjoint(question.pairs):
+                reserved_pairs = reserved_pairs.union(question.pairs)
                 id = secrets.token_urlsafe(16)
                 leases.append(Lease(id, question, name, **common))
                 rows.append({**vars(question), "id": id, "annotator": key, **fixed})
