@@ -272,30 +272,9 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)
     times = pairs["times"] - is_wrong_in_0.astype("int32")
     after = pairs.assign(times=times)[times > 0]
-    # If the last iteration is iteration n, n iterations come after iteration 0.
-    after.attrs["counted"] = _last_iteration(pairs)
-    return after
-
-
-def _last_iteration(pairs: pd.DataFrame) -> int:
-    """Return the number of a run's last iteration, from 0; without iterations, return 0.
-
-    The last iteration with pairs may have no row yet, because its pairs are stored first.
-    """
-    last_recorded: int = pairs.attrs.get("iterations", 0) - 1
+    # The last iteration with pairs may have no row yet, because its pairs are stored first.
+    last_recorded = pairs.attrs.get("iterations", 0) - 1
     last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
-    return max(last_recorded, int(last_with_pairs), 0)
-
-
-def counted_iterations(pairs: pd.DataFrame) -> str:
-    """Return a phrase about the number of iterations after iteration 0, for a plot's title.
-
-    >>> import pandas as pd
-    >>> pairs = pd.DataFrame({"first_wrong": [1], "last_wrong": [3], "times": [2]})
-    >>> counted_iterations(after_the_first(pairs))
-    'in the 3 iterations from 1 on'
-    """
-    n_counted = pairs.attrs["counted"]
-    if n_counted == 1:
-        return "in iteration 1, the only one counted"
-    return f"in the {n_counted} iterations from 1 on"
+    # If the last iteration is iteration n, n iterations come after iteration 0.
+    after.attrs["counted"] = max(last_recorded, int(last_with_pairs), 0)
+    return after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.printing.results import Bold, Facts, Result, table_of_cells
+from cli.printing.results import Bold, Facts, Result
 from sortnet.messages import count
 
 if TYPE_CHECKING:
@@ -28,17 +28,16 @@ def installation_result(installation: Installation) -> Result:
     n_cores = n_libraries.pop("cores")
     threads = ", ".join(f"{name} {n}" for name, n in n_libraries.items())
     extras = [
-        [extra["name"], "installed" if extra["present"] else extra["install"]]
+        f"{extra['name']}: {'installed' if extra['present'] else extra['install']}"
         for extra in installation.extras
     ]
-    _, *extra_lines = table_of_cells(["", ""], extras, left=2).lines()  # the header is empty
     devices = "; ".join(installation.devices)
     store = (installation.store["url"] or "unknown").removeprefix("sqlite:///")
     facts = {
         "sortnet": [f"{installation.version}, {installation.system}", installation.executable],
         "devices": [devices, f"device=auto takes {installation.auto_device}"],
         "threads": f"{threads} of {n_cores} cores",
-        "extras": extra_lines,
+        "extras": extras,
         "store": [store, *_store_lines(installation)],
     }
     verdict = ["everything that SortNet needs works"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cli.printing.labelling import standing_notes
 from cli.printing.results import Block, Facts, Result, Step, Table, table_of
@@ -14,6 +14,7 @@ from sortnet.items.base import file_of, words_of
 from sortnet.items.item_groups import note_on_lone_groups
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import feature_groups, listed_names
+from store.report.columns import Record
 from store.service.existing_store import ITEMS_MAKER
 from store.service.named_item import item_facts
 
@@ -28,7 +29,7 @@ _COLLECTIONS = ("collection", "items", "features", "annotators", "judgements", "
 _RANKING = ("group", "rank", "id", "score", "ranks", "judged", "among_top", "text")
 
 
-def collections_result(rows: list[dict[str, Any]]) -> Result:
+def collections_result(rows: list[Record]) -> Result:
     """Make the result with a row for each collection.
 
     In an empty store, the next step is the command that makes a collection.
@@ -132,7 +133,7 @@ def items_result(items: Items, limit: int) -> Result:
     )
 
 
-def item_result(record: dict[str, Any]) -> Result:
+def item_result(record: Record) -> Result:
     """Make the result with all details of an item and its full texts.
 
     Args:

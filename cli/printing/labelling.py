@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from cli.console import put, say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
 from sortnet.messages import count, printable
-from store.report.columns import TITLES, annotator_row, meanings
+from store.report.columns import TITLES, Record, annotator_row, meanings
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_agreement import Agreement
@@ -105,7 +105,7 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
     return [f"{printable(group)}: {counts}; {errors}"]
 
 
-def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
+def labelled_result(labelled: Sequence[Record], criterion: str | None = None) -> Result:
     """Make the result with a row for each annotator and criterion.
 
     Args:
@@ -122,7 +122,7 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
     return Result("labelled", rows, text=[*reversed(lines_from_last)])
 
 
-def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
+def _lines(facts: Record, criterion: str | None) -> list[str]:
     """Write the number of answers and why the labelling ended, the cost if known, and the status.
 
     If the reason begins with the status, or the status with the reason, only the longer text is
@@ -142,7 +142,7 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     return [*filter(None, [f"{answered}; {facts['why']}", cost]), facts["status"]]
 
 
-def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
+def questions_result(questions: Sequence[Record]) -> Result:
     """Make the result with a few lines for the question of each criterion.
 
     Args:
@@ -156,7 +156,7 @@ def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
     return Result("questions", questions, text=text)
 
 
-def _settings_in_words(question: dict[str, Any]) -> dict[str, str | Sequence[str]]:
+def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
     """Describe the settings of a question, {label: text}."""
     from sortnet.preference.goal import WRONG, Goal
     from store.service.sentences import goal_in_words
@@ -202,7 +202,7 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
     return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
 
-def _judgement_row(row: dict[str, Any]) -> dict[str, Any]:
+def _judgement_row(row: Record) -> Record:
     """Make the row of a judgement in the table of judgements."""
     milliseconds = row["milliseconds"]
     seconds = None if milliseconds is None else milliseconds / 1000
@@ -210,7 +210,7 @@ def _judgement_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "question": question, "answer": _answer(row), "seconds": seconds}
 
 
-def _answer(row: dict[str, Any]) -> str:
+def _answer(row: Record) -> str:
     """Write an answer: its items, and whether the judgement is undone or excluded."""
     if row["answer"] == "undo":
         return f"undo of {row['undoes']}"

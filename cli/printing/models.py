@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sortnet.errors import DataError
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.rows import listed
+from store.report.columns import Record
 from store.report.models_of_run import from_which, kept_model
 from store.service.named_model import load_model
 
@@ -85,7 +86,7 @@ def evaluation_result(
     data: DataFile,
     measures: Sequence[str],
     *,
-    rules: Mapping[str, Any],
+    rules: Record,
     threads: int | None,
     progress: Progress,
 ) -> Result:
@@ -195,7 +196,7 @@ def importance_result(
     return Result("importance", value, text, notes, csv=rows)
 
 
-def _importance_rows(importance: Importance) -> list[dict[str, Any]]:
+def _importance_rows(importance: Importance) -> list[Record]:
     """Make a row for each column, the most important first, and below it a row for each part.
 
     A row has the name and the number of the first feature, and the mean and the standard deviation
@@ -205,7 +206,7 @@ def _importance_rows(importance: Importance) -> list[dict[str, Any]]:
     figures = {"mean": importance.mean, "std": importance.std}
     if importance.splits is not None:
         figures["splits"] = importance.splits
-    row_of_column: dict[Column, dict[str, Any]] = {}  # the most important first
+    row_of_column: dict[Column, Record] = {}  # the most important first
     for index in importance.largest():
         column = importance.columns[index]
         figures_of_column = {name: float(values[index]) for name, values in figures.items()}
@@ -221,13 +222,11 @@ def _importance_rows(importance: Importance) -> list[dict[str, Any]]:
     return rows
 
 
-def _table_of_importance(
-    rows: Sequence[Mapping[str, Any]], top: int
-) -> tuple[list[Table], list[str]]:
+def _table_of_importance(rows: Sequence[Record], top: int) -> tuple[list[Table], list[str]]:
     """Make the table of the most important columns, and notes on the columns that it lacks."""
     columns = [row for row in rows if "of" not in row]
     important = [row for row in columns if row["mean"] > _LEAST_DROP]
-    table_rows = list[Mapping[str, Any]]()
+    table_rows = list[Record]()
     for column in important[:top]:
         words = [row for row in rows if row.get("of") == column["feature"]]
         table_rows += [column, *_indented(words, column["feature"])]
@@ -242,7 +241,7 @@ def _table_of_importance(
     return [table_of(table_rows, names, bar="mean")] if table_rows else [], notes
 
 
-def _indented(words: Sequence[Mapping[str, Any]], column: str) -> list[dict[str, Any]]:
+def _indented(words: Sequence[Record], column: str) -> list[Record]:
     """Copy the rows of a column's largest words, or other parts, with short and indented names.
 
     >>> _indented([{"feature": "title: fjord"}], "title")
@@ -263,7 +262,7 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
             members.
     """
     explanation = comparison.explanation
-    value: dict[str, Any] = {
+    value: Record = {
         "qid": comparison.qid,
         "first": comparison.first,
         "margin": comparison.margin,
@@ -280,7 +279,7 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
     value["baseline_margin"] = explanation.baseline
     value["error"] = explanation.error
     value["features"] = features
-    rows = list[dict[str, Any]]()
+    rows = list[Record]()
     for feature in features[:top]:
         rows += [feature, *_indented(feature.get("parts", ()), feature["feature"])]
     if features[top:]:
@@ -321,9 +320,7 @@ def _answer(comparison: ComparedDocuments) -> str:
     return answer
 
 
-def _deciding_features(
-    label: str, features: Sequence[Mapping[str, Any]], sign: int
-) -> Iterator[str]:
+def _deciding_features(label: str, features: Sequence[Record], sign: int) -> Iterator[str]:
     """Yield a line with the largest features whose values have a sign, if there are any."""
     names = [
         f"{printable(feature['feature'])} ({abs(feature['value']):.4g})"
@@ -334,9 +331,9 @@ def _deciding_features(
         yield f"{label} {', '.join(names[:_MOST_NAMED])}"
 
 
-def _feature_facts(effect: ColumnValue) -> dict[str, Any]:
+def _feature_facts(effect: ColumnValue) -> Record:
     """Convert the effect of a column, and the effects of its parts, to JSON values."""
-    facts: dict[str, Any] = {
+    facts: Record = {
         "feature": effect.column.name,
         "number": effect.column.features[0] + 1,
         "value": effect.value,

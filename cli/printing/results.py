@@ -17,7 +17,7 @@ from cli.console import put, say, width, write_output
 from sortnet import __version__
 from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import COLUMNS, table_cells
+from store.report.columns import COLUMNS, Record, table_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +116,7 @@ class Table:
 
 
 def table_of(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Record],
     names: Sequence[str],
     *,
     bar: str | None = None,
@@ -206,7 +206,7 @@ class Result:
     is_noted_in_text: bool = False
     csv: Any = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Record:
         """Return the JSON document of the result."""
         command = None if self.next is None else self.next.command
         return {
@@ -269,7 +269,7 @@ def text_of(result: Result, form: str) -> str:
     return file.getvalue()
 
 
-def write_csv_file(columns: Mapping[str, Any] | Sequence[Any] | pd.DataFrame, to: str) -> None:
+def write_csv_file(columns: Record | Sequence[Any] | pd.DataFrame, to: str) -> None:
     """Write columns, rows or a frame to a CSV file, or to stdout (`-`).
 
     A missing number is left blank.

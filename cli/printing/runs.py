@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ from sortnet.files import write_file
 from sortnet.messages import count
 from store.csv_file import rows_of_frame, write_csv
 from store.report import iteration_table
+from store.report.columns import Record
 from store.report.iteration_table import quality_of
 from store.report.models_of_run import from_which, kept_figure, kept_model
 from store.runs.unfinished import again, is_before_the_end_of_training, resume_command
@@ -31,7 +32,7 @@ _FACTS = ("command", "out", "kept", "seed", "config", "versions", "data")
 _RUNS = ("run", "created", "status", "best", "quality", "pairs", "model")
 
 
-def runs_result(rows: list[dict[str, Any]]) -> Result:
+def runs_result(rows: list[Record]) -> Result:
     """Make the result with a row for each run; the next step resumes the newest killed run.
 
     Args:
@@ -51,7 +52,7 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
     return Result("runs", rows, text=[table_of(map(_run_row, rows), _RUNS)], next=step)
 
 
-def _run_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _run_row(row: Record) -> Record:
     """Make the row of a run in the table of runs."""
     config = row["config"]
     place = row["out"] or config.get("collection")
@@ -102,7 +103,7 @@ def run_result(run: Run) -> Result:
     return Result("run", facts, text, notes, step)
 
 
-def _facts_of(run: Run) -> dict[str, Any]:
+def _facts_of(run: Run) -> Record:
     """Collect all facts of a run from the store, with a row for each iteration.
 
     `collection` is the name of the collection with the answers of the run's judge; None without a
@@ -134,7 +135,7 @@ def _facts_in_words(run: Run) -> dict[str, str]:
     return {**facts, "scaling": scaling_in_words(run.config)}
 
 
-def scaling_in_words(config: Mapping[str, Any]) -> str:
+def scaling_in_words(config: Record) -> str:
     """Name the scaling of features, and what a margin depends on with this scaling."""
     from sortnet.config import BY_QUERY
 
@@ -147,31 +148,23 @@ def scaling_in_words(config: Mapping[str, Any]) -> str:
     return f"{scaling}: a margin depends on {dependence}"
 
 
-def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
-    """Return a function that prints an iteration of a training as a line.
+def shower(quality: str, *, err: bool = False) -> Callable[[Iteration | Record], None]:
+    """Return a function that prints an iteration as a line, below the header if it is the first.
 
     Args:
         quality: name of the RankQuality measure, the title of its columns.
         err: whether to print on stderr.
     """
-    has_header = False
+    header_lines = iteration_table.header(quality)
 
-    def show(record: Iteration) -> None:
-        """Print an iteration, after the header if it is the first."""
-        nonlocal has_header
-        if not has_header:
-            _put_header(quality, err=err)
-            has_header = True
-        line = iteration_table.line(iteration_table.flat(record), quality)
-        put(line, err=err, bold=bool(record.best))
+    def show(iteration: Iteration | Record) -> None:
+        """Print an iteration of a training, or a row of a stored iteration."""
+        while header_lines:
+            put(header_lines.pop(0), err=err, bold=True)
+        row = iteration if isinstance(iteration, dict) else iteration_table.flat(iteration)
+        put(iteration_table.line(row, quality), err=err, bold=bool(row["best"]))
 
     return show
-
-
-def _put_header(quality: str, *, err: bool = False) -> None:
-    """Print the header of the table of iterations."""
-    for line in iteration_table.header(quality):
-        put(line, err=err, bold=True)
 
 
 def print_until_it_ends(run: Run, interval: float) -> None:
@@ -183,16 +176,14 @@ def print_until_it_ends(run: Run, interval: float) -> None:
     """
     from store.training.watch_run import watch  # it imports sqlalchemy, which takes a while
 
-    quality = quality_of(run.config)
+    show = shower(quality_of(run.config))
     n_iterations = 0
     try:
         with progress() as status:
             for change in watch(run, interval):
                 status(run.status)
-                if change.rows and not n_iterations:
-                    _put_header(quality)
                 for row in change.rows:
-                    put(iteration_table.line(row, quality))
+                    show(dict(row))
                 n_iterations += len(change.rows)
     except KeyboardInterrupt:
         say(f"no longer following run {run.id}")

@@ -21,11 +21,11 @@ _GAP = 3  # pixels between two orders
 
 
 class Panel(NamedTuple):
-    """An order of images, with the two texts that are drawn beside it.
+    """An order of images, with the texts that are drawn beside it.
 
     Attributes:
-        caption: the text on the left.
-        remark: the text on the right.
+        caption: what sorted the images.
+        remark: how well they are sorted.
         order: (n,) numbers of the images, best first.
     """
 
@@ -61,14 +61,10 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
     axes = figure.subplots()
     axes.imshow(picture, interpolation="bicubic")
     middles = line_height * np.arange(len(panels)) + (images.shape[1] - 1) / 2
-    axes.set_yticks(middles, [panel.caption for panel in panels])
-    remarks = axes.secondary_yaxis("right")
-    remarks.set_yticks(middles, [panel.remark for panel in panels])
+    axes.set_yticks(middles, [f"{panel.caption}  {panel.remark}" for panel in panels])
     axes.set_xticks([])
     axes.spines[:].set_visible(False)
-    remarks.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    remarks.tick_params(length=0)
     figure.savefig(path, format="png", metadata={"Software": None})
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +18,8 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from store import Collection
 from store.collections.annotator_rows import Annotator
-from store.service.costs import CALL_COUNTS, sum_up_costs
+from store.report.columns import Record
+from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
 
@@ -33,7 +32,7 @@ _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
 def facts_for_programs(
     collection: Collection, *, top: int | None = None, progress: Progress = lambda text: None
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Record | list[Record]:
     """Collect the facts of a collection's page for JSON, which has only the top items.
 
     Args:
@@ -58,7 +57,7 @@ def facts_of_criteria(
     goal: Goal | None = None,
     top: int | None = None,
     progress: Progress = lambda text: None,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Collect the facts of the report of each criterion of a collection.
 
     If the collection has no criteria, the list has one entry, the facts of the collection.
@@ -79,7 +78,7 @@ def _facts_of(
     service: LabellingService,
     annotators: Sequence[Annotator],
     top: int | None,
-) -> dict[str, Any]:
+) -> Record:
     """Collect the facts of the report of a collection with one question, as plain values.
 
     Args:
@@ -97,7 +96,6 @@ def _facts_of(
     study = service.study
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
-    judges = _judge_reports(service, annotators, all_judgements)
     remaining = remaining_facts(service.remaining)
     _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
@@ -108,8 +106,8 @@ def _facts_of(
         "items": len(items) - len(study.retired),
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
-        "judges": judges,
-        **_add_up_costs(judges),
+        "judges": _judge_reports(service, annotators, all_judgements),
+        **sum_up_costs(all_judgements, np.arange(len(all_judgements))),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
@@ -119,16 +117,9 @@ def _facts_of(
     }
 
 
-def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up the calls, tokens and cost of all judges."""
-    sums = {name: sum(judge[name] for judge in judges) for name in CALL_COUNTS}
-    costs = [judge["cost"] for judge in judges if judge["cost"] is not None]
-    return {**sums, "cost": sum(costs) if costs else None}
-
-
 def _judge_reports(
     service: LabellingService, annotators: Sequence[Annotator], all_judgements: Judgements
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Report on each annotator with judgements: reliability, calibration, and cost of answers."""
     all_names = [annotator.name for annotator in annotators]
     names = [name for name in all_names if name in all_judgements.annotators]
@@ -148,8 +139,10 @@ def _judge_reports(
     return judges
 
 
-def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:
+def _ranking_facts(service: LabellingService, top: int | None) -> Record:
     """Return how many items are the top, the rows of these items, and the rows of the page.
+
+    `intervals` has all rows of the group whose item has the most answers.
 
     Args:
         service: the fitted collection.
@@ -158,24 +151,16 @@ def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]
     """
     n_top = top or service.session.goal.top or TOP
     rows = _ranking_rows(service, n_top)
+    most_judged = max(rows, key=lambda row: row["judgements"])
     return {
         "top": n_top,
         "ranking": [row for row in rows if row["rank"] <= n_top],
         "rows": rows if top is None else [row for row in rows if row["rank"] <= top],
-        "intervals": _rows_of_busiest_group(rows),
+        "intervals": [row for row in rows if row["group"] == most_judged["group"]],
     }
 
 
-def _rows_of_busiest_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the group with the most answers; all rows if there are no groups."""
-    answers_of_group: Counter[str | None] = Counter()
-    for row in rows:
-        answers_of_group[row["group"]] += row["judgements"]
-    [(busiest, _)] = answers_of_group.most_common(1)
-    return [row for row in rows if row["group"] == busiest]
-
-
-def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
+def _ranking_rows(service: LabellingService, top: int) -> list[Record]:
     """Make a row for each item, the best first, group by group.
 
     A row includes the probability that the item is among the `top` best items of its group.
@@ -184,7 +169,7 @@ def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
     items = service.items
     rows = []
     for item in ranking.order.tolist():
-        row: dict[str, Any] = {"group": None if items.groups is None else items.groups[item]}
+        row: Record = {"group": None if items.groups is None else items.groups[item]}
         row |= _id_and_text(items, item)
         for name in _RANKING_COLUMNS:
             row[name] = plain(getattr(ranking, name)[item])
@@ -192,7 +177,7 @@ def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
+def _dispute_facts(dispute: Dispute, items: Items) -> Record:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
     first, second = dispute.pair
     # A probability is about the left item of its answer.
@@ -218,7 +203,7 @@ def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
     }
 
 
-def _id_and_text(items: Items, number: int) -> dict[str, Any]:
+def _id_and_text(items: Items, number: int) -> Record:
     """Return an item's id and the beginning of its text, which is None if there is no text."""
     text = cut(words_of(items, number), _LONGEST_TEXT)
     return {"id": items.ids[number], "text": text or None}

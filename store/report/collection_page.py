@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,7 +15,7 @@ from sortnet.preference.goal import Goal
 from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria
-from store.report.columns import TITLES, annotator_row, table_cells
+from store.report.columns import TITLES, Record, annotator_row, meanings, table_cells
 from store.report.growth import growth_of, growth_picture
 from store.report.html_page import (
     Block,
@@ -52,12 +51,6 @@ _GOAL_STATES = {
 _JUDGE_COLUMNS = (
     "annotator", "state", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
 )  # fmt: skip
-_ABOUT_JUDGES = (
-    "Reliability: 1 for the average of these judges, 0 for coin tosses, below 0 for a judge who "
-    "prefers the worse item. Side bias: above 0 towards the left. The 90 % interval is in "
-    "brackets. With others, with self: the share of answers that are the same / the share expected "
-    "of average judges."
-)
 
 
 def page_of(
@@ -76,7 +69,7 @@ def page_of(
     return render(all_facts, collection.name)
 
 
-def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
+def render(all_facts: Sequence[Record], name: str) -> str:
     """Render the page of a collection as HTML.
 
     Args:
@@ -87,7 +80,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
     return render_page(f"The ranking of {name}", sections)
 
 
-def _sections(facts: dict[str, Any]) -> list[Section]:
+def _sections(facts: Record) -> list[Section]:
     """Make the sections about a criterion; of several, the contents list only the first section."""
     criterion = facts["criterion"]
     instructions = instructions_html(facts["instructions"])
@@ -108,25 +101,19 @@ def _sections(facts: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _tiles(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _tiles(facts: Record) -> Iterator[tuple[str, str]]:
     """Yield the title and the content of each box below the question."""
     n_items = f"{facts['items']:,}"
     if facts["groups"]:
         n_items += f" in {count(facts['groups'], 'group')}"
     yield "Items", n_items
     yield "Answers", f"{facts['answers']:,} by {count(len(facts['judges']), 'judge')}"
-    if facts["calls"]:
-        tokens = facts["tokens_in"] + facts["tokens_out"]
-        yield "Calls of models", f"{facts['calls']:,}, {tokens:,} tokens"
     if facts["cost"] is not None:
         yield "Cost", amount(facts["cost"])
-    remaining = facts["remaining"]
-    yield "Goal", _GOAL_STATES[remaining["standing"]]
-    if remaining["holdout_n"] >= ENOUGH_SHARED:
-        yield "Held-out accuracy", f"{remaining['holdout_right']:.0%} of {remaining['holdout_n']}"
+    yield "Goal", _GOAL_STATES[facts["remaining"]["standing"]]
 
 
-def _pictures(facts: dict[str, Any]) -> list[Block]:
+def _pictures(facts: Record) -> list[Block]:
     """Draw the pictures of a collection for which there are enough answers."""
     pictures = [
         _intervals_picture(facts["intervals"]),
@@ -138,7 +125,7 @@ def _pictures(facts: dict[str, Any]) -> list[Block]:
     ]
 
 
-def _intervals_picture(rows: Sequence[dict[str, Any]]) -> Picture | None:
+def _intervals_picture(rows: Sequence[Record]) -> Picture | None:
     """Draw the intervals of the ranks of some items; None if there are no answers about them."""
     if not any(row["judgements"] for row in rows):
         return None
@@ -156,7 +143,7 @@ def _intervals_picture(rows: Sequence[dict[str, Any]]) -> Picture | None:
     return picture(ranking_intervals(frame), alt, caption)
 
 
-def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture | None:
+def _calibration_picture(judges: Sequence[Record]) -> Picture | None:
     """Draw how often judges are right who are as sure as that; None if nothing is known."""
     points = [
         {"judge": judge["name"], "stated": stated, "right": share_right}
@@ -172,7 +159,7 @@ def _calibration_picture(judges: Sequence[dict[str, Any]]) -> Picture | None:
     return picture(calibration_curves(pd.DataFrame(points)), alt, caption)
 
 
-def _judges(facts: dict[str, Any]) -> list[Block]:
+def _judges(facts: Record) -> list[Block]:
     """Make the table about the judges, and a line about the probabilities of each judge."""
     if not facts["judges"]:
         return [("text", "Nobody has answered yet.")]
@@ -183,7 +170,7 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
     names = [name for name in _JUDGE_COLUMNS if any(row[name] for row in rows)]
     blocks: list[Block] = [
         ("table", Table("Who answered, how well, and at what cost", *table_cells(rows, names))),
-        ("text", _ABOUT_JUDGES),
+        ("lines", meanings(names)),
     ]
     stated = [_calibration_line(judge) for judge in facts["judges"] if judge["calibration"]]
     if stated:
@@ -196,7 +183,7 @@ def _judges(facts: dict[str, Any]) -> list[Block]:
     return blocks
 
 
-def _calibration_line(judge: dict[str, Any]) -> str:
+def _calibration_line(judge: Record) -> str:
     """Write how sure a judge is, beside how often the known answers or others agree."""
     measured = judge["calibration"]
     use = _USE_OF_PROBABILITIES[judge["probabilities"]]
@@ -207,7 +194,7 @@ def _calibration_line(judge: dict[str, Any]) -> str:
     )
 
 
-def _ranking_title(facts: dict[str, Any]) -> str:
+def _ranking_title(facts: Record) -> str:
     """Write the heading of the ranking table, which tells whether all items are shown."""
     if len(facts["rows"]) == facts["items"]:
         return f"Ranking: all {facts['items']:,} items"
@@ -215,7 +202,7 @@ def _ranking_title(facts: dict[str, Any]) -> str:
     return f"Ranking: the top {facts['top']}{of_each_group}"
 
 
-def _ranking_table(facts: dict[str, Any]) -> Table:
+def _ranking_table(facts: Record) -> Table:
     """Make the table of the ranking, with a column of the groups if there are groups."""
     rows = facts["rows"]
     caption = (
@@ -235,7 +222,7 @@ def _ranking_table(facts: dict[str, Any]) -> Table:
     return Table(caption, ["group", *heads], of_groups, text=(0, 2), is_sortable=True)
 
 
-def _ranking_row(row: dict[str, Any]) -> list[str | list[str]]:
+def _ranking_row(row: Record) -> list[str | list[str]]:
     """Make the cells of an item's row; the cell of the item is a list of its id and text."""
     return [
         str(row["rank"]),
@@ -247,7 +234,7 @@ def _ranking_row(row: dict[str, Any]) -> list[str | list[str]]:
     ]
 
 
-def _pairs_in_doubt(facts: dict[str, Any]) -> list[Block]:
+def _pairs_in_doubt(facts: Record) -> list[Block]:
     """Make the table of the pairs whose answers differ, or whose order is least certain."""
     rows = [
         [
@@ -268,7 +255,7 @@ def _pairs_in_doubt(facts: dict[str, Any]) -> list[Block]:
     return [("table", Table(caption, heads, rows, text=(0, 1, 3)))]
 
 
-def _answers_about(pair: dict[str, Any]) -> Iterator[str]:
+def _answers_about(pair: Record) -> Iterator[str]:
     """Yield a text for each answer about a pair, up to a number, with its reason."""
     for answer in pair["answers"][:_MOST_ANSWERS]:
         text = f"{answer['annotator']}: {answer['prefers'] or 'a tie'}"
@@ -282,7 +269,7 @@ def _answers_about(pair: dict[str, Any]) -> Iterator[str]:
         yield f"and {n_more} more"
 
 
-def _reliability(facts: dict[str, Any]) -> Iterator[str]:
+def _reliability(facts: Record) -> Iterator[str]:
     """Yield sentences about the reliability of the ranking."""
     remaining = facts["remaining"]
     yield _sentence(remaining["why"])
@@ -301,7 +288,7 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _holdout_sentence(remaining: dict[str, Any]) -> str:
+def _holdout_sentence(remaining: Record) -> str:
     """Write a sentence that compares the held-out accuracy with the accuracy that was expected."""
     n_answers = remaining["holdout_n"]
     if not n_answers:
@@ -316,7 +303,7 @@ def _holdout_sentence(remaining: dict[str, Any]) -> str:
     )
 
 
-def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
+def _agreement_sentences(agreement: Record) -> Iterator[str]:
     """Yield sentences on how well judges agree with each other, and with their earlier answers."""
     alpha = agreement["krippendorff_alpha"]
     pairs = count(agreement["shared_pairs"], "pair")

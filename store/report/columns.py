@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sortnet.messages import cut, printable
 from store.service.item_ranking import FORMATS, TOP
 
+Record: TypeAlias = dict[str, Any]  # facts, or a row of a table: values by their names
 UNKNOWN = "-"
 # Titles of the figures about an annotator, see `figures_of`.
 TITLES = ("reliability", "side bias", "with others", "with self", "gold")
@@ -59,6 +60,7 @@ def _start_of_comment(comment: str) -> str:
 _MEANINGS = {
     "reliability": "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the "
     "worse item; 90 % intervals in brackets",
+    "side bias": "side bias: above 0 towards the left",
     "with others": "with others, with self: share of answers that are the same / expected of "
     "average annotators",
 }
@@ -146,7 +148,7 @@ def cell(name: str, value: Any) -> str:
 
 
 def table_cells(
-    rows: Iterable[Mapping[str, Any]], names: Sequence[str]
+    rows: Iterable[Record], names: Sequence[str]
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Write rows as the texts of a table.
 
@@ -172,7 +174,7 @@ def table_cells(
     return titles, cells, text
 
 
-def annotator_row(report: Mapping[str, Any]) -> dict[str, Any]:
+def annotator_row(report: Record) -> Record:
     """Make the row of an annotator from the fields of an `AnnotatorReport`."""
     state = f"{report['state']} model" if report["model"] else report["state"]
     figures = dict(zip(TITLES, figures_of(report), strict=True))
@@ -189,7 +191,7 @@ def meanings(names: Iterable[str]) -> list[str]:
     return [COLUMNS[name].meaning for name in names if COLUMNS[name].meaning]
 
 
-def figures_of(report: Mapping[str, Any] | None) -> list[tuple[str, str] | None]:
+def figures_of(report: Record | None) -> list[tuple[str, str] | None]:
     """Return the figures about an annotator, in the order of `TITLES`; None in place of unknown.
 
     A figure is a value with its 90 % interval, or an observed share with the share expected of

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import pandas as pd
 
@@ -15,6 +14,7 @@ from sortnet.preference.session import Session
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
 from store.plots.figures import certainty_growth
+from store.report.columns import Record
 from store.report.html_page import Picture, picture
 from store.service.labelling import LabellingService, new_session
 from store.service.sentences import goal_in_words
@@ -27,7 +27,7 @@ _MOST_ANSWERS = 20_000
 _FEWEST_HELD_OUT = 5  # fewest held-out answers from which a share is computed
 
 
-def growth_of(service: LabellingService) -> list[dict[str, Any]]:
+def growth_of(service: LabellingService) -> list[Record]:
     """Return the certainty after different numbers of answers, the latest fit last.
 
     A point has the number of answers, `answers`; the share of pairs or top items that the model
@@ -41,7 +41,7 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
     quarter.
     """
     n_answers = service.session.n_votes
-    earlier: Sequence[dict[str, Any]] = ()
+    earlier: Sequence[Record] = ()
     if n_answers and len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS:
         n_quarters = int(math.log(n_answers) / math.log(1.25))
         earlier = _replayed_points(service.session, service.collection, n_quarters)
@@ -50,9 +50,7 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
 
 
 @lru_cache(4)
-def _replayed_points(
-    session: Session, collection: Collection, n_quarters: int
-) -> list[dict[str, Any]]:
+def _replayed_points(session: Session, collection: Collection, n_quarters: int) -> list[Record]:
     """Fit a new session to growing numbers of the first judgements; return a point for each fit.
 
     Points without any answer are left out.
@@ -76,14 +74,14 @@ def _replayed_points(
     return points
 
 
-def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
+def _point(n_answers: int, remaining: Remaining) -> Record:
     """Make a point of the picture of growing certainty."""
     holdout = remaining.check.right if remaining.check.n >= _FEWEST_HELD_OUT else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
 
-def growth_picture(points: Sequence[Mapping[str, Any]], goal: Goal) -> Picture | None:
+def growth_picture(points: Sequence[Record], goal: Goal) -> Picture | None:
     """Draw how certainty has grown; None if fewer than two points are known.
 
     Args:
@@ -102,17 +100,16 @@ def growth_picture(points: Sequence[Mapping[str, Any]], goal: Goal) -> Picture |
 
 @lru_cache(16)  # an open page asks again every few seconds
 def _drawn(points: tuple[tuple[int, float, float | None], ...], goal: Goal) -> Picture:
-    """Draw points (answers, expected, holdout), and say the last of them in a sentence."""
+    """Draw points (answers, expected, holdout), and tell the last expected share."""
     frame = pd.DataFrame(points, columns=["answers", "expected", "holdout"])
     figure = certainty_growth(frame, goal=None if goal.top else 1 - goal.wrong)
-    answers, expected, holdout = points[-1]
-    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
+    answers, expected, _ = points[-1]
     aim = f"top {goal.top} to belong there" if goal.top else "pairs to be in the right order"
-    predicted = "" if holdout is None else f" and predicted {holdout:.0%} of the hold-out"
     alt = (
-        f"After {answers} answers the model expects {expected:.0%} of the {aim}{predicted}; the "
-        f"goal: {goal_in_words(goal)}."
+        f"After {answers} answers the model expects {expected:.0%} of the {aim}; the goal: "
+        f"{goal_in_words(goal)}."
     )
+    subject = f"the top {goal.top} that belong there" if goal.top else "pairs in the right order"
     caption = (
         f"Share of {subject}, by number of answers: expected by the model, and of the hold-out "
         "answers that it predicted."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet.metrics import parse_metric
+from store.report.columns import Record
 
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
@@ -32,7 +32,7 @@ def header(quality: str) -> list[str]:
     return [part_titles.rstrip(), titles.rstrip()]
 
 
-def line(row: Mapping[str, Any], quality: str) -> str:
+def line(row: Record, quality: str) -> str:
     """Format an iteration as a line of the table; the best iteration so far is marked with `*`.
 
     Args:
@@ -52,7 +52,7 @@ def line(row: Mapping[str, Any], quality: str) -> str:
     return _LINE.format(*cells, f"{seconds:.1f}", "*" if row["best"] else "").rstrip()
 
 
-def flat(record: Iteration) -> dict[str, Any]:
+def flat(record: Iteration) -> Record:
     """Convert an iteration to a row with the columns of the store's frame, such as `vali_map`."""
     measures = {
         f"{split}_{name}": value
@@ -62,7 +62,7 @@ def flat(record: Iteration) -> dict[str, Any]:
     return {**vars(record), **measures}
 
 
-def quality_of(config: Mapping[str, Any]) -> str:
+def quality_of(config: Record) -> str:
     """Return the name of a run's RankQuality; a run that records a labelling has `LABELLING`.
 
     Args:

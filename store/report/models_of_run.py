@@ -9,16 +9,6 @@ Kept: TypeAlias = Mapping[str, Any]  # the value of `store.Run.kept`: kind, meas
 _NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
 
 
-def kept_name(model: Kept) -> str:
-    """Name the ranker that a run kept.
-
-    >>> kept_name({"kind": "posterior"})
-    'the posterior'
-    """
-    kind = str(model["kind"])
-    return _NAMES.get(kind, kind)
-
-
 def kept_figure(model: Kept) -> float:
     """Return the value of the measure for the kept model."""
     return float(model["figures"][model["kind"]])
@@ -36,7 +26,8 @@ def kept_model(model: Kept) -> str:
     for kind, figure in model["figures"].items():
         if kind != model["kind"]:
             figures.append(f"{_NAMES.get(kind, kind)}'s is {float(figure):.4f}")
-    return f"{kept_name(model)}: {', '.join(figures)}; {model['reason']}"
+    name = _NAMES.get(model["kind"], model["kind"])
+    return f"{name}: {', '.join(figures)}; {model['reason']}"
 
 
 def from_which(facts: Mapping[str, Any]) -> str:

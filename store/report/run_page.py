@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +15,9 @@ from sortnet.files import rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text
 from store import Run
-from store.frames import after_the_first, counted_iterations, measure_names
+from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
+from store.report.columns import Record
 from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
     Block,
@@ -165,7 +165,7 @@ def _what_was_learned(run: Run, sources: Sources) -> list[Block]:
     return blocks
 
 
-def _part_row(part: str, facts: Mapping[str, Any] | None, queries: Queries | None) -> list[str]:
+def _part_row(part: str, facts: Record | None, queries: Queries | None) -> list[str]:
     """Make the cells about a part of the data.
 
     Args:
@@ -337,13 +337,13 @@ def _hardest_table(counted: pd.DataFrame, sources: Sources, top: int) -> Table:
     ]
     part = PARTS[str(of_part["split"].iloc[0])]
     caption = (
-        f"The hardest {part} queries {counted_iterations(counted)}: pairs that were wrong, how "
-        "many times, and the pair that was wrong most often."
+        f"The hardest {part} queries, by the mistakes after iteration 0, which sorts at random: "
+        "pairs that were wrong, how many times, and the pair that was wrong most often."
     )
     return Table(caption, ["query", "wrong pairs", "times", *_PAIR_HEADS], rows, text=(0, 3, 4))
 
 
-def _pair_cells(pair: dict[str, Any], sources: Sources) -> list[str]:
+def _pair_cells(pair: Record, sources: Sources) -> list[str]:
     """Name the two documents of a wrong pair: by id and grade, else by row or by place."""
     queries = sources.data.get(pair["split"])
     cells = []
@@ -377,7 +377,7 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
         }
         for part, facts in run.data.items()
     }
-    rows = [*_flat(data), *_flat(run.config), *_flat({"version of": run.versions})]
+    rows = [*_flat(data), *_flat(run.config), *_flat({"version of": dict(run.versions)})]
     table = Table(f"Data, settings and versions; the seed is {run.seed}.", ["what", "value"], rows,
                   text=range(2))  # fmt: skip
     return [
@@ -397,10 +397,10 @@ def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[s
     return conventions_of(queries_of_part, metrics_of(config), config.empty)
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
+def _flat(config: Record, prefix: str = "") -> Iterator[list[str]]:
     """Yield names and values of the settings that are set; names of nested settings have dots."""
     for name, value in config.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
         elif value is not None:
             yield [f"{prefix}{name}", str(value)]

@@ -60,10 +60,7 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
     """
     if not docids:
         return pairs
-    ids_of_part = None
-    if len(pairs):
-        part = pairs["split"].iloc[0]
-        ids_of_part = docids.get(part)
+    ids_of_part = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
     columns = {}
     for column in ("winner", "loser"):
         ids = "" if ids_of_part is None else ids_of_part[pairs[column]]
