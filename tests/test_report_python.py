@@ -6,14 +6,11 @@ import io
 import re
 
 import pytest
-from collection_helpers import made_items
 from test_report import Page
 
 import sortnet
-from sortnet.preference import Judgement
 from store import open_store
 from store.report.subject_page import report
-from store.service.labelling import LabellingService
 
 TEXTS = ["pear", "fig", "blackcurrant", "kiwi fruit"]
 BY_LENGTH = sorted(TEXTS, key=len, reverse=True)
@@ -37,20 +34,6 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
         found.report(store)
     with pytest.raises(sortnet.SortNetError, match="there is no folder"):
         found.report(tmp_path / "none" / "page.html")
-
-
-def test_the_run_of_a_labelling_is_reported_as_its_collection(tmp_path):
-    with open_store(tmp_path / "s.db") as store:
-        collection = store.add_items("essays", made_items(6))
-        service = LabellingService(collection)
-        collection.annotator("ana")
-        collection.append([Judgement.of("ana", (n - 1, n), "right") for n in range(1, 6)])
-        service.sync()
-        service.settle()
-        service.close()
-        report(store.run("last"), tmp_path / "page.html")
-    words = Page((tmp_path / "page.html").read_text(encoding="utf-8")).words
-    assert "The ranking of essays" in words and "Ranking: all 6 items" in words
 
 
 def test_a_sort_writes_a_page_that_has_its_question_judge_goal_and_ranking(tmp_path):
