@@ -213,6 +213,7 @@ def serve_collections(
             if lost:
                 fault = "was removed, or another process serves it now"
                 raise SortNetError(f"collection {lost[0].name!r} {fault}")
+            store.database.check_file()  # raises an error if the file with the answers was removed
     served = ", ".join(repr(collection.name) for collection in collections)
     say(f"no longer serving {served}; the links will work again at the next start")
 
