@@ -114,7 +114,7 @@ def test_ranks_are_of_each_group():
         (("c", "--top", "0"), "--top"),
         (("c", "--output", "s.db/out"), "s.db"),
         (("g", "--group", "q3"), "no group 'q3'; groups: q1, q2"),
-        (("c", "--group", "q3"), "no group 'q3': its items have no groups"),
+        (("c", "--group", "q3"), "no group 'q3'; groups: none (items add --group)"),
     ],
 )
 def test_what_cannot_be_is_one_line(args, why):

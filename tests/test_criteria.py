@@ -26,7 +26,7 @@ def replies(store: Store) -> Collection:
 
 
 def answer(pages: Pages, asked: dict[str, Any]) -> None:
-    service = pages.service_of(asked["criterion"])
+    service = pages.state_of(asked["criterion"]).service
     judgement = service.collection.question(asked["lease"]).answered("ana", "left")
     pages.answer(asked["criterion"], asked["lease"], judgement)
 

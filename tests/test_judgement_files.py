@@ -12,7 +12,6 @@ from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, quest
 
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
-from sortnet.preference.study import Decision
 from store import Collection, Store
 from store.collections.judgement_files import (
     FIELDS,
@@ -347,24 +346,6 @@ SET_FAULTS = {
     '"left": "i0", "right": "i1", "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
 }
-
-
-@ON_SQLITE
-def test_a_file_lacks_no_worst_item_that_the_collection_asks_for(
-    store: Store, tmp_path: Path
-) -> None:
-    store.add_items("args", made_items(4))
-    collection = store.collection("args")
-    line = '{"id": "a", "annotator": "ana", "items": ["i0", "i1", "i2"], "best": "i0"}'
-    path = write(tmp_path, "f.jsonl", line)
-    import_judgements(collection, path)
-    collection.decide(Decision("set-size", amount=4))
-    assert import_judgements(collection, path) == Imported(0, 1)  # stored before it was asked for
-    path = write(tmp_path, "f.jsonl", line + "\n" + line.replace('"a"', '"b"'))
-    with pytest.raises(DataError, match=r"line 2: .* names the best item and not the worst"):
-        import_judgements(collection, path)
-    collection.decide(Decision("worst", amount=0))
-    assert import_judgements(collection, path) == Imported(1, 1)
 
 
 @ON_SQLITE

@@ -247,11 +247,12 @@ def test_two_at_once_under_one_name_count_every_answer_once():
 
 def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch):
     renewed = threading.Event()
-    held = LabellingService.held
+    next_questions = LabellingService.next
 
-    def note(self, annotator):
-        leases = held(self, annotator)
-        renewed.set()
+    def note(self, annotator, k=1):
+        leases = next_questions(self, annotator, k)
+        if k == 0:  # asked for no question, it renews leases
+            renewed.set()
         return leases
 
     class Slow:
@@ -264,7 +265,7 @@ def test_the_lease_of_a_pair_is_renewed_while_its_answer_takes_long(monkeypatch)
 
         end = stop
 
-    monkeypatch.setattr(LabellingService, "held", note)
+    monkeypatch.setattr(LabellingService, "next", note)
     with open_store("s.db") as store:
         collection = store.collection("t", clock=Clock())
         service = LabellingService(collection, lease_seconds=0.4)

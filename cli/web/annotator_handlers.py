@@ -39,7 +39,7 @@ def store_answer(request: LinkRequest) -> Response:
     criterion = criterion_in(body)
     markdown = flag_in(body, "markdown")
     try:
-        question = pages.service_of(criterion).collection.question(lease)
+        question = pages.state_of(criterion).service.collection.question(lease)
         judgement = judgement_in(body, question, request.name)
         return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
     except LeaseError as error:

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from cli.console import say
 from cli.web.admin_state import AdminState
 from cli.web.people import People
-from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.messages import printable
@@ -153,17 +152,6 @@ class Pages:
         # An answer without a time counts as the oldest.
         return max(answers, key=lambda answer: answer[1].at or 0, default=None)
 
-    def service_of(self, criterion: str | None) -> LabellingService:
-        """Return the service of a criterion; None stands for a collection without criteria.
-
-        Raises:
-            StudyError: if no service has the criterion.
-        """
-        for service in self.services:
-            if service.collection.criterion == criterion:
-                return service
-        raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
-
     def state_of(self, criterion: str | None) -> AdminState:
         """Return the state of a criterion's admin page; None stands for the first criterion."""
         if criterion is None:
@@ -209,7 +197,7 @@ class Pages:
         Raises:
             LeaseError: if the annotator does not hold the lease, or the lease has expired.
         """
-        stored = self.service_of(criterion).answer(lease, judgement).judgement
+        stored = self.state_of(criterion).service.answer(lease, judgement).judgement
         reply = self.next(judgement.annotator, markdown)
         # If the page has sent the same answer twice, there is nothing to report.
         if replace(stored, number=0, at=None) != judgement:
@@ -228,7 +216,7 @@ class Pages:
             The annotator's progress and next questions, see `next`; `undone` tells whether the
             judgement was undone.
         """
-        service = self.service_of(criterion)
+        service = self.state_of(criterion).service
         with self._undoing:
             last = self._last(annotator)
             is_last = last is not None and last[0] is service and last[1].number == number

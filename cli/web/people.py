@@ -36,7 +36,7 @@ class People:
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the annotator with the given token; None if there is none."""
-        return next((name for name, own in self.tokens.items() if own == token), None)
+        return next((name for name, stored in self.tokens.items() if stored == token), None)
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())

@@ -191,7 +191,7 @@ def serve_collections(
         with signals as received, ExitStack() as stack:
             for collection in collections:
                 stack.enter_context(collection.serving())
-            sites = [Pages(each, lease_seconds=options.lease) for each in collections]
+            sites = [Pages(collection, lease_seconds=options.lease) for collection in collections]
             for pages in sites:
                 for annotator in options.annotators:
                     pages.people.add(annotator)
@@ -213,6 +213,7 @@ def serve_collections(
             if lost:
                 fault = "was removed, or another process serves it now"
                 raise SortNetError(f"collection {lost[0].name!r} {fault}")
+            store.database.check_file()  # raises an error if the file with the answers was removed
     served = ", ".join(repr(collection.name) for collection in collections)
     say(f"no longer serving {served}; the links will work again at the next start")
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, insert, select
+from sqlalchemy import bindparam, delete, exists, insert, select
 
 from sortnet.errors import StoreError
 from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
+_KEY = select(AnnotatorRow.number).where(
+    AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
+)
 _N_LISTED = 10  # number of annotators that a message names
 
 
@@ -75,11 +78,7 @@ class AnnotatorRows(CollectionRows):
 
     def _annotator_key(self, name: str) -> Any:
         """Return the key of an annotator; None if the collection has no annotator of this name."""
-        query = select(AnnotatorRow.number).where(
-            AnnotatorRow.collection == self.number,
-            AnnotatorRow.name == checked_name("annotator", name),
-        )
-        return self.read_value(query)
+        return self.read_value(_KEY, name=checked_name("annotator", name))
 
     def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
         """Return {name: key} of annotators, after creating annotators that do not exist yet."""

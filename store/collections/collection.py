@@ -245,18 +245,18 @@ class Collection(DecisionRows, JudgementRows, BatchRows):
                 return []
             self._close_leases(LeaseRow.expires <= self.clock())
             live = self.leases()
-            taken = {pair for lease in live for pair in lease.question.pairs}
+            reserved_pairs = {pair for lease in live for pair in lease.question.pairs}
             if questions and after is not None:
                 for judgement in self.judgements(after):
                     if judgement.annotator == annotator:
-                        taken.update(judgement.pairs)
+                        reserved_pairs.update(judgement.pairs)
             expires = self.clock() + seconds
             to_renew = [
                 lease for lease in live if lease.id in renew and lease.annotator == annotator
             ]
             renewed = self._renew_leases(to_renew, expires)
             new = self._insert_leases(
-                (annotator, key), questions, taken, expires=expires, batch=batch
+                (annotator, key), questions, reserved_pairs, expires=expires, batch=batch
             )
             return renewed + new
 

@@ -85,15 +85,19 @@ class CollectionRows:
         finally:
             self._open.connection = None
 
-    def read(self, query: Any) -> Sequence[Row[Any]]:
-        """Read all rows of a query."""
-        with self.transaction() as connection:
-            return connection.execute(query).all()
+    def read(self, query: Any, **values: Any) -> Sequence[Row[Any]]:
+        """Read all rows of a query, whose parameters have values; `of` is this collection.
 
-    def read_value(self, query: Any) -> Any:
-        """Read the first value of a query; None without any row."""
+        A query that runs at every answer is built once, with parameters, because building it takes
+        longer than running it.
+        """
         with self.transaction() as connection:
-            return connection.scalar(query)
+            return connection.execute(query, {"of": self.number, **values}).all()
+
+    def read_value(self, query: Any, **values: Any) -> Any:
+        """Read the first value of a query, as `read` does; None without any row."""
+        with self.transaction() as connection:
+            return connection.scalar(query, {"of": self.number, **values})
 
     def write(self, statement: Any) -> None:
         """Run a statement that changes rows."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from sortnet.errors import StudyError
 from sortnet.preference.study import (
@@ -21,6 +21,12 @@ from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
+_DECISIONS = (
+    select(*columns_of(Decision, DecisionRow))
+    .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
+    .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
+    .order_by(DecisionRow.number)
+)
 _END_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
 
 
@@ -29,12 +35,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """List all decisions with a number above `after`, in the order of their numbers."""
-        query = (
-            select(*columns_of(Decision, DecisionRow))
-            .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
-            .where(DecisionRow.collection == self.number, DecisionRow.number > after)
-        )
-        return [Decision(*row) for row in self.read(query.order_by(DecisionRow.number))]
+        return [Decision(*row) for row in self.read(_DECISIONS, after=after)]
 
     def study(self) -> Study:
         """Return the state after all decisions, such as excluded annotators and retired items."""

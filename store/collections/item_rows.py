@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from sortnet.core import F32, F64, I64
 from sortnet.errors import DataError, StoreError
@@ -23,6 +23,7 @@ from store.database.schema import (
     upsert,
 )
 
+_LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 # Columns of a stored item that change if the item is added again.
 _REPLACED_COLUMNS = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
@@ -136,8 +137,7 @@ class ItemRows(CollectionRows):
 
     def count_items(self) -> int:
         """Count the items, which are numbered from 0; the next new item gets this number."""
-        query = select(func.max(ItemRow.number)).where(ItemRow.collection == self.items_of)
-        last = self.read_value(query)
+        last = self.read_value(_LAST, of=self.items_of)
         return 0 if last is None else int(last) + 1
 
     def _refuse_separated_pairs(self, source: str) -> None:
@@ -155,8 +155,8 @@ class ItemRows(CollectionRows):
         listed = [] if allowed is None else allowed.tolist()
         ids, groups = zip(*self._item_groups().items(), strict=True)
         for adjective, questions in (("judged", judged), ("listed", listed)):
-            for first, *others in questions:
-                for other in others:
+            for first, *other_items in questions:
+                for other in other_items:
                     if groups[first] != groups[other]:
                         raise StoreError(
                             f"collection {self.name!r}: {source}: {ids[first]!r} and "

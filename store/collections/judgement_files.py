@@ -14,7 +14,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
-from store.collections.judgement_lines import PLACE_COLUMNS, Form, Line, read_lines
+from store.collections.judgement_lines import PLACE_COLUMNS, Form, read_lines
 from store.collections.preference_records import preference_records
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
@@ -209,7 +209,6 @@ def import_judgements(
     """
     items = collection.items()
     lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
-    _refuse_without_worst(collection, lines)
     judgements = [line.judgement for line in lines]
     ids = [line.id for line in lines]
     try:
@@ -222,23 +221,3 @@ def import_judgements(
         changed = [name for name in annotators if known.get(name, "share") != probabilities]
         collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
     return Imported(len(added), len(lines) - len(added))
-
-
-def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None:
-    """Raise DataError on a new answer without the worst item, if the collection asks for both.
-
-    A collection that asks about pairs takes answers that name the best item only.
-    """
-    if not any(line.judgement.lacks_worst for line in lines):
-        return
-    study = collection.study()
-    if study.set_size == 2:
-        return
-    stored_ids = {*collection.judgement_ids()}
-    for line in lines:
-        if line.id in stored_ids:
-            continue
-        try:
-            study.check_answer(line.judgement)
-        except JudgementError as error:
-            raise DataError(f"{line.where}: {error}") from None

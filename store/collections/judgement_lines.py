@@ -362,8 +362,8 @@ class _LineReader:
         for id in ids:
             if ids.count(id) > 1:
                 refuse(place, f"item {shown(id)} cannot be compared with itself")
-        first, *others = items
-        for other in others:
+        first, *other_items = items
+        for other in other_items:
             fault = fault_across(self._items, first, other)
             if fault:
                 refuse(place, f"item {shown(self._items.ids[first])} {fault}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
@@ -16,6 +16,14 @@ from sortnet.preference.judgement_table import Judgements
 from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementRow, columns_of
 
+_IN_COLLECTION = JudgementRow.collection == bindparam("of")
+_JUDGEMENTS = (
+    select(*columns_of(Judgement, JudgementRow))
+    .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
+    .where(_IN_COLLECTION)
+)
+_AFTER = _JUDGEMENTS.where(JudgementRow.number > bindparam("after")).order_by(JudgementRow.number)
+_LAST = select(func.max(JudgementRow.number)).where(_IN_COLLECTION)
 BLOCK = 50_000  # number of judgements that are in memory as objects at once
 _MOST_LOOKED_UP = 500  # the most ids that are looked up one by one; for more, all ids are read
 
@@ -28,18 +36,17 @@ class JudgementRows(CollectionRows):
 
         Cost: about 10 us and 200 bytes a judgement.
         """
-        query = self._query(JudgementRow.number > after).order_by(JudgementRow.number)
+        parameters = {"of": self.number, "after": after}
         judgements = Judgements()
         with self.transaction() as connection:
-            for rows in connection.execute(query).partitions(BLOCK):
+            for rows in connection.execute(_AFTER, parameters).partitions(BLOCK):
                 judgements.extend(Judgements([Judgement(*row) for row in rows]))
         return judgements
 
     @property
     def n_judgements(self) -> int:
         """The number of judgements, including undos."""
-        query = select(func.max(JudgementRow.number))
-        return self.read_value(query.where(JudgementRow.collection == self.number)) or 0
+        return self.read_value(_LAST) or 0
 
     def judgement_ids(self) -> list[str]:
         """Read the ids of all judgements, in the order of their numbers.
@@ -49,17 +56,9 @@ class JudgementRows(CollectionRows):
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         return [row.id for row in self.read(query.order_by(JudgementRow.number))]
 
-    def _query(self, *conditions: Any) -> Any:
-        """Make a query of the judgements for which all conditions hold."""
-        return (
-            select(*columns_of(Judgement, JudgementRow))
-            .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
-            .where(JudgementRow.collection == self.number, *conditions)
-        )
-
     def _judgement(self, *conditions: Any) -> Judgement | None:
         """Read the judgement for which all conditions hold; None if there is none."""
-        rows = self.read(self._query(*conditions))
+        rows = self.read(_JUDGEMENTS.where(*conditions))
         return Judgement(*tuple(rows[0])) if rows else None
 
     def _insert_judgements(

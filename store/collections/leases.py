@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
@@ -43,6 +43,18 @@ class Lease:
     batch: str | None = None
 
 
+_LEASES = (
+    select(LeaseRow.__table__, AnnotatorRow.name)
+    .join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
+    .where(LeaseRow.collection == bindparam("of"))
+    .order_by(LeaseRow.number)
+)
+# The index of open leases has the condition `LeaseRow.open`. Databases use the index only for
+# queries with the same condition.
+_LIVE = _LEASES.where(LeaseRow.open, LeaseRow.expires > bindparam("now"))
+_BY_ID = _LEASES.where(LeaseRow.id == bindparam("lease"))
+
+
 class LeaseRows(CollectionRows):
     """Operations on the leases of a collection's questions."""
 
@@ -52,10 +64,7 @@ class LeaseRows(CollectionRows):
         Args:
             annotator: name of the annotator. If None, the leases of all annotators are listed.
         """
-        # The index of open leases has the condition `LeaseRow.open`. Databases use the index only
-        # for queries with the same condition.
-        rows = self._lease_rows(LeaseRow.open, LeaseRow.expires > self.clock())
-        live = [_lease_of_row(row) for row in rows]
+        live = [_lease_of_row(row) for row in self.read(_LIVE, now=self.clock())]
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def may_take_over(self, lease: Lease) -> bool:
@@ -101,7 +110,7 @@ class LeaseRows(CollectionRows):
         self,
         annotator: tuple[str, int],
         questions: Sequence[Question],
-        taken: set[Pair],
+        reserved_pairs: set[Pair],
         *,
         expires: float,
         batch: str | None,
@@ -111,7 +120,7 @@ class LeaseRows(CollectionRows):
         Args:
             annotator: name and key of the annotator.
             questions: the questions.
-            taken: the pairs that are not free.
+            reserved_pairs: the pairs that are not free.
             expires: the time at which the leases expire.
             batch: name of the batch with which the questions are written to a file.
         """
@@ -122,8 +131,8 @@ class LeaseRows(CollectionRows):
         common: dict[str, Any] = {"expires": expires, "process": process, "batch": batch}
         fixed = {"collection": self.number, "created": self.clock(), "open": True, **common}
         for question in questions:
-            if taken.isdisjoint(question.pairs):
-                taken = taken.union(question.pairs)
+            if reserved_pairs.isdisjoint(question.pairs):
+                reserved_pairs = reserved_pairs.union(question.pairs)
                 id = secrets.token_urlsafe(16)
                 leases.append(Lease(id, question, name, **common))
                 rows.append({**vars(question), "id": id, "annotator": key, **fixed})
@@ -137,21 +146,12 @@ class LeaseRows(CollectionRows):
 
     def _close_leases_about(self, item: int) -> None:
         """Close the open leases whose questions are about an item."""
-        rows = self._lease_rows(LeaseRow.open)
+        rows = self.read(_LEASES.where(LeaseRow.open))
         self._close_leases(LeaseRow.number.in_([row.number for row in rows if item in row.items]))
-
-    def _lease_rows(self, *conditions: Any) -> Sequence[Any]:
-        """Read the rows of the leases for which all conditions hold, with the annotators' names."""
-        query = (
-            select(LeaseRow.__table__, AnnotatorRow.name)
-            .join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
-            .where(LeaseRow.collection == self.number, *conditions)
-        )
-        return self.read(query.order_by(LeaseRow.number))
 
     def _lease_row(self, id: str) -> Any:
         """Read the row of a lease, which may be expired; raise a LeaseError on an unknown id."""
-        rows = self._lease_rows(LeaseRow.id == id) if may_be_lease_id(id) else ()
+        rows = self.read(_BY_ID, lease=id) if may_be_lease_id(id) else ()
         if not rows:
             raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
         return rows[0]

@@ -92,8 +92,12 @@ def _rank_criterion(service: LabellingService, group: str | None, top: int | Non
     collection = service.collection
     service.settle()
     items = service.items
-    if group is not None:
-        _check_group(collection.name, items, group)
+    groups = list(dict.fromkeys(items.groups or ()))
+    if group is not None and group not in groups:
+        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
+        raise StoreError(
+            f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
+        )
     frame = ranking_frame(service.ranking, items)
     n_shown = top or len(items)
     if items.groups is None:
@@ -105,18 +109,3 @@ def _rank_criterion(service: LabellingService, group: str | None, top: int | Non
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
     return ItemRanking(frame, service, group)
-
-
-def _check_group(name: str, items: Items, group: str) -> None:
-    """Raise StoreError if no item has the group.
-
-    Args:
-        name: name of the collection, for the message.
-    """
-    groups = list(dict.fromkeys(items.groups or ()))
-    if group in groups:
-        return
-    hint = ": its items have no groups (items add --group)"
-    if groups:
-        hint = f"; groups: {', '.join(map(printable, groups[:10]))}"
-    raise StoreError(f"collection {name!r} has no group {group[:60]!r}{hint}")

@@ -171,7 +171,12 @@ class LabellingService:
         """
         with self._lock:
             stored = self.collection.answer(lease, judgement)
-            self.sync()
+            answer = stored.judgement
+            is_next = stored.new and answer.number == self.last_number + 1
+            if is_next and max(answer.items) < self.session.n_items:
+                self._replay(Judgements([answer]))
+            else:
+                self.sync()  # other judgements or items came in between
             return stored
 
     def undo(self, annotator: str) -> Judgement | None:
