@@ -23,7 +23,6 @@ from sortnet.core import F32, F64, I64, NamedColumns, Queries
 from sortnet.core.masked import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
-from sortnet.data.grades import in_which_bin
 from sortnet.data.near_grades import features_near_model
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
@@ -230,7 +229,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 eval_parts = evaluation.named_parts([vali], eval_names)
         else:
             eval_queries = [
-                learner._queries(*arguments, source=source, labelled=True)
+                learner._queries(*arguments, source=source, labelled=True, initial=initial)
                 for source, arguments in evaluation.parts_of_eval_set(
                     X, eval_set, eval_qid, eval_group
                 )
@@ -311,6 +310,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             DataError: if `init_model` has a wrong type, if its comparator cannot be trained
                 further, or if `tune` is set.
         """
+        self.__dict__.pop("model_", None)  # of an earlier fit, which this fit does not know of
         if init_model is None:
             return None
         if self.tune is not False:
@@ -742,7 +742,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weights: ArrayLike | None = None,
         reset: bool = False,
         source: str = "X",
-        may_lack_query: bool = False,
         labelled: bool = False,
         initial: SortNetRanker | None = None,
         deviations: F64 | None = None,
@@ -756,10 +755,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             weights: weights of rows or queries.
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
-            may_lack_query: whether rows without queries are accepted silently, as for documents
-                that are compared in pairs.
             labelled: whether the rows have grades, as `y` or in a column of X.
-            initial: the estimator to begin with, whose features are used.
+            initial: the estimator to begin with, whose features and columns are used.
             deviations: (n_docs,) how much better each row is than its query, by which words of
                 texts are chosen; None: by the grades, if there are any.
         """
@@ -768,11 +765,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         # The columns of query, grade and id are taken out of a frame.
         refuse_masked(**{f"{source}: y": y, f"{source}: qid": qid, f"{source}: group": group})
         columns = NamedColumns(self.query, self.grade, self.id)
-        if initial is not None:
-            columns = columns.over(initial.model_.columns)
-        table, qid, grade_column = arrays.take_columns(arrays.as_table(X), qid, columns, source)
+        model = getattr(initial or self, "model_", None)
+        if model is not None:
+            columns = columns.over(model.columns)
+        table, qid, grades = arrays.take_columns(arrays.as_table(X), qid, columns, source)
         if labelled and y is None:
-            y = self._grades(grade_column, source, columns, reset=reset)
+            y = grades
+            if y is None:
+                raise DataError(
+                    f"{source}: SortNetRanker requires y to be passed, but the target y is None: "
+                    "give grades as y, or name their column with grade="
+                )
 
         # The remaining columns become features.
         has_no_queries = qid is None and group is None
@@ -787,7 +790,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         features = self.features_
         feature_names = None if features is None else features.names
 
-        if has_no_queries and len(matrix) > 1 and not may_lack_query:
+        if has_no_queries and len(matrix) > 1:
             self._refuse_without_queries(len(matrix), reset, source)
         if reset:
             arrays.refuse_qid_as_feature(matrix, qid, feature_names, source)
@@ -800,33 +803,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
             dates=() if features is None else features.roles.dates,
-            origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
+            origins=None if reset or model is None else model.origins,
         )
         if not is_frame:
             return queries
         describer = None if features is None else features.describer
         return replace(queries, columns=columns, describer=describer)
-
-    def _grades(
-        self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
-    ) -> ArrayLike:
-        """Return the grades of a column; if the model divides grades into bins, the bins' numbers.
-
-        Args:
-            column: (n_docs,) the grades; None: the data have no column of grades.
-            source: name of the data in messages.
-            names: the names of the columns, with the edges of the bins.
-            reset: whether the estimator is fitted on the data.
-        """
-        if column is None:
-            raise DataError(
-                f"{source}: SortNetRanker requires y to be passed, but the target y is None: give "
-                "grades as y, or name their column with grade="
-            )
-        edges = names.edges if reset else self.model_.columns.edges
-        if not edges:
-            return column
-        return in_which_bin(column, edges)
 
     def _checked_values(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, deviations: F64 | None
