@@ -29,7 +29,7 @@ from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import settings_from
 from sortnet.explanation.attribution import feature_shares, some_queries
-from sortnet.files import note, shown
+from sortnet.files import note, plain, shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
@@ -644,24 +644,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             SortNetError: if the folder cannot be written.
         """
         check_is_fitted(self)
-        shares = getattr(self, "feature_importances_", None)  # None without gradients
-        info = {
+        info: dict[str, Any] = {
             "validation_fraction": self.validation_fraction,
             "single_query": self.single_query,
             "one_query": self.one_query_,
-            "feature_importances": None if shares is None else shares.tolist(),
-            "history": [_nan_to_none(asdict(record)) for record in self.history_],
+            "feature_importances": getattr(self, "feature_importances_", None),
+            "history": [asdict(record) for record in self.history_],
         }
         features = self.features_
         if features is None:
-            info |= {"columns": [], "n_columns": self.n_features_in_}
+            info |= {"columns": (), "n_columns": self.n_features_in_}
         elif not features.is_of_table:
-            info |= {"columns": [*features.columns], "n_columns": self.n_features_in_}
+            info |= {"columns": features.columns, "n_columns": self.n_features_in_}
             info["categories"] = {
-                str(features.columns.index(column)): {"levels": [*levels]}
+                features.columns.index(column): {"levels": levels}
                 for column, levels in features.ordered.items()
             }
-        model = replace(self.model_, info={**self.model_.info, "estimator": info})
+        model = replace(self.model_, info={**self.model_.info, "estimator": plain(info)})
         model.save(folder)
 
     @classmethod
@@ -705,7 +704,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             shares = info.get("feature_importances")
             self._sample = None
             self._shares = None if shares is None else np.array(shares, np.float64)
-            history = [Iteration(**_none_to_nan(record)) for record in info.get("history", [])]
+            history = []
+            for record in info.get("history", []):  # JSON has no NaN
+                values: dict[str, Any] = {
+                    name: math.nan if value is None else value for name, value in record.items()
+                }
+                history.append(Iteration(**values))
             return self._set_fitted(model, history)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{source}: damaged info: {error!r}") from None
@@ -997,17 +1001,3 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
-
-
-def _nan_to_none(value: Any) -> Any:
-    """Replace every NaN in a value and its nested dicts by None, because JSON has no NaN."""
-    if isinstance(value, Mapping):
-        return {key: _nan_to_none(item) for key, item in value.items()}
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value
-
-
-def _none_to_nan(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace None by NaN in the record of an iteration that was read from JSON."""
-    return {key: math.nan if value is None else value for key, value in record.items()}
