@@ -191,11 +191,8 @@ class Features:
 
     def column_of(self, feature: str) -> str:
         """Find the column that a feature is made from."""
-        if self.describer is not None and feature in self.describer.made:
-            # The name of a described feature is the role of its column and a word: `text: sugar`.
-            role, _, _ = feature.partition(": ")
-            return self.describer.columns.get(role, role)
-        return column_of(feature, self.columns)
+        described = None if self.describer is None else self.describer.column_of(feature)
+        return described or column_of(feature, self.columns)
 
     def shares_of_columns(self, shares: F64) -> F64:
         """Compute the share of each column (n_columns,), the sum of its features' shares.
