@@ -931,10 +931,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=4,
             )
             return
-        argument = "eval_qid" if source.startswith("eval_set") else "qid"
         raise DataError(
-            f"{source} has no qid, but the ranker was fitted with queries: give {argument} or a "
-            "column 'qid' (in a search: the column, or metadata routing), or set "
+            f"{source} has no qid, but the ranker was fitted with queries: give qid (eval_qid), or "
+            "a column 'qid' (in a search: the column, or metadata routing), or set "
             f"single_query=True if the {n} rows are one query"
         )
 

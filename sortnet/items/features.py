@@ -286,8 +286,7 @@ def _varies(features: F32) -> Bool:
 
     Missing values, which are NaN, do not count.
     """
-    is_present = ~np.isnan(features)
-    low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
+    low = np.fmin.reduce(features, axis=0, initial=np.inf)
+    high = np.fmax.reduce(features, axis=0, initial=-np.inf)
     varies: Bool = high - low > _ROUNDING * np.maximum(1, np.abs(high))
     return varies
