@@ -55,16 +55,13 @@ GREY = Image.fromarray(np.tile(np.array([60000, 300], np.uint16).repeat(32), (32
 FILES = {
     "photo.jpg": (halves(), {"exif": exif_of(), "comment": SECRET, "xmp": XMP, "quality": 95}),
     "cmyk.jpg": (halves().convert("CMYK"), {"exif": exif_of(), "quality": 95}),
-    "jpeg named.png": (halves(), {"format": "JPEG", "exif": exif_of(), "quality": 95}),
     "texts.png": (halves(), {"pnginfo": png_texts(), "exif": exif_of(), "icc_profile": profile()}),
     "clear.png": (transparent("RGBA"), {"pnginfo": png_texts()}),
     "palette.png": (transparent("P"), {"pnginfo": png_texts()}),
-    "png named.webp": (halves(), {"format": "PNG", "pnginfo": png_texts()}),
     "photo.webp": (halves(), {"exif": exif_of(), "xmp": XMP, "quality": 95}),
     "moves.webp": (halves(), {"save_all": True, "append_images": [Image.new("RGB", (64, 32))]}),
     "moves.gif": (halves(), {"save_all": True, "append_images": [Image.new("RGB", (64, 32))],
                              "comment": SECRET.encode()}),
-    "plain.bmp": (halves(), {}),
     "scan.tiff": (halves(), {"exif": exif_of(), "description": SECRET}),
     "sixteen.png": (GREY, {"pnginfo": png_texts()}),
 }  # fmt: skip

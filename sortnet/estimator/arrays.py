@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from sortnet.core import F64, I64, NamedColumns, Queries
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY
-from sortnet.data.grades import deviations_in_queries
+from sortnet.data.grades import deviations_in_queries, in_which_bin
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.features import Describer
@@ -191,11 +191,8 @@ class Features:
 
     def column_of(self, feature: str) -> str:
         """Find the column that a feature is made from."""
-        if self.describer is not None and feature in self.describer.made:
-            # The name of a described feature is the role of its column and a word: `text: sugar`.
-            role, _, _ = feature.partition(": ")
-            return self.describer.columns.get(role, role)
-        return column_of(feature, self.columns)
+        described = None if self.describer is None else self.describer.column_of(feature)
+        return described or column_of(feature, self.columns)
 
     def shares_of_columns(self, shares: F64) -> F64:
         """Compute the share of each column (n_columns,), the sum of its features' shares.
@@ -262,7 +259,7 @@ def take_columns(
     Args:
         X: the DataFrame, or an array, which is returned as it is.
         qid: the query of each row, if there is no column of queries.
-        names: the names of the columns of query, grade and id.
+        names: the names of the columns of query, grade and id, and the edges of grades.
         source: name of X in messages.
 
     Returns:
@@ -282,6 +279,8 @@ def take_columns(
             "(a ColumnTransformer does with verbose_feature_names_out=False)"
         )
     grades = X[names.grade] if names.grade in columns else None
+    if grades is not None and names.edges:
+        grades = in_which_bin(grades, names.edges)
     X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
     query_column = names.query or QUERY
     if query_column == ALL_ROWS or query_column not in columns:

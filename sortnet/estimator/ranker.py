@@ -23,14 +23,13 @@ from sortnet.core import F32, F64, I64, NamedColumns, Queries
 from sortnet.core.masked import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
-from sortnet.data.grades import in_which_bin
 from sortnet.data.near_grades import features_near_model
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import settings_from
 from sortnet.explanation.attribution import feature_shares, some_queries
-from sortnet.files import note, shown
+from sortnet.files import note, plain, shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
@@ -230,7 +229,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 eval_parts = evaluation.named_parts([vali], eval_names)
         else:
             eval_queries = [
-                learner._queries(*arguments, source=source, labelled=True)
+                learner._queries(*arguments, source=source, labelled=True, initial=initial)
                 for source, arguments in evaluation.parts_of_eval_set(
                     X, eval_set, eval_qid, eval_group
                 )
@@ -311,6 +310,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             DataError: if `init_model` has a wrong type, if its comparator cannot be trained
                 further, or if `tune` is set.
         """
+        self.__dict__.pop("model_", None)  # of an earlier fit, which this fit does not know of
         if init_model is None:
             return None
         if self.tune is not False:
@@ -641,24 +641,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             SortNetError: if the folder cannot be written.
         """
         check_is_fitted(self)
-        shares = getattr(self, "feature_importances_", None)  # None without gradients
-        info = {
+        info: dict[str, Any] = {
             "validation_fraction": self.validation_fraction,
             "single_query": self.single_query,
             "one_query": self.one_query_,
-            "feature_importances": None if shares is None else shares.tolist(),
-            "history": [_nan_to_none(asdict(record)) for record in self.history_],
+            "feature_importances": getattr(self, "feature_importances_", None),
+            "history": [asdict(record) for record in self.history_],
         }
         features = self.features_
         if features is None:
-            info |= {"columns": [], "n_columns": self.n_features_in_}
+            info |= {"columns": (), "n_columns": self.n_features_in_}
         elif not features.is_of_table:
-            info |= {"columns": [*features.columns], "n_columns": self.n_features_in_}
+            info |= {"columns": features.columns, "n_columns": self.n_features_in_}
             info["categories"] = {
-                str(features.columns.index(column)): {"levels": [*levels]}
+                features.columns.index(column): {"levels": levels}
                 for column, levels in features.ordered.items()
             }
-        model = replace(self.model_, info={**self.model_.info, "estimator": info})
+        model = replace(self.model_, info={**self.model_.info, "estimator": plain(info)})
         model.save(folder)
 
     @classmethod
@@ -702,7 +701,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             shares = info.get("feature_importances")
             self._sample = None
             self._shares = None if shares is None else np.array(shares, np.float64)
-            history = [Iteration(**_none_to_nan(record)) for record in info.get("history", [])]
+            history = []
+            for record in info.get("history", []):  # JSON has no NaN
+                values: dict[str, Any] = {
+                    name: math.nan if value is None else value for name, value in record.items()
+                }
+                history.append(Iteration(**values))
             return self._set_fitted(model, history)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{source}: damaged info: {error!r}") from None
@@ -739,7 +743,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weights: ArrayLike | None = None,
         reset: bool = False,
         source: str = "X",
-        may_lack_query: bool = False,
         labelled: bool = False,
         initial: SortNetRanker | None = None,
         deviations: F64 | None = None,
@@ -753,10 +756,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             weights: weights of rows or queries.
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
-            may_lack_query: whether rows without queries are accepted silently, as for documents
-                that are compared in pairs.
             labelled: whether the rows have grades, as `y` or in a column of X.
-            initial: the estimator to begin with, whose features are used.
+            initial: the estimator to begin with, whose features and columns are used.
             deviations: (n_docs,) how much better each row is than its query, by which words of
                 texts are chosen; None: by the grades, if there are any.
         """
@@ -765,11 +766,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         # The columns of query, grade and id are taken out of a frame.
         refuse_masked(**{f"{source}: y": y, f"{source}: qid": qid, f"{source}: group": group})
         columns = NamedColumns(self.query, self.grade, self.id)
-        if initial is not None:
-            columns = columns.over(initial.model_.columns)
-        table, qid, grade_column = arrays.take_columns(arrays.as_table(X), qid, columns, source)
+        model = getattr(initial or self, "model_", None)
+        if model is not None:
+            columns = columns.over(model.columns)
+        table, qid, grades = arrays.take_columns(arrays.as_table(X), qid, columns, source)
         if labelled and y is None:
-            y = self._grades(grade_column, source, columns, reset=reset)
+            y = grades
+            if y is None:
+                raise DataError(
+                    f"{source}: SortNetRanker requires y to be passed, but the target y is None: "
+                    "give grades as y, or name their column with grade="
+                )
 
         # The remaining columns become features.
         has_no_queries = qid is None and group is None
@@ -784,7 +791,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         features = self.features_
         feature_names = None if features is None else features.names
 
-        if has_no_queries and len(matrix) > 1 and not may_lack_query:
+        if has_no_queries and len(matrix) > 1:
             self._refuse_without_queries(len(matrix), reset, source)
         if reset:
             arrays.refuse_qid_as_feature(matrix, qid, feature_names, source)
@@ -797,33 +804,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
             dates=() if features is None else features.roles.dates,
-            origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
+            origins=None if reset or model is None else model.origins,
         )
         if not is_frame:
             return queries
         describer = None if features is None else features.describer
         return replace(queries, columns=columns, describer=describer)
-
-    def _grades(
-        self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
-    ) -> ArrayLike:
-        """Return the grades of a column; if the model divides grades into bins, the bins' numbers.
-
-        Args:
-            column: (n_docs,) the grades; None: the data have no column of grades.
-            source: name of the data in messages.
-            names: the names of the columns, with the edges of the bins.
-            reset: whether the estimator is fitted on the data.
-        """
-        if column is None:
-            raise DataError(
-                f"{source}: SortNetRanker requires y to be passed, but the target y is None: give "
-                "grades as y, or name their column with grade="
-            )
-        edges = names.edges if reset else self.model_.columns.edges
-        if not edges:
-            return column
-        return in_which_bin(column, edges)
 
     def _checked_values(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, deviations: F64 | None
@@ -942,10 +928,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=4,
             )
             return
-        argument = "eval_qid" if source.startswith("eval_set") else "qid"
         raise DataError(
-            f"{source} has no qid, but the ranker was fitted with queries: give {argument} or a "
-            "column 'qid' (in a search: the column, or metadata routing), or set "
+            f"{source} has no qid, but the ranker was fitted with queries: give qid (eval_qid), or "
+            "a column 'qid' (in a search: the column, or metadata routing), or set "
             f"single_query=True if the {n} rows are one query"
         )
 
@@ -1012,17 +997,3 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
-
-
-def _nan_to_none(value: Any) -> Any:
-    """Replace every NaN in a value and its nested dicts by None, because JSON has no NaN."""
-    if isinstance(value, Mapping):
-        return {key: _nan_to_none(item) for key, item in value.items()}
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value
-
-
-def _none_to_nan(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace None by NaN in the record of an iteration that was read from JSON."""
-    return {key: math.nan if value is None else value for key, value in record.items()}

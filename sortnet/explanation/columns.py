@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F32, F64, Queries
-from sortnet.items.features import MADE, Describer, described_column
+from sortnet.items.features import Describer
 from sortnet.rankers.base import Ranker
 from sortnet.tables.values import date_text
 
@@ -101,18 +101,19 @@ def _described_columns(
         names: the names of all features, as the ranker stores them.
         names_for_users: the names of all features, as users understand them.
     """
-    columns = list[Column]()
     if describer is None:
-        return columns
-    for prefix in MADE:
-        features = [
-            k for k, name in enumerate(names) if name.startswith(prefix) and name in describer.made
-        ]
-        if features:
-            words = tuple(Column(names_for_users[k], (k,)) for k in features)
-            name = described_column(prefix, describer.columns)
-            columns.append(Column(name, tuple(features), parts=words))
-    return columns
+        return []
+    features_of_column: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        column = describer.column_of(name)
+        if column is not None:
+            features_of_column.setdefault(column, []).append(k)
+    return [
+        Column(
+            column, tuple(features), parts=tuple(Column(names_for_users[k], (k,)) for k in features)
+        )
+        for column, features in features_of_column.items()
+    ]
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F64, I64, Progress, Queries
+from sortnet.core import F64, Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explanation.columns import Column, columns_of
 from sortnet.metrics import Metric, as_metrics, average, outcomes
@@ -123,7 +122,11 @@ def permutation_importance(
         part for column in columns_of(model, queries) for part in (column, *column.parts)
     )
     drops = np.zeros((len(columns), repeats))
-    for repeat, order in enumerate(_orders_within_queries(queries, repeats, seed)):
+    rng = np.random.default_rng(seed)
+    query = queries.query_of_docs()
+    for repeat in range(repeats):
+        # This sorts by query; the documents of a query are sorted by random numbers.
+        order = np.lexsort((rng.random(queries.n_docs), query))
         for k, column in enumerate(columns):
             progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
             shuffled = np.flatnonzero(np.isin(sources, column.features))
@@ -136,12 +139,3 @@ def permutation_importance(
     if split_shares is not None:
         split_shares = np.array([split_shares[list(column.features)].sum() for column in columns])
     return Importance(measure, quality, drops, columns, split_shares)
-
-
-def _orders_within_queries(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
-    """Yield `repeats` random orders (n_docs,) that shuffle the documents within each query."""
-    rng = np.random.default_rng(seed)
-    query = queries.query_of_docs()
-    for _ in range(repeats):
-        # This sorts by query; the documents of a query are sorted by random numbers.
-        yield np.lexsort((rng.random(queries.n_docs), query))

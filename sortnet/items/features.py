@@ -60,6 +60,15 @@ class Describer:
         """Return the names of the features in a form that people understand."""
         return readable_names(self.feature_names, self.columns)
 
+    def column_of(self, feature: str) -> str | None:
+        """Find the column of texts or images that a feature is made of; None if it is given.
+
+        >>> Describer((), ("text: log words",), {"text": "note"}).column_of("text: log words")
+        'note'
+        """
+        role, _, _ = feature.partition(": ")
+        return self.columns.get(role, role) if feature in self.made else None
+
     @property
     def of_texts(self) -> bool:
         """Whether features are computed from texts, so that all items need texts."""
@@ -236,27 +245,18 @@ def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[st
     >>> readable_names(("sugar", "text: rare ship"), {"text": "description"})
     ('sugar', 'description: rare ship')
     """
+    column_of_role = _columns_of_table(columns)
     readable = []
     for name in names:
-        prefix, separator, feature = name.partition(": ")
-        if prefix + separator in MADE:
-            name = f"{described_column(prefix + separator, columns)}: {feature}"
+        role, separator, feature = name.partition(": ")
+        if role + separator in MADE:
+            name = f"{column_of_role.get(role, role)}: {feature}"
         readable.append(name)
     n_features_named = Counter(readable)
     return tuple(
         name if n_features_named[name] == 1 else stored_name
         for name, stored_name in zip(readable, names, strict=True)
     )
-
-
-def described_column(prefix: str, columns: Mapping[str, Any]) -> str:
-    """Name the column of texts or images that features with a prefix of `MADE` are made of.
-
-    >>> described_column("text: ", {"text": "description"}), described_column("image: ", {})
-    ('description', 'image')
-    """
-    role = prefix.removesuffix(": ")
-    return _columns_of_table(columns).get(role, role)
 
 
 def given_only(items: Items) -> Items:
@@ -286,8 +286,7 @@ def _varies(features: F32) -> Bool:
 
     Missing values, which are NaN, do not count.
     """
-    is_present = ~np.isnan(features)
-    low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
+    low = np.fmin.reduce(features, axis=0, initial=np.inf)
+    high = np.fmax.reduce(features, axis=0, initial=-np.inf)
     varies: Bool = high - low > _ROUNDING * np.maximum(1, np.abs(high))
     return varies

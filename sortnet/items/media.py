@@ -39,14 +39,13 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
     """
     try:
         path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise DataError(f"{place}: {name!r} lies outside the folder {root}")
-        if not path.is_file():
-            raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
-    except DataError:  # a kind of ValueError
-        raise
+        is_file = path.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
+    if not path.is_relative_to(root):
+        raise DataError(f"{place}: {name!r} lies outside the folder {root}")
+    if not is_file:
+        raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
     if path.suffix.lower() not in suffixes:
         raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
     return path.relative_to(root).as_posix()

@@ -223,7 +223,7 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         text="files" if any(items.texts) else None,
         image="files" if any(items.images) else None,
         audio="files" if any(items.audio) else None,
-        ignored=tuple(name for name in files if name not in {*ids}),
+        ignored=tuple(name for name in files if not _has_ending(name, ITEM_FILES)),
     )
     return items, roles
 

@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import ITEM_FIELDS, Items
 from sortnet.items.features import given_only
+from sortnet.tables.rows import first_repeated
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
@@ -89,19 +90,16 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
     Raises:
         DataError: if two new items have the same id, or a new item may not have its id.
     """
+    repeated = first_repeated(new.ids)
+    if repeated is not None:
+        raise DataError(f"{new.source}: two items are named {shown(repeated)}")
     places = {id: place for place, id in enumerate(old)}
-    new_ids: set[str] = set()
     for id in new.ids:
-        if id in new_ids:
-            raise DataError(f"{new.source}: two items are named {shown(id)}")
-        new_ids.add(id)
-        is_old = id in places
-        if is_old and not update:
+        if id in places and not update:
             raise DataError(
                 f"{new.source}: an item {shown(id)} is there already (--update replaces it)"
             )
-        if not is_old:
-            places[id] = len(places)
+        places.setdefault(id, len(places))
     return places
 
 
