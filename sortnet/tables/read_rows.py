@@ -228,7 +228,8 @@ def _values_of_series(column: Any) -> Any:
     with suppress(Exception):  # types such as Int128, which polars does not convert
         values = np.asarray(column)
     if values is None or values.ndim != 1:  # such as lists of the same length
-        values = pd.Series([*column], dtype=object)
+        cells = column.to_list() if hasattr(column, "to_list") else [*column]
+        values = pd.Series(cells, dtype=object)
     is_categorical = str(getattr(column, "dtype", "")).startswith(("Categorical", "Enum"))
     return pd.Categorical(values) if is_categorical else values
 
