@@ -30,7 +30,6 @@ from sortnet.learning.pairs_to_ask import (
     is_kept,
     kept_share,
     n_answers_to_ask,
-    pairs_to_learn,
     select_pairs,
     sort_and_ask,
     uses_sorted_pairs,
@@ -221,12 +220,9 @@ class IterationSteps:
             comparisons=ranking.comparisons,
         )
         key, asked_keys = select_pairs(self.config.strategy, part)
-        if uses_sorted_pairs(self.config.strategy, train):
-            pairs = pairs_to_learn(train, key, ranking.compared)
-        else:  # the sort has not kept the comparisons
-            pairs = answered_pairs(train, key)
+        pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":  # the strategy selects all compared pairs
-            pairs = pairs.where(pairs.wrong)
+            pairs = pairs.where(pairs.is_in(ranking.wrong))
         return pairs, asked_keys
 
     def is_last(self, state: State, n_new: int) -> bool:
