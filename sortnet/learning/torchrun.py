@@ -93,9 +93,9 @@ class Processes:
 def joined_processes() -> Iterator[Group]:
     """Join the group of the processes that torchrun started.
 
-    An error in the context ends all processes: the first
-    process that meets the error raises it, and the other processes exit. If a process was killed,
-    every other process raises `AnotherProcessEnded`.
+    An error in the context ends all processes: the first process that meets the error raises it,
+    and the other processes exit. If a process was killed, every other process raises
+    `AnotherProcessEnded`.
 
     Raises:
         SystemExit: with the status 2, if another process has raised an error.
