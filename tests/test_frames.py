@@ -1,4 +1,4 @@
-"""Frames of a run in either database: filters, types, and what was observed of its sorts."""
+"""Frames of a run in either database: filters and types."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import pytest
 from pair_tables import table
 from pandas.testing import assert_frame_equal
 
-from sortnet.config import Config
-from sortnet.core import SPLITS, Queries
-from sortnet.rankers.sortnet import fit
+from sortnet.core import Queries
 from store import Run, Store, open_store
 
 SIZES = {"train": (6, 0, 5), "vali": (4, 7)}
@@ -83,28 +81,3 @@ def test_the_database_filters_as_a_whole_frame_would(store: Store, given: dict[s
     assert all(0 < len(p) <= 7 for p in parts)
     if parts:
         assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
-
-
-def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 3)).astype(np.float32)
-    parts = [
-        Queries.from_arrays(x, (x[:, 0] > 0).astype(int), group=[15] * (len(x) // 15))
-        for x in (X[:60], X[60:])
-    ]
-    run = store.start_run(
-        command="x", config={}, seed=0, versions={}, train=parts[0], vali=parts[1]
-    )
-    config = Config(committee=1, max_iter=2)
-    fit(*parts, config, sink=run, callbacks=[lambda record, state: run.record(vars(record))])
-    iterations = run.iterations_frame()
-    margins, mistakes, cycles = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
-    for row in iterations.to_dict("records"):
-        for split in SPLITS:
-            here = (margins["iteration"] == row["iteration"]) & (margins["split"] == split)
-            there = (mistakes["iteration"] == row["iteration"]) & (mistakes["split"] == split)
-            wrong = margins[here & (margins["outcome"] == "wrong")]["pairs"].sum()
-            assert wrong == mistakes[there]["wrong"].sum() == row[f"miscompared_{split}"]
-            assert margins[here]["pairs"].sum() == mistakes[there]["compared"].sum()
-            assert 0 < margins[here]["pairs"].sum() <= row[f"comparisons_{split}"]
-    assert len(cycles) == 2 * len(iterations)
