@@ -82,9 +82,9 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     tensors = parse_tensors(raw, path)
     saved = saved_values(raw, path)
     refuse_few(tensors, least, path)
-    asked = np.empty(0, np.int64)
+    asked_pairs = np.empty(0, np.int64)
     if "asked" in tensors:
-        asked = take(tensors, "asked", np.int64, [None], path)
+        asked_pairs = take(tensors, "asked", np.int64, [None], path)
     current = take_comparator(make, "current", tensors, path)
     values = {name: saved[name] for name in _VALUE_TYPES}
     best = None
@@ -99,7 +99,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
             for number, member in enumerate(members)
         ]
     refuse_rest(tensors, path)
-    return State(comparator=current, best=best, asked=asked, moments=tuple(moments), **values)
+    return State(comparator=current, best=best, asked=asked_pairs, moments=tuple(moments), **values)
 
 
 def saved_values(raw: bytes, path: Path) -> dict[str, Any]:

@@ -76,7 +76,9 @@ class ItemRanker:
         Each value is an array, (n_docs,).
         """
         order = self.ranker.order(queries)  # the documents query by query, each query best first
-        figures: dict[str, NDArray[Any]] = {"rank": queries.ranks(order)}
+        rank = np.empty(len(order), np.int64)
+        rank[order] = _ranks_in_order(queries)
+        figures: dict[str, NDArray[Any]] = {"rank": rank}
         figures["score"] = self.ranker.real_scores(queries)
         intervals = _rank_intervals(self.ranker, queries)
         if intervals is not None:
@@ -97,6 +99,12 @@ class ItemRanker:
             source=items.source,
             origins=self.ranker.origins,
         )
+
+
+def _ranks_in_order(queries: Queries) -> I64:
+    """Return the ranks 1, 2, ... for each query, one query after another, as an (n_docs,) array."""
+    sizes = np.diff(queries.offsets)
+    return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
 
 def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
