@@ -69,6 +69,10 @@ class Score:
     tau: str
     of_differences: Callable[[F32], F32]
 
+    def numbers(self, X: F32) -> tuple[F64, F64]:
+        """Prepare documents for the compiled sort: the scores, (n,), and no weights."""
+        return self.scores(X), np.empty(0)
+
     def as_units(self) -> DualUnits | None:
         """Write the margin τ(g_i - g_j) as a pair of dual units; return None for the identity τ.
 

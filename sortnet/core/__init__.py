@@ -9,7 +9,7 @@
 | | `Judge`, which answers which of two documents is better |
 | | `PairSink`, which keeps the pairs of TP and VP |
 | `named_columns` | `NamedColumns`, the columns of a table that have a role |
-| `shard` | `Shard`, the share of the queries that one of several processes has |
+| `shard` | `Group`, the processes that learn one model |
 | `memory` | free memory, and checks that data fit into it |
 | `large_arrays` | arrays that are larger than memory, in files |
 | `float32` | a check that float32 keeps the differences of features |

@@ -162,7 +162,7 @@ class ComparedPairs:
         margin = np.where(i_is_better, margin, -margin)
         answer = rows.answer[order]
         answer = np.where(i_is_better, answer, 1 - answer)
-        return type(self)(better[order], worse[order], margin, _compact(answer))
+        return type(self)(better[order], worse[order], margin, answer)
 
     def is_in(self, table: ComparedPairs) -> Bool:
         """Check which pairs occur in another table; return a mask (m,).
@@ -185,8 +185,7 @@ class ComparedPairs:
         is_last[:-1] = key[1:] != key[:-1]
         answer = np.concatenate([self.answer, later.answer])[order[is_last]]
         i, j = unpacked(key[is_last])
-        no_margin = _constant(np.nan, len(i))
-        return ComparedPairs(i.astype(np.int32), j.astype(np.int32), no_margin, _compact(answer))
+        return ComparedPairs.of(i, j, answer=answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,15 +208,3 @@ def prefers_i(i: Ints, j: Ints, answer: F32) -> Bool:
     """
     is_first: Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
-
-
-def _constant(value: float, rows: int) -> F32:
-    """Make an array (rows,) that repeats a value, but stores the value only once."""
-    return np.broadcast_to(np.float32(value), rows)
-
-
-def _compact(column: F32) -> F32:
-    """Return the column; if all values are equal, as an array that stores the value only once."""
-    if len(column) and (column == column[0]).all():
-        return _constant(column[0], len(column))
-    return column

@@ -116,11 +116,6 @@ class GrowingTable:
     def width(self) -> int:
         return int(self.rows.shape[1])
 
-    @property
-    def _is_in_file(self) -> bool:
-        """Whether the rows lie in a mapped file, which cannot be resized."""
-        return not self.rows.flags.owndata
-
     def next_rows(self, n_new: int, width: int) -> F32:
         """Return the next rows of the table, (n_new, width), for the caller to fill.
 
@@ -129,39 +124,25 @@ class GrowingTable:
         smaller.
 
         Raises:
-            DataError: if there is not enough disk space.
+            DataError: if there is not enough memory or disk space.
         """
         n_needed = self.n + n_new
-        if width != self.width:
-            self._enlarge(n_needed, width)
-        elif n_needed > len(self.rows):
+        if width != self.width or n_needed > len(self.rows):
             # The table grows by half its rows, so that all copies together cost O(n).
-            n_enlarged = max(n_needed, len(self.rows) * 3 // 2)
-            self._enlarge(n_enlarged, width)
+            n_rows = n_needed if self.n == 0 else max(n_needed, self.n * 3 // 2)
+            name = f"{self.name}: {n_rows} rows of {width} features"
+            n_bytes = _BYTES * n_rows * width
+            if n_bytes <= IN_MEMORY:
+                refuse_too_large(n_bytes, name)
+            earlier_rows = self.rows[: self.n]
+            self.rows = allocate((n_rows, width), name=name)
+            self.rows[: self.n, : earlier_rows.shape[1]] = earlier_rows
+            self.rows[: self.n, earlier_rows.shape[1] :] = 0
         return self.rows[self.n : n_needed]
 
     def finished(self) -> F32:
         """Return the n rows, (n, width), without the spare rows at the end."""
-        if self._is_in_file:
-            return self.rows[: self.n]
-        self.rows.resize((self.n, self.width), refcheck=False)
-        return self.rows
-
-    def _enlarge(self, n_rows: int, width: int) -> None:
-        """Allocate `n_rows` rows of `width` columns, and set new columns of old rows to 0."""
-        name = f"{self.name}: {n_rows} rows of {width} features"
-        fits_into_memory = _BYTES * n_rows * width <= IN_MEMORY
-        if fits_into_memory:
-            n_new_numbers = n_rows * width - self.rows.size
-            refuse_too_large(_BYTES * n_new_numbers, name)
-        if fits_into_memory and width == self.width and not self._is_in_file:
-            self.rows.resize((n_rows, width), refcheck=False)  # usually without copying the rows
-            return
-        old_rows = self.rows[: self.n]
-        old_width = self.width
-        self.rows = allocate((n_rows, width), name=name)
-        self.rows[: self.n, :old_width] = old_rows
-        self.rows[: self.n, old_width:] = 0
+        return self.rows[: self.n]
 
 
 def _mapped(n_bytes: int, name: str) -> mmap.mmap:

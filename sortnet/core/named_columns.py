@@ -58,17 +58,14 @@ class NamedColumns:
     def _check_roles(self) -> None:
         """Raise DataError if the column of a role is no name, or one column has two roles."""
         column_of_role: dict[str, Any] = {"query": self.query, "grade": self.grade, "id": self.id}
-        names: list[str] = []
+        names = [column for column in column_of_role.values() if column is not None]
         for role, column in column_of_role.items():
-            if column is None:
-                continue
-            if not isinstance(column, str):
+            if not isinstance(column, str | None):
                 raise DataError(f"the {role} column must be a name, got {_shortened(column)!r}")
-            names.append(column)
-        repeated = {name for name in names if names.count(name) > 1}
-        if repeated:
-            name = _shortened(min(repeated))
-            raise DataError(f"column {name!r} cannot be two of query, grade and id")
+            if column is not None and names.count(column) > 1:
+                raise DataError(
+                    f"column {_shortened(column)!r} cannot be two of query, grade and id"
+                )
 
     def _check_ignored(self) -> None:
         """Raise DataError if `ignore` is no tuple of names."""

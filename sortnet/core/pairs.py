@@ -166,15 +166,22 @@ class Pairs:
         """
         refuse_masked(better=better, worse=worse, soft=soft, weight=weight)
         i, j = np.asarray(better, np.int64), np.asarray(worse, np.int64)
-        p = _numbers_or_ones("soft", soft, i)
-        w = _numbers_or_ones("weight", weight, i)
-        if i.shape != j.shape or i.ndim != 1:
-            raise DataError(f"judgements: {i.shape} better documents but {j.shape} worse ones")
-        is_probability = (p >= 0) & (p <= 1)  # false for NaN, too
-        is_weight = (w >= 0) & (w <= _LARGEST)
-        _refuse_first_wrong("a document compared with itself", i == j, i)
-        _refuse_first_wrong("not a probability", ~is_probability, p)
-        _refuse_first_wrong("not a weight", ~is_weight, w)
+        p = np.ones(i.shape) if soft is None else np.asarray(soft, np.float64)
+        w = np.ones(i.shape) if weight is None else np.asarray(weight, np.float64)
+        if i.ndim != 1 or not i.shape == j.shape == p.shape == w.shape:
+            raise DataError(
+                f"judgements: {i.shape} better documents but {j.shape} worse ones; soft has shape "
+                f"{p.shape}, weight has shape {w.shape}"
+            )
+        faults = {  # comparisons with NaN are false
+            "a document compared with itself": (i == j, i),
+            "not a probability": (~((p >= 0) & (p <= 1)), p),
+            "not a weight": (~((w >= 0) & (w <= _LARGEST)), w),
+        }
+        for fault, (is_wrong, values) in faults.items():
+            if is_wrong.any():
+                row = int(np.argmax(is_wrong))
+                raise DataError(f"judgement {row}: {fault}: {values[row]}")
         return cls._of_sums(i, j, p, w)
 
     @classmethod
@@ -251,23 +258,13 @@ class Pairs:
             return share_for_i, weight
         # A judged pair is stored once, with its winner first. So it is found either as (i, j), or
         # else as (j, i), and no answer is set twice.
-        i_is_winner, rows = self._rows_of_keys(packed(i, j))
-        share_for_i[i_is_winner] = self.target[rows]
-        weight[i_is_winner] = self.weight[rows]
-        j_is_winner, rows = self._rows_of_keys(packed(j, i))
-        share_for_i[j_is_winner] = 1 - self.target[rows]
-        weight[j_is_winner] = self.weight[rows]
+        for keys, is_reversed in ((packed(i, j), False), (packed(j, i), True)):
+            rows = np.minimum(np.searchsorted(self.key, keys), len(self) - 1)
+            is_judged = self.key[rows] == keys
+            target = self.target[rows[is_judged]]
+            share_for_i[is_judged] = 1 - target if is_reversed else target
+            weight[is_judged] = self.weight[rows[is_judged]]
         return share_for_i, weight
-
-    def _rows_of_keys(self, keys: I64) -> tuple[NDArray[np.bool_], I64]:
-        """Find the rows of keys, (m,); there must be at least one row.
-
-        Returns:
-            A mask, (m,), of the keys that have a row, and the row of each of these keys.
-        """
-        rows = np.minimum(np.searchsorted(self.key, keys), len(self) - 1)
-        has_row = self.key[rows] == keys
-        return has_row, rows[has_row]
 
     def where(self, rows: NDArray[Any]) -> Pairs:
         """Select pairs by a mask or by ascending row numbers."""
@@ -289,30 +286,3 @@ class Pairs:
 
     def __repr__(self) -> str:
         return f"Pairs({len(self)})"
-
-
-def _numbers_or_ones(name: str, values: ArrayLike | None, like: I64) -> F64:
-    """Convert values to numbers, and raise DataError unless they have the shape of `like`.
-
-    Args:
-        name: the name of the values in the message.
-        values: the values; None stands for ones.
-        like: an array.
-    """
-    numbers = np.ones(like.shape) if values is None else np.asarray(values, np.float64)
-    if numbers.shape != like.shape:
-        raise DataError(f"judgements: {like.shape} pairs but {name} has shape {numbers.shape}")
-    return numbers
-
-
-def _refuse_first_wrong(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
-    """Raise DataError if a value is wrong, with the number of the first wrong judgement.
-
-    Args:
-        fault: the reason, for the message.
-        is_wrong: (m,) whether the value of each judgement is wrong.
-        values: (m,) the values.
-    """
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
-        raise DataError(f"judgement {row}: {fault}: {values[row]}")

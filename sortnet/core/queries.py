@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sortnet.core.protocols import Judge
 
 _KINDS_WITH_MISSING = ("O", "f", "M")  # kinds of NumPy types that can have missing values
-_CHECKED_AT_ONCE = 1 << 20  # number of features checked at a time, which bounds memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,14 +424,14 @@ def _features(table: NDArray[Any], source: str) -> F32:
     """Round the features to float32; raise DataError if a value is infinite."""
     with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
         features = np.ascontiguousarray(table, dtype=np.float32)
-    n_rows = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
-    for start in range(0, len(features), n_rows):
-        is_infinite = np.isinf(features[start : start + n_rows])
-        if is_infinite.any():
-            row_in_block, column = np.argwhere(is_infinite)[0]
-            row = start + row_in_block
-            value = table[row, column]
-            raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
+    # The extremes need no array of the size of the features, and ignore missing values.
+    extremes = [
+        reduce(features, axis=None, initial=0) for reduce in (np.fmin.reduce, np.fmax.reduce)
+    ]
+    if np.isinf(extremes).any():
+        row, column = np.argwhere(np.isinf(features))[0]
+        value = table[row, column]
+        raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
     return features
 
 

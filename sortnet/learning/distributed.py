@@ -1,7 +1,7 @@
 """Values that the processes of a `Group` share, whose processes train one model together.
 
-Each process has a share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
-by the learners; counts and measures are added up by the functions that compute them.
+All processes have all queries. The loop divides its sorts among them, and the learners add up the
+gradients of their shares of each mini-batch.
 `sortnet.learning.torchrun` has the group of the processes that torchrun started. Another module
 starts processes that share no model: `sortnet.lab.executor` computes the cells of an experiment.
 """

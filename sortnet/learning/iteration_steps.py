@@ -30,7 +30,6 @@ from sortnet.learning.pairs_to_ask import (
     is_kept,
     kept_share,
     n_answers_to_ask,
-    pairs_to_learn,
     select_pairs,
     sort_and_ask,
     uses_sorted_pairs,
@@ -56,7 +55,6 @@ class IterationSteps:
         metrics: the measures of each sort, RankQuality first.
         kept_train, kept_vali: the shares of the compared pairs to keep, see `kept_share`.
         group: the processes that share the work.
-        keep_last: whether the last comparator is kept, not the best.
     """
 
     make: Make
@@ -66,7 +64,6 @@ class IterationSteps:
     kept_train: float
     kept_vali: float
     group: Group = ALONE
-    keep_last: bool = False
 
     @classmethod
     def of(
@@ -77,14 +74,12 @@ class IterationSteps:
         config: Config,
         metrics: Sequence[Metric],
         group: Group,
-        *,
-        keep_last: bool,
     ) -> IterationSteps:
         """Prepare the steps of a run on training and validation queries.
 
         Args:
             train, vali: the training and the validation queries, T and V.
-            make, config, group, keep_last: see the attributes.
+            make, config, group: see the attributes.
             metrics: measures of each sort besides RankQuality.
         """
         budget = Budget.of(train, config)
@@ -98,7 +93,6 @@ class IterationSteps:
             kept_train=kept_share(config.strategy, train, n_sorts),
             kept_vali=kept_share(config.strategy, vali, n_sorts),
             group=group,
-            keep_last=keep_last,
         )
 
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
@@ -186,15 +180,6 @@ class IterationSteps:
         """Return RankQuality of a sort."""
         return ranking.measures[self.config.rank_quality.name]
 
-    def scored(self, state: State, ranking: SortResult) -> State:
-        """Keep this iteration's comparator as the best if it ranks the validation queries best.
-
-        Args:
-            state: the state before.
-            ranking: the sort of V by the state's comparator.
-        """
-        return state.scored(self.quality(ranking), ranking.right, keep_last=self.keep_last)
-
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
         """Rank queries by the comparator, and compute the measures by name."""
         order = order_by_all(comparator, queries, self.group)
@@ -221,12 +206,9 @@ class IterationSteps:
             comparisons=ranking.comparisons,
         )
         key, asked_keys = select_pairs(self.config.strategy, part)
-        if uses_sorted_pairs(self.config.strategy, train):
-            pairs = pairs_to_learn(train, key, ranking.compared)
-        else:  # the sort has not kept the comparisons
-            pairs = answered_pairs(train, key)
+        pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":  # the strategy selects all compared pairs
-            pairs = pairs.where(pairs.wrong)
+            pairs = pairs.where(pairs.is_in(ranking.wrong))
         return pairs, asked_keys
 
     def is_last(self, state: State, n_new: int) -> bool:
@@ -277,7 +259,7 @@ class IterationSteps:
             comparator = self.make(seed)
         else:  # C_i is copied, since it may be the best comparator, and training changes it
             comparator = copy.deepcopy(state.comparator)
-        divides = self.config.divides_one_training and self._has_several_trainings
+        divides = self.config.divides_one_training and self.budget.iterations > 1
 
         def quality_on_vali(net: Trainable) -> float:
             """Compute RankQuality of the net on the validation queries."""
@@ -291,11 +273,6 @@ class IterationSteps:
             seed=seed, group=self.group, progress=progress,
         )  # fmt: skip
         return comparator, trained
-
-    @property
-    def _has_several_trainings(self) -> bool:
-        """Whether the run has more than one training."""
-        return self.budget.iterations > 1
 
     def _weights_by_quality(
         self, state: State, T: Queries, TP: ComparedPairs, order: I64
@@ -315,7 +292,7 @@ class IterationSteps:
         if self.config.training.pair_weight != "quality":
             return None
         ranks_at_random = state.iteration == 0 and not state.is_trained
-        if ranks_at_random and self._has_several_trainings:
+        if ranks_at_random and self.budget.iterations > 1:
             return None
         return weights_by_quality(self.config.rank_quality, T, order, TP)
 

@@ -93,7 +93,7 @@ def learn_to_sort(
     if state is None:
         state = State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
-    steps = IterationSteps.of(T, V, make, config, metrics, group, keep_last=keep_last)
+    steps = IterationSteps.of(T, V, make, config, metrics, group)
     if sink is None:
         sink = MemoryPairs()
     TP = stored_pairs(sink, "train", T, state)
@@ -106,7 +106,7 @@ def learn_to_sort(
         report("sorting")
         R_T = steps.sort_train(state.comparator, T)
         R_V = steps.sort_vali(state.comparator, V)
-        state = steps.scored(state, R_V)
+        state = state.scored(steps.quality(R_V), R_V.right, keep_last=keep_last)
         measures = {"train": R_T.measures, "vali": R_V.measures}
         for name, part in (extra_parts or {}).items():
             measures[name] = steps.measure(state.comparator, part)

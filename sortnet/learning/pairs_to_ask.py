@@ -246,29 +246,6 @@ def select_pairs(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     return key[is_selected], asked_keys
 
 
-def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """Make a table, `in_order`, of the selected pairs for which the data have an answer.
-
-    A pair that the sort compared keeps its row of the sort. Any other pair gets a row without a
-    margin.
-
-    Args:
-        queries: the queries of the pairs.
-        key: (m,) keys of the selected pairs, see `select_pairs`.
-        compared: the judged comparisons of the sort.
-    """
-    key_of_row = compared.unordered_key
-    rows_by_key = np.argsort(key_of_row)
-    compared_keys = key_of_row[rows_by_key]
-    selected_rows = rows_by_key[is_in(compared_keys, key)]
-    pairs = compared.where(selected_rows)
-    not_compared = key[~is_in(key, compared_keys)]
-    new_pairs = answered_pairs(queries, not_compared)
-    if len(new_pairs):
-        pairs = ComparedPairs.joined([pairs, new_pairs])
-    return pairs.in_order()
-
-
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
     """Make a table, without margins, of the pairs for which the data have an answer.
 

@@ -56,15 +56,15 @@ class Processes:
         """Concatenate the arrays of all processes, which may differ in their numbers of rows."""
         lengths = self._gather_messages(torch.tensor([len(values)]))
         n_rows = [int(length) for length in lengths]
-        # All processes must send messages of the same length, so the array is padded.
+        # All processes must send messages of the same length, so the array is padded. It is sent as
+        # bytes, since torch lacks some of numpy's types.
         padded = np.zeros((max(n_rows), *values.shape[1:]), values.dtype)
         padded[: len(values)] = values
-        # The array is sent as bytes, since torch lacks some of numpy's types.
         message = torch.from_numpy(np.frombuffer(padded.tobytes(), np.uint8).copy())
-        arrays = []
-        for received, n in zip(self._gather_messages(message), n_rows, strict=True):
-            array = np.frombuffer(received.numpy().tobytes(), values.dtype).reshape(padded.shape)
-            arrays.append(array[:n])
+        arrays = [
+            received.numpy().view(values.dtype).reshape(padded.shape)[:n]
+            for received, n in zip(self._gather_messages(message), n_rows, strict=True)
+        ]
         return cast(T, np.concatenate(arrays))
 
     def _gather_messages(self, message: torch.Tensor) -> list[torch.Tensor]:
@@ -93,9 +93,9 @@ class Processes:
 def joined_processes() -> Iterator[Group]:
     """Join the group of the processes that torchrun started.
 
-    An error in the context ends all processes: the first
-    process that meets the error raises it, and the other processes exit. If a process was killed,
-    every other process raises `AnotherProcessEnded`.
+    An error in the context ends all processes: the first process that meets the error raises it,
+    and the other processes exit. If a process was killed, every other process raises
+    `AnotherProcessEnded`.
 
     Raises:
         SystemExit: with the status 2, if another process has raised an error.

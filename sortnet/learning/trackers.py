@@ -3,8 +3,6 @@
 import math
 import os
 import warnings
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -32,41 +30,25 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
         raise SortNetError(f"{where!r} is not tensorboard:DIR, mlflow or mlflow:URI")
     if find_spec(kind) is None:
         raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
-    run_log = _RunLog(partial(_open_writer, kind, place, run, params))
+    writers: list[Any] = []  # the writer, when the first iteration has opened it
 
     def log(record: Iteration, state: State) -> None:
         """Log an iteration; an error becomes a message, and does not end the run."""
         try:
-            run_log.add(record, finished=state.finished)
+            if not writers:
+                writers.append(_open_writer(kind, place, run, params, record.iteration))
+            (writer,) = writers
+            for name, value in _scalars(record).items():
+                if math.isfinite(value):
+                    writer.add_scalar(name, float(value), record.iteration)
+            if state.finished:
+                writer.close()
+            else:
+                writer.flush()
         except Exception as error:
             say(f"iteration {record.iteration} is not in {where}: {one_line(error)}")
 
     return log
-
-
-class _RunLog:
-    """Log of a run in a tracker, which is opened by the first iteration and closed by the last.
-
-    Args:
-        open_writer: function that opens the log, given the number of the first iteration; see
-            `_open_writer`.
-    """
-
-    def __init__(self, open_writer: Callable[[int], Any]) -> None:
-        self._open_writer = open_writer
-        self._writer: Any = None  # None: not opened yet
-
-    def add(self, record: Iteration, *, finished: bool) -> None:
-        """Write the finite numbers of an iteration; close the log if the run is finished."""
-        if self._writer is None:
-            self._writer = self._open_writer(record.iteration)
-        for name, value in _scalars(record).items():
-            if math.isfinite(value):
-                self._writer.add_scalar(name, float(value), record.iteration)
-        if finished:
-            self._writer.close()
-        else:
-            self._writer.flush()
 
 
 def _scalars(record: Iteration) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -137,63 +136,40 @@ class TreeLearner:
         d_exact_scores = np.zeros_like(exp_scores)
         loss = _add_losses(exp_scores, batch, d_exact_scores)
         d_scores = d_exact_scores.astype(np.float32)
-        gradients = [_Gradients.zeros(chosen, scale, leaves) for _ in ranges]
+        # The gradients of each range are added up in the same order with any number of threads.
+        n_ranges = len(ranges)
+        d_scale, d_shift = np.zeros((2, n_ranges, *scale.shape), np.float32)
+        d_leaves = np.zeros((n_ranges, *leaves.shape), np.float32)
+        d_chosen = np.empty((n_ranges, *chosen.shape), np.float32)
 
         def backpropagate(number: int) -> None:
             """Compute the gradients of a range of documents."""
             docs = ranges[number]
-            of_range = gradients[number]
             d_inputs = np.empty_like(inputs[docs])
             fill_gradients(
                 inputs[docs], scale, leaves, self._sides_of(docs), d_scores[docs],
-                d_inputs, of_range.scale, of_range.shift, of_range.leaves,
+                d_inputs, d_scale[number], d_shift[number], d_leaves[number],
             )  # fmt: skip
-            np.matmul(X[docs].T, d_inputs, out=of_range.chosen)
+            np.matmul(X[docs].T, d_inputs, out=d_chosen[number])
 
-        side_by_side(backpropagate, range(len(ranges)))
-        total = gradients[0]
-        for of_range in gradients[1:]:  # in the same order with any number of threads
-            total.add(of_range)
-        d_thresholds = -scale * total.shift
-        d_choices = total.chosen - (chosen * total.chosen).sum(axis=0)
+        side_by_side(backpropagate, range(n_ranges))
+        d_thresholds = -scale * d_shift.sum(axis=0)
+        d_shares = d_chosen.sum(axis=0)
+        d_choices = d_shares - (chosen * d_shares).sum(axis=0)
         d_choices *= chosen
         d_choices *= np.float32(trees.sharpness)
         return loss, {
             "choices": d_choices,
             "thresholds": d_thresholds,
-            "log_steepness": scale * total.scale + trees.weights["thresholds"] * d_thresholds,
-            "leaves": total.leaves,
+            "log_steepness": (
+                scale * d_scale.sum(axis=0) + trees.weights["thresholds"] * d_thresholds
+            ),
+            "leaves": d_leaves.sum(axis=0),
         }
 
     def _sides_of(self, docs: slice) -> F32:
         """Return the blocks of `sides` of a range of documents, which begins with a block."""
         return self._sides[docs.start // LANES : blocks_of(docs.stop)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Gradients:
-    """Gradients in the shares of features, in scale and shift of half a logit, and in the leaves.
-
-    The attributes are arrays with the shapes of what they are the gradients of.
-    """
-
-    chosen: F32
-    scale: F32
-    shift: F32
-    leaves: F32
-
-    @classmethod
-    def zeros(cls, chosen: F32, scale: F32, leaves: F32) -> _Gradients:
-        """Allocate gradients; that in the shares is not set to zero, since it is filled whole."""
-        zeros = np.zeros_like
-        return cls(np.empty_like(chosen), zeros(scale), zeros(scale), zeros(leaves))
-
-    def add(self, gradients: _Gradients) -> None:
-        """Add the gradients of other documents, in place."""
-        self.chosen[:] += gradients.chosen
-        self.scale[:] += gradients.scale
-        self.shift[:] += gradients.shift
-        self.leaves[:] += gradients.leaves
 
 
 def _exp_scores(scores: F32) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -63,16 +63,12 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    nothing = Sorting(np.empty(0, np.int64), ComparedPairs.empty())
-    sortings = [nothing]  # np.concatenate needs an array, even if there are no queries
+    orders = [np.empty(0, np.int64)]
+    tables = [ComparedPairs.empty()]
     for _, sorting in sorted_runs(comparator, queries, start=start):
-        sortings.append(sorting)
-    compared = ComparedPairs.of(
-        np.concatenate([sorting.compared.i for sorting in sortings]),
-        np.concatenate([sorting.compared.j for sorting in sortings]),
-        margin=np.concatenate([sorting.compared.margin for sorting in sortings]),
-    )
-    return Sorting(np.concatenate([sorting.order for sorting in sortings]), compared)
+        orders.append(sorting.order)
+        tables.append(sorting.compared)
+    return Sorting(np.concatenate(orders), ComparedPairs.joined(tables))
 
 
 def sorted_runs(
@@ -130,7 +126,7 @@ def _sorted_run(
         order = _arrange_run(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    numbers = None if form is None else _prepare_compiled(form, X)
+    numbers = None if form is None else form.numbers(X)
     if numbers is not None:
         values, weights = numbers
         # `order` is sorted in place.
@@ -209,11 +205,11 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    for pairs in _prepare_pairs(comparator, queries, i, j):
-        margin = comparator.prefer(pairs.prepared, pairs.i, pairs.j)
-        spread = spread_of(pairs.prepared, pairs.i, pairs.j)
+    for rows, prepared, i_prepared, j_prepared in _prepare_pairs(comparator, queries, i, j):
+        margin = comparator.prefer(prepared, i_prepared, j_prepared)
+        spread = spread_of(prepared, i_prepared, j_prepared)
         divisor = 1 if spread is None else spread + _LEAST_SPREAD
-        certainty[pairs.rows] = np.abs(margin) / divisor
+        certainty[rows] = np.abs(margin) / divisor
     return certainty
 
 
@@ -231,31 +227,21 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
     Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
-    for pairs in _prepare_pairs(comparator, queries, i, j):
-        margins[pairs.rows] = comparator.prefer(pairs.prepared, pairs.i, pairs.j)
+    for rows, prepared, i_prepared, j_prepared in _prepare_pairs(comparator, queries, i, j):
+        margins[rows] = comparator.prefer(prepared, i_prepared, j_prepared)
     refuse_nan(margins, queries, i)
     return margins
 
 
-class _PreparedPairs(NamedTuple):
-    """Pairs of some queries, with the prepared documents of these queries.
-
-    Attributes:
-        rows: (m,) row numbers of the pairs in the table of all pairs.
-        prepared: the prepared documents.
-        i, j: (m,) numbers of the documents of each pair among the prepared documents.
-    """
-
-    rows: I64
-    prepared: Any
-    i: I64 | I32
-    j: I64 | I32
-
-
 def _prepare_pairs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
-) -> Iterator[_PreparedPairs]:
-    """Prepare the documents of pairs (i, j), some queries at a time."""
+) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
+    """Prepare the documents of pairs (i, j), some queries at a time.
+
+    Yields:
+        (m,) row numbers of the pairs of these queries; the prepared documents of the queries; and
+        the numbers of the documents of each pair among the prepared documents.
+    """
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
     for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _VALUES):
@@ -264,7 +250,7 @@ def _prepare_pairs(
         rows = by_query[first_row:end_row]
         if len(rows):
             prepared = comparator.prepare(queries.features_of(slice(begin, end)))
-            yield _PreparedPairs(rows, prepared, i[rows] - begin, j[rows] - begin)
+            yield rows, prepared, i[rows] - begin, j[rows] - begin
 
 
 def _runs_of_queries(
@@ -288,7 +274,7 @@ def _sort_compiled(
     """Sort the documents of some queries by compiled code, and return the comparisons.
 
     Args:
-        values, weights: the result of `_prepare_compiled`.
+        values, weights: the result of `DualUnits.numbers` or `Score.numbers`.
         order: (n,) document numbers, query by query, which are sorted in place.
         offsets: (n_queries + 1,) where each query begins in `order`, and n.
         shift: the number to add to the document numbers of the result.
@@ -331,18 +317,6 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-def _prepare_compiled(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare n documents for the compiled sort, as the form of the margin demands.
-
-    Returns:
-        For a `Score` the scores, (n,), and no weights; for `DualUnits` the result of
-        `DualUnits.numbers`, which is None if compiled code cannot compute the margins.
-    """
-    if isinstance(form, Score):  # a difference of float32 scores is rounded the same in float64
-        return form.scores(X), np.empty(0)
-    return form.numbers(X)
-
-
 # The flag reassoc lets the compiler vectorise the sum over units. No other flag may be set: with a
 # fused multiply-add in a*b - c*d, two equal documents could get a margin that is not 0.
 @njit(fastmath={"reassoc"})
@@ -350,8 +324,8 @@ def _margin(values, weights, i, j):  # type: ignore[no-untyped-def]
     """Compute the margin of document i over document j.
 
     Args:
-        values, weights: the result of `_prepare_compiled`. A vector has scores. A matrix has the
-            exponentials of `DualUnits.numbers`, which explains the formula.
+        values, weights: the result of `Score.numbers`, a vector of scores, or of
+            `DualUnits.numbers`, which explains the formula.
         i, j: numbers of documents.
     """
     if values.ndim == 1:  # numba decides this at compile time
@@ -373,7 +347,7 @@ def _merge_runs(
     """Merge the sorted runs start .. middle - 1 and middle .. stop - 1 of `source` into `target`.
 
     Args:
-        values, weights: the result of `_prepare_compiled`.
+        values, weights: the result of `DualUnits.numbers` or `Score.numbers`.
         source: (n,) document numbers.
         target: (n,) array whose places start .. stop - 1 are filled.
         start, middle, stop: the bounds of the two runs.
@@ -429,7 +403,7 @@ def merge_sort(
     until a single run is left.
 
     Args:
-        values, weights: the result of `_prepare_compiled`.
+        values, weights: the result of `DualUnits.numbers` or `Score.numbers`.
         order: (n,) document numbers in the order before the sort, query by query.
         offsets: (n_queries + 1,) where each query begins in `order`, and n.
         first_rows: (n_queries + 1,) the first row for each query's comparisons, and the end.
