@@ -118,7 +118,7 @@ def test_a_table_is_the_sequence_of_its_judgements(said: list[Judgement]) -> Non
         table[len(said)]
     grown = Judgements()
     for start in range(0, len(said), 7):
-        before, rows = grown.so_far(), len(grown)
+        before, rows = grown[:], len(grown)
         grown.extend(Judgements.of(said[start : start + 7]))
         assert (before == said[:rows]) and (before.live == Judgements.of(said[:rows]).live).all()
     assert grown == said and (grown.undone_by == table.undone_by).all()
