@@ -121,8 +121,8 @@ class SessionAsking:
             return undone.question
         self._n_asked += 1
         rng = self._generator(annotator, len(self._history.events), self._n_asked)
-        free = partial(self._is_free, annotator, taken)
-        request = _Request(annotator, taken, free, askable, rng, set_size)
+        is_free = partial(self._is_free, annotator, taken)
+        request = _Request(annotator, taken, is_free, askable, rng, set_size)
         for choose in self._choosers(rng.random()):
             choice = choose(request)
             if choice is not None:
@@ -236,10 +236,12 @@ class SessionAsking:
 
         The last 10 questions that the annotator answered once are not repeated yet.
         """
-        drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
-        if drawn is None:
+        judgement_and_n = self._history.draw_once(
+            request.annotator, request.rng, but_last=_REPEAT_AFTER
+        )
+        if judgement_and_n is None:
             return None
-        earlier, n_choices = drawn
+        earlier, n_choices = judgement_and_n
         if not self._may_ask_again(earlier.items, request, request.askable):
             return None
         first, *later = earlier.items  # the first item moves to the last place
