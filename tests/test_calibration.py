@@ -18,8 +18,6 @@ from store.report.collection_page import render
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from simulated_probabilities import answered
-
 
 def test_gold_comes_before_others_and_ties_are_left_out():
     said = [
@@ -40,18 +38,6 @@ def test_gold_comes_before_others_and_ties_are_left_out():
     of_second = 2 / 3 * 0.25**2 + 1 / 3 * 0.75**2
     assert found.brier == pytest.approx((0.25**2 + of_second) / 2)
     assert calibration(said, "ana") is None
-
-
-def test_an_honest_annotator_is_as_often_right_as_is_said():
-    said = answered("honest", 40, 4000, 0)
-    gold = [
-        pair if said.scores[pair[0]] > said.scores[pair[1]] else pair[::-1]
-        for pair in ((i, j) for i in range(40) for j in range(i))
-    ]
-    found = calibration(said.judgements, "model", gold)
-    assert found is not None
-    assert all(right > said - 0.05 for said, right, _ in found.curve)  # mild: more often
-    assert [right for _, right, _ in found.curve] == sorted(right for _, right, _ in found.curve)
 
 
 def test_the_report_of_a_collection_has_it(tmp_path):

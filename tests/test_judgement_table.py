@@ -17,7 +17,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import most_disputed
 from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
-from sortnet.preference.judgement_table import UNDO, Judgements
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
 from store import open_store
@@ -118,45 +118,11 @@ def test_a_table_is_the_sequence_of_its_judgements(said: list[Judgement]) -> Non
         table[len(said)]
     grown = Judgements()
     for start in range(0, len(said), 7):
-        before, rows = grown.so_far(), len(grown)
+        before, rows = grown[:], len(grown)
         grown.extend(Judgements.of(said[start : start + 7]))
         assert (before == said[:rows]) and (before.live == Judgements.of(said[:rows]).live).all()
     assert grown == said and (grown.undone_by == table.undone_by).all()
     assert grown.without(["p1", "nobody"]) == [j for j in said if j.annotator != "p1"]
-
-
-def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
-    said = events(4, m=600)
-    together, single = History(N), History(N)
-    together.add(Judgements.of(said))
-    for k, event in enumerate(said):
-        single.add(Judgements.of([event]))
-        if k % 50 == 0:  # some annotators are looked up early, others at the end
-            single.last(event.annotator)
-            single.holdout_questions("p0")
-    for who in single.annotators:
-        for name in ("last", "undone", "answered", "holdout_questions"):
-            assert getattr(together, name)(who) == getattr(single, name)(who)
-        drawn = [
-            history.draw_once(who, np.random.default_rng(3), but_last=2)
-            for history in (together, single)
-        ]
-        assert drawn[0] == drawn[1]
-        assert [*together.skipped(who)] == [*single.skipped(who)]
-    for name in ("annotators", "n_votes", "events"):
-        assert getattr(together, name) == getattr(single, name)
-    assert (together.seen() == single.seen()).all()
-    live = together.events.live & (together.events.answer != UNDO)
-    asked = {(j.annotator, j.pair) for j in together.events.where(live)}
-    counts = together.n_annotators_of_pairs()
-    assert counts == single.n_annotators_of_pairs() and counts.total() == len(asked)
-    usable = [j for j in votes_of(said) if j.strategy != "random"]
-    people = defaultdict(set)
-    for judgement in usable:
-        people[judgement.pair].add(judgement.annotator)
-    holdout = {j.pair for j in votes_of(said) if j.strategy == "random"}
-    few = [pair for pair, who in people.items() if len(who) < 3 and pair not in holdout]
-    assert [*together.answered_by_few(3)] == few
 
 
 def test_an_event_that_cannot_be_leaves_no_trace() -> None:

@@ -266,15 +266,3 @@ def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
         other.tell(judgement)
         (question,) = other.ask("ana", wait=False)
         assert question.model == 0  # the fits are left to another thread
-
-
-@pytest.mark.parametrize("strategy", ["default", "random"])
-def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strategy):
-    among = [(3, 1), (2, 3), (0, 249), (7, 8)]
-    session = Session(None, 250, among=among, strategy=strategy, repeats=0)
-    asked = []
-    while questions := session.ask("ana"):
-        q = questions[0]
-        asked.append(q.pair)
-        session.tell(Judgement.of("ana", (q.left, q.right), "left", strategy=q.strategy))
-    assert sorted(asked) == [(0, 249), (1, 3), (2, 3), (7, 8)]

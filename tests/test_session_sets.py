@@ -91,15 +91,6 @@ def test_small_groups_get_smaller_sets_and_every_pair_is_asked_in_the_end():
     assert max(len(q.items) for _, q in questions if groups[q.left] == 0) == 3
 
 
-def test_given_pairs_are_the_only_ones():
-    among = [*combinations(range(6), 2), (6, 7), (7, 8)]
-    session = Session(None, 9, seed=0, set_size=4, among=among)
-    for _, question in asked(session, 12):
-        assert {*question.pairs} <= {*among}
-        if 7 in question.items:
-            assert len(question.items) == 2
-
-
 def test_a_set_is_repeated_by_others_until_the_overlap_is_reached():
     study = study_of([Decision("overlap", amount=2)])
     session = Session(None, 15, seed=7, set_size=4, study=study, holdout=0.0, repeats=0.0)
@@ -140,20 +131,6 @@ def test_reports_count_an_answer_about_a_set_once_and_gold_pairs_in_it():
     votes, weight = session.weighted()
     assert len(votes) == 5 + 5 + 5 + 6
     assert {*weight} == {"ana", "ben"}
-
-
-def test_an_excluded_annotator_is_measured_by_answers_about_sets():
-    session = Session(None, 15, seed=1, set_size=4, holdout=0.0, repeats=0.0)
-    asked(session, 60)
-    rng = np.random.default_rng(0)
-    events = [*session.judgements()]
-    for _ in range(60):
-        items = tuple(rng.permutation(15)[:4].tolist())
-        number = len(events) + 1
-        events.append(Judgement("eve", items, "best", min(items), max(items), number=number))
-    (report,) = session.reports(["eve"], judgements=events)
-    assert report.reliability is not None
-    assert report.reliability.high < 0
 
 
 @given(st.integers(0, 10_000))
@@ -216,14 +193,6 @@ def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: i
             skip = question.answered(annotator, "skip")
             session.tell(skip if is_skipped else answered(question, annotator))
     assert {"random", "repeat", "overlap", "gold"} <= strategies
-
-
-def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
-    session = Session(None, 20, seed=1, set_size=4, holdout=0.5, repeats=0.0)
-    questions = asked(session, 30, people=1)
-    check = session.remaining().check
-    assert check.n == sum(question.strategy == "random" for _, question in questions) > 8
-    assert 0.25 < check.right <= 1 and 0.25 < check.expected < 1
 
 
 def test_a_group_of_the_size_of_a_question_is_not_asked_about_again_and_again():

@@ -317,16 +317,18 @@ def _agreements(votes: ByPair, posterior: Posterior, n_annotators: int) -> tuple
     mean, variance = posterior.difference(votes.low, votes.high)
     expected = 1 - 4 * owens_t(mean / np.sqrt(1 + variance), 1 / np.sqrt(1 + 2 * variance))
     part = votes.comparisons.part
-    own = votes.counts[:, :2]
-    others = votes.others(own)
-    n_shared = part[votes.first] * own.sum(axis=1) * others.sum(axis=1)
-    n_same = part[votes.first] * (own * others).sum(axis=1)
+    counts = votes.counts[:, :2]
+    counts_of_others = votes.others(counts)
+    n_shared = part[votes.first] * counts.sum(axis=1) * counts_of_others.sum(axis=1)
+    n_same = part[votes.first] * (counts * counts_of_others).sum(axis=1)
     repeated, is_same = votes.repeated()
 
-    def totals(rows: I64, n: F64, same: F64) -> F64:
+    def totals(rows: I64, n: F64, n_same: F64) -> F64:
         annotator = votes.comparisons.annotator[rows]
-        weights = (n, same, n * expected[votes.pair[rows]])
-        return np.stack([np.bincount(annotator, w, n_annotators + 1) for w in weights], axis=1)
+        sums = np.zeros((n_annotators + 1, 3))
+        columns = np.column_stack((n, n_same, n * expected[votes.pair[rows]]))
+        np.add.at(sums, annotator, columns)
+        return sums
 
     with_self = totals(repeated, part[repeated], part[repeated] * is_same)
     return totals(votes.first, n_shared, n_same), with_self

@@ -217,11 +217,11 @@ def _choices_of_best(
 def _choices_of_worst(table: Judgements, best_choices: Answers) -> Answers:
     """Convert answers that name a worst item: it is chosen from all items but the best."""
     worst = table.worst[best_choices.event]
-    named = best_choices.where(worst >= 0)
-    is_worst = named.items == worst[worst >= 0, None]
+    choices = best_choices.where(worst >= 0)
+    is_worst = choices.items == worst[worst >= 0, None]
     return replace(
-        named,
-        items=np.where(named.share == 1, -1, named.items),
+        choices,
+        items=np.where(choices.share == 1, -1, choices.items),
         share=is_worst.astype(np.float64),
-        direction=-named.direction,
+        direction=-choices.direction,
     )

@@ -43,7 +43,18 @@ class _Request(NamedTuple):
     set_size: int
 
 
-_Chooser: TypeAlias = Callable[[_Request], Question | None]
+class _Choice(NamedTuple):
+    """Chosen items, the strategy that chose them, and its probability to choose them.
+
+    The probability is 1 if the choice was not random.
+    """
+
+    items: Sequence[int]
+    strategy: str
+    probability: float = 1.0
+
+
+_Chooser: TypeAlias = Callable[[_Request], _Choice | None]
 
 
 @dataclass(eq=False)
@@ -110,10 +121,13 @@ class SessionAsking:
             return undone.question
         self._n_asked += 1
         rng = self._generator(annotator, len(self._history.events), self._n_asked)
-        free = partial(self._is_free, annotator, taken)
-        request = _Request(annotator, taken, free, askable, rng, set_size)
-        choices = (choose(request) for choose in self._choosers(rng.random()))
-        return next((question for question in choices if question is not None), None)
+        is_free = partial(self._is_free, annotator, taken)
+        request = _Request(annotator, taken, is_free, askable, rng, set_size)
+        for choose in self._choosers(rng.random()):
+            choice = choose(request)
+            if choice is not None:
+                return self._question(annotator, choice)
+        return None
 
     def _is_askable(self, taken: Collection[Pair], i: int, j: int) -> bool:
         """Whether two items may be shown together: nobody is asked about them now."""
@@ -125,13 +139,14 @@ class SessionAsking:
         has_compared = self._history.has_compared(annotator, i, j)
         return not has_compared and self._is_askable(taken, i, j)
 
-    def _has_size(self, items: Sequence[int], request: _Request) -> bool:
-        """Whether an earlier question has the size of the request, or of its group if smaller.
+    def _may_ask_again(self, items: Sequence[int], request: _Request, free: Free) -> bool:
+        """Whether an earlier question may be asked: each pair of its items is free.
 
-        Keys that are typed by habit would answer a question of another size wrongly.
+        It must have the size of the request, or of its group if smaller, because keys that are
+        typed by habit would answer a question of another size wrongly.
         """
         n_members = len(self.groups.members_beside(items[0]))
-        return len(items) == min(request.set_size, n_members)
+        return len(items) == min(request.set_size, n_members) and are_free(items, free)
 
     def _beliefs(self, request: _Request) -> Beliefs:
         """Collect what the rule chooses from; open questions count as if they were answered.
@@ -150,19 +165,21 @@ class SessionAsking:
         beliefs.scale = self.fitting.scale_of(request.annotator)
         return beliefs
 
-    def _choose_informative(self, request: _Request) -> Question | None:
-        """Choose the pair whose answer does most for the goal, and add items for a larger set."""
+    def _choose_informative(self, request: _Request) -> _Choice | None:
+        """Choose the pair whose answer does most for the goal, and add items for a larger set.
+
+        The strategy `random`, for comparison, chooses at random.
+        """
         if self.strategy == "random":
-            return self._choose_uniform(request)
-        beliefs = self._beliefs(request)
-        pair = beliefs.best_pair(request.free, request.rng)
+            return self._choose_random(request, "uniform")
+        pair = self._beliefs(request).best_pair(request.free, request.rng)
         if pair is None:
             return None
         items = self._grown(pair, request)
         if len(items) > 2 and self._history.has_answered(request.annotator, items):
             # Of a small group only the pair is left that was named neither best nor worst.
             items = pair
-        return self._shuffled_question(request.annotator, items, "informative")
+        return _Choice(items, "informative")
 
     def _grown(self, pair: Pair, request: _Request) -> tuple[int, ...]:
         """Add the most informative items to a pair, unless a pair is wanted."""
@@ -171,119 +188,105 @@ class SessionAsking:
         beliefs = self._beliefs(request)
         return beliefs.grown(pair, request.set_size, request.free, request.askable, request.rng)
 
-    def _choose_uniform(self, request: _Request) -> Question | None:
-        """Choose a random question, for comparison; random questions are called `uniform`."""
-        items = self._random_items(request)
-        if items is None:
-            return None
-        p_of_pair = 1 / self.groups.n_askable
-        return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
-
-    def _random_items(self, request: _Request) -> tuple[int, ...] | None:
+    def _choose_random(
+        self, request: _Request, strategy: str, probability: float = 1.0
+    ) -> _Choice | None:
         """Draw a free pair, and further items if the question is about more than two.
 
         Items that the annotator has compared before fill up the set if no free items are left.
+
+        Args:
+            request: the request.
+            strategy: the name of the strategy.
+            probability: the probability that the strategy chooses at random.
         """
         pair = self.groups.draw_free(request.free, request.rng)
-        if pair is None or request.set_size == 2:
-            return pair
+        if pair is None:
+            return None
         items: tuple[int, ...] = pair
-        shuffled = request.rng.permutation(self.groups.members_beside(pair[0])).tolist()
-        for may_be_together in (request.free, request.askable):
-            for item in shuffled:
-                is_new = len(items) < request.set_size and item not in items
-                if is_new and all(may_be_together(item, other) for other in items):
-                    items = (*items, item)
-        return items
+        if request.set_size > 2:
+            shuffled = request.rng.permutation(self.groups.members_beside(pair[0])).tolist()
+            for may_be_together in (request.free, request.askable):
+                for item in shuffled:
+                    is_new = len(items) < request.set_size and item not in items
+                    if is_new and all(may_be_together(item, other) for other in items):
+                        items = (*items, item)
+        return _Choice(items, strategy, probability / self.groups.n_askable)
 
-    def _choose_holdout(self, request: _Request) -> Question | None:
+    def _choose_holdout(self, request: _Request) -> _Choice | None:
         """Choose random items for the hold-out.
 
         Half of the questions are hold-out questions that another annotator has answered, if such a
         question is free. The other questions are about any free pair, and random further items if
         the question is about a set.
         """
-        rng = request.rng
-        annotator = request.annotator
         shared = [
             items
-            for items in self._history.holdout_questions(annotator)
-            if self._has_size(items, request) and are_free(items, request.free)
+            for items in self._history.holdout_questions(request.annotator)
+            if self._may_ask_again(items, request, request.free)
         ]
         p_shared = _SHARED if shared else 0.0
-        if rng.random() < p_shared:
-            items = shared[rng.integers(len(shared))]
-            p_of_items = p_shared / len(shared)
-            return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_items)
-        any_items = self._random_items(request)
-        if any_items is None:
-            return None
-        p_of_pair = (1 - p_shared) / self.groups.n_askable
-        return self._shuffled_question(annotator, any_items, HOLDOUT, probability=p_of_pair)
+        if request.rng.random() < p_shared:
+            items = shared[request.rng.integers(len(shared))]
+            return _Choice(items, HOLDOUT, p_shared / len(shared))
+        return self._choose_random(request, HOLDOUT, 1 - p_shared)
 
-    def _choose_repeat(self, request: _Request) -> Question | None:
+    def _choose_repeat(self, request: _Request) -> _Choice | None:
         """Repeat a question that this annotator answered before, each item in another place.
 
         The last 10 questions that the annotator answered once are not repeated yet.
         """
-        drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
-        if drawn is None:
+        judgement_and_n = self._history.draw_once(
+            request.annotator, request.rng, but_last=_REPEAT_AFTER
+        )
+        if judgement_and_n is None:
             return None
-        earlier, n_choices = drawn
-        if not self._has_size(earlier.items, request):
-            return None
-        if not are_free(earlier.items, request.askable):
+        earlier, n_choices = judgement_and_n
+        if not self._may_ask_again(earlier.items, request, request.askable):
             return None
         first, *later = earlier.items  # the first item moves to the last place
-        return Question((*later, first), "repeat", 1 / n_choices, self.fitting.fits.at)
+        return _Choice((*later, first), "repeat", 1 / n_choices)
 
-    def _choose_skipped(self, request: _Request) -> Question | None:
+    def _choose_skipped(self, request: _Request) -> _Choice | None:
         """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
-            has_size = self._has_size(judgement.items, request)
-            if has_size and are_free(judgement.items, request.askable):
-                return self._shuffled_question(request.annotator, judgement.items, "skipped")
+            if self._may_ask_again(judgement.items, request, request.askable):
+                return _Choice(judgement.items, "skipped")
         return None
 
-    def _choose_gold(self, request: _Request) -> Question | None:
+    def _choose_gold(self, request: _Request) -> _Choice | None:
         """Choose a question with a gold pair that this annotator has not answered."""
         gold_pairs = [pair for pair in self.fitting.study.gold if request.free(*pair)]
         if not gold_pairs:
             return None
-        items = self._grown(gold_pairs[request.rng.integers(len(gold_pairs))], request)
-        p_of_pair = 1 / len(gold_pairs)
-        return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
+        gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
+        return _Choice(self._grown(gold_pair, request), "gold", 1 / len(gold_pairs))
 
-    def _choose_overlap(self, request: _Request) -> Question | None:
+    def _choose_overlap(self, request: _Request) -> _Choice | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
         if self.fitting.study.overlap <= 1:
             return None
         for items in self._history.answered_by_few(self.fitting.study.overlap):
-            if self._has_size(items, request) and are_free(items, request.free):
-                return self._shuffled_question(request.annotator, items, "overlap")
+            if self._may_ask_again(items, request, request.free):
+                return _Choice(items, "overlap")
         return None
 
-    def _shuffled_question(
-        self, annotator: str, items: Sequence[int], strategy: str, *, probability: float = 1.0
-    ) -> Question:
-        """Make a question for an annotator that shows the items in a random order.
+    def _question(self, annotator: str, choice: _Choice) -> Question:
+        """Make a question; its items are in a random order, except those of a repeat.
 
-        The order is random, so that no item profits from annotators who prefer one side.
-
-        Args:
-            annotator: the name of the annotator.
-            items: the items in any order.
-            strategy: the name of the strategy that chose the items.
-            probability: the probability with which the strategy chose the items; 1 if the choice
-                was not random.
+        So no item profits from annotators who prefer one side. The order is always the same for the
+        same annotator and the same items.
         """
-        ascending = sorted(items)
-        rng = self._generator(annotator, *ascending)  # always the same for the same items
-        if len(ascending) > 2:
-            shuffled = rng.permutation(ascending).tolist()
-        else:
-            shuffled = ascending if rng.random() < 0.5 else ascending[::-1]
-        return Question(tuple(shuffled), strategy, float(probability), self.fitting.fits.at)
+        items = [*choice.items]
+        if choice.strategy != "repeat":
+            items.sort()
+            rng = self._generator(annotator, *items)
+            if len(items) > 2:
+                items = rng.permutation(items).tolist()
+            elif rng.random() >= 0.5:
+                items.reverse()
+        n_fitted = self.fitting.fits.at
+        return Question(tuple(items), choice.strategy, choice.probability, n_fitted)
 
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
         """Make a random generator, seeded by the session's seed, the annotator and the numbers."""

@@ -66,15 +66,20 @@ def calibration(
     is_compared = is_own & is_known & ~np.isnan(p_left) & (comparisons.target != 0.5)
     if not is_compared.any():
         return None
-    said = np.where(comparisons.target == 1, p_left, 1 - p_left)[is_compared]
-    right = np.where(votes.for_low == 1, p_low, 1 - p_low)[is_compared]
-    brier = right * (1 - said) ** 2 + (1 - right) * said**2
-    bins = np.searchsorted(EDGES[1:-1], said, side="right")
+    p_said = np.where(comparisons.target == 1, p_left, 1 - p_left)[is_compared]
+    is_right = np.where(votes.for_low == 1, p_low, 1 - p_low)[is_compared]
+    brier = is_right * (1 - p_said) ** 2 + (1 - is_right) * p_said**2
+    bins = np.searchsorted(EDGES[1:-1], p_said, side="right")
     curve = []
     for k in np.unique(bins):
         is_in_bin = bins == k
-        point = float(said[is_in_bin].mean()), float(right[is_in_bin].mean()), int(is_in_bin.sum())
-        curve.append(point)
+        mean_said = float(p_said[is_in_bin].mean())
+        mean_right = float(is_right[is_in_bin].mean())
+        curve.append((mean_said, mean_right, int(is_in_bin.sum())))
     return Calibration(
-        len(said), float(said.mean()), float(right.mean()), float(brier.mean()), curve
+        answers=len(p_said),
+        said=float(p_said.mean()),
+        right=float(is_right.mean()),
+        brier=float(brier.mean()),
+        curve=curve,
     )

@@ -133,8 +133,8 @@ class Mode(_Search):
         """Draw scores from the Gaussian around the mode, (n_draws, n)."""
         noise = rng.standard_normal((len(self.unknowns), n_draws))
         errors = solve_triangular(self.factor, noise, lower=True, trans="T")
-        drawn: F64 = self.unknowns + errors.T
-        return drawn
+        draws: F64 = self.unknowns + errors.T
+        return draws
 
 
 class _WeightsAndResiduals(_Search):
@@ -167,8 +167,8 @@ class _WeightsAndResiduals(_Search):
 
     def step(self) -> F64:
         """Compute Newton's step of the unknowns."""
-        right = self._transposed(self.at.slope) - self.unknowns
-        return self._solve(right[:, None])[:, 0]
+        slope = self._transposed(self.at.slope) - self.unknowns
+        return self._solve(slope[:, None])[:, 0]
 
     def with_draws(self, rng: np.random.Generator) -> F64:
         """Return the most probable unknowns, then draws, (d + n, 1 + draws)."""
@@ -178,10 +178,10 @@ class _WeightsAndResiduals(_Search):
         ends = np.concatenate((edges.i, edges.j))
         signs = np.repeat([1.0, -1.0], m)
         G = sparse.csr_array((signs, (np.tile(np.arange(m), 2), ends)), shape=(m, n))
-        right = self._transposed(G.T @ noise)
-        right += rng.standard_normal(right.shape)
+        perturbed = self._transposed(G.T @ noise)
+        perturbed += rng.standard_normal(perturbed.shape)
         mode = self.unknowns[:, None]
-        return np.hstack((mode, mode + self._solve(right)))
+        return np.hstack((mode, mode + self._solve(perturbed)))
 
     def _solve(self, right: F64) -> F64:
         """Solve (I + A^T H A) x = right for each column by preconditioned conjugate gradients."""
@@ -190,19 +190,19 @@ class _WeightsAndResiduals(_Search):
         diagonal = ((self._features**2).T @ stiffness, self.residual_sd**2 * stiffness)
         precondition = 1 / (1 + np.concatenate(diagonal))[:, None]
         x = np.zeros_like(right)
-        rest = right.copy()
-        direction = precondition * rest
-        product = (rest * direction).sum(axis=0)
+        residual = right.copy()
+        direction = precondition * residual
+        product = (residual * direction).sum(axis=0)
         goal = _PRECISION**2 * np.maximum((right * right).sum(axis=0), _TINY)
         for _ in range(_MOST_ITERATIONS):
             image = direction + self._transposed(H @ self.scores(direction))
             length = product / np.maximum((direction * image).sum(axis=0), _TINY)
             x += length * direction
-            rest -= length * image
-            if ((rest * rest).sum(axis=0) < goal).all():
+            residual -= length * image
+            if ((residual * residual).sum(axis=0) < goal).all():
                 break
-            downhill = precondition * rest
-            next_product = (rest * downhill).sum(axis=0)
+            downhill = precondition * residual
+            next_product = (residual * downhill).sum(axis=0)
             direction = downhill + next_product / np.maximum(product, _TINY) * direction
             product = next_product
         return x

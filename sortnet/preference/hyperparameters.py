@@ -278,8 +278,8 @@ def _choose_reliabilities(
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        others = is_gold if by_gold[number] else ~is_own
-        mode = find_mode(answers.where(others), prior, so_far, start, close=_CLOSE)
+        is_of_others = is_gold if by_gold[number] else ~is_own
+        mode = find_mode(answers.where(is_of_others), prior, so_far, start, close=_CLOSE)
         p_different = 1.0 if by_gold[number] else _P_DIFFERENT
         measured = _measured(
             answers.where(is_own).by_one(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ class Judgements(Sequence[Judgement]):
     """Judgements in their order, stored in columns.
 
     The table is also a sequence: reading a row makes a `Judgement`. Only `extend` changes
-    a table. It does not change the tables that `so_far` or `where` returned before.
+    a table. It does not change the tables that `where` returned before.
 
     Attributes:
         annotators: {name: number}, in the order of appearance.
@@ -43,7 +44,6 @@ class Judgements(Sequence[Judgement]):
         strategy, comment, meta, flagged: (m,) the fields of `Judgement` as objects.
         model, number: (m,) the fields of `Judgement`.
         is_holdout: (m,) whether the question is of the hold-out.
-        undone_by: (m,) the row of the first undo of a judgement; a huge number without an undo.
 
     >>> table = Judgements.of([Judgement("ana", (3, 1), "best", 3, number=1)])
     >>> table.best, table[0].annotator, len(table)
@@ -60,7 +60,6 @@ class Judgements(Sequence[Judgement]):
     undoes: I64
     model: I64
     number: I64
-    undone_by: I64
     p: F64
     probability: F64
     cost: F64
@@ -80,9 +79,7 @@ class Judgements(Sequence[Judgement]):
         self._columns["question"] = _numbered(questions, self._questions)
         is_holdout = [judgement.strategy == HOLDOUT for judgement in judgements]
         self._columns["is_holdout"] = np.array(is_holdout, np.bool_)
-        self._columns["undone_by"] = np.full(len(judgements), _NEVER)
         self._n = len(judgements)
-        self._mark_undone(0)
 
     def __getattr__(self, name: str) -> Any:
         """Return a column, without the spare rows at its end."""
@@ -138,7 +135,7 @@ class Judgements(Sequence[Judgement]):
     def __getitem__(self, index: slice) -> Judgements: ...
     def __getitem__(self, index: int | slice) -> Judgement | Judgements:
         if isinstance(index, slice):
-            return self.where(np.arange(len(self))[index])
+            return self.where(index)
         row = range(len(self))[index]  # a negative index counts from the end
         return next(self._judgements(row, row + 1))
 
@@ -169,6 +166,16 @@ class Judgements(Sequence[Judgement]):
         """Mask (m,) of the judgements about two items."""
         is_pair: Bool = self.items[:, 2] < 0
         return is_pair
+
+    @cached_property
+    def undone_by(self) -> I64:
+        """The row of the first undo of each judgement, (m,); a huge number without an undo."""
+        undone_by = np.full(len(self), _NEVER)
+        undo_rows = np.flatnonzero(self.answer == UNDO)
+        rows = self.rows_of_numbers(self.undoes[undo_rows])
+        is_known = rows >= 0
+        np.minimum.at(undone_by, rows[is_known], undo_rows[is_known])
+        return undone_by
 
     @property
     def live(self) -> Bool:
@@ -208,31 +215,17 @@ class Judgements(Sequence[Judgement]):
             return self
         return self.where(~np.isin(self.annotator, numbers))
 
-    def so_far(self) -> Judgements:
-        """Return the present judgements as a table that does not grow, without copying them."""
-        return self._with_columns(
-            {name: column[: len(self)] for name, column in self._columns.items()}
-        )
+    def where(self, rows: I64 | Bool | slice) -> Judgements:
+        """Select judgements by row numbers, by a slice, or by a mask with an entry for each row.
 
-    def where(self, rows: I64 | Bool) -> Judgements:
-        """Select judgements by row numbers, or by a mask with an entry for each row.
-
-        An undo that is not selected undoes nothing in the new table.
+        An undo that is not selected undoes nothing in the new table. Annotators and questions keep
+        their numbers. A slice copies no judgements.
         """
-        table = self._with_columns(
-            {name: column[: len(self)][rows] for name, column in self._columns.items()}
-        )
-        table._columns["undone_by"][:] = _NEVER
-        table._mark_undone(0)
-        return table
-
-    def _with_columns(self, columns: dict[str, NDArray[Any]]) -> Judgements:
-        """Make a table of the given columns; annotators and questions keep their numbers."""
         table = Judgements()
         table.annotators = self.annotators
         table._questions = self._questions
-        table._columns = columns
-        table._n = len(columns["number"])
+        table._columns = {name: column[: self._n][rows] for name, column in self._columns.items()}
+        table._n = len(table._columns["number"])
         return table
 
     def rows_of_numbers(self, numbers: I64) -> I64:
@@ -267,15 +260,7 @@ class Judgements(Sequence[Judgement]):
         self.question[start:] = _numbered(new_questions, self._questions)
         for row in start + np.flatnonzero(self.number[start:] == 0):
             self.number[row] = self.number[row - 1] + 1 if row else 1
-        self.undone_by[start:] = _NEVER
-        self._mark_undone(start)
-
-    def _mark_undone(self, start: int) -> None:
-        """Set `undone_by` of each judgement that an undo from row `start` on takes back."""
-        undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
-        if len(undo_rows):
-            rows = self.rows_of_numbers(self.undoes[undo_rows])
-            np.minimum.at(self.undone_by, rows[rows >= 0], undo_rows[rows >= 0])
+        self.__dict__.pop("undone_by", None)
 
 
 def _numbered(names: Iterable[Hashable], number_of_name: dict[Any, int]) -> I64:

@@ -186,8 +186,8 @@ class Beliefs:
             listed = listed[np.isin(listed, self.items).all(axis=1)]
             pairs = np.searchsorted(self.items, listed)
             has_one = np.isin(pairs, first_items).any(axis=1)
-            drawn = rng.permutation(np.flatnonzero(has_one))[:_PAIRS]
-            return pairs[drawn, 0], pairs[drawn, 1]
+            i, j = pairs[rng.permutation(np.flatnonzero(has_one))[:_PAIRS]].T
+            return i, j
         if not len(first_items):
             return first_items, first_items
         i = rng.choice(first_items, _PAIRS)

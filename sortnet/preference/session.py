@@ -317,7 +317,7 @@ class Session(FittedEvents):
     def judgements(self) -> Judgements:
         """Return a table of all events, including undos."""
         with self.lock:
-            return self.history.events.so_far()
+            return self.history.events[:]
 
 
 def checked_set_size(set_size: int) -> int:
