@@ -111,7 +111,7 @@ def test_an_item_keeps_its_seconds() -> None:
         (with_row_names("", '"{}",'), "the first column, which has no name"),
         (PLAIN.replace("\n", ",\n"), "columns without a name and values left out: 5"),
         (PLAIN.replace("\n", ",,\n"), "columns without a name and values left out: 5, 6"),
-        (PLAIN.replace("\n", ",\n").replace("grade,", "grade"), "columns without a name and values left out: 5"),
+        (PLAIN.replace("\n", ",\n").replace("grade,", "grade"), "name and values left out: 5"),
         (PLAIN.replace("\n", "\r\n\r\n"), ""),
         (PLAIN.replace(",", "|"), ""),
         (PLAIN.replace(",", ";").rstrip("\n"), ""),
