@@ -90,11 +90,6 @@ class _Search:
                 break
         self.prior = replace(self.prior, tie_odds=nu)
 
-    def curvature(self, n: int) -> sparse.csr_array:
-        """Return G^T W G, (n, n), at the scores before the last step."""
-        edges = self.answers.edges
-        return laplacian(edges.i, edges.j, self.at.weight, n)
-
 
 class Mode(_Search):
     """The most probable scores of all items, and Laplace's approximation around them.
@@ -117,7 +112,12 @@ class Mode(_Search):
 
     def step(self) -> F64:
         """Compute Newton's step of the scores."""
-        precision = self.curvature(len(self.unknowns)).toarray() + self._Q
+        edges = self.answers.edges
+        n = len(self.unknowns)
+        weights = np.bincount(edges.i * n + edges.j, self.at.weight, n * n).reshape(n, n)
+        weights = weights + weights.T
+        precision = self._Q - weights
+        precision[np.diag_indices(n)] += weights.sum(axis=0)
         self.factor: F64 = np.asarray(np.linalg.cholesky(precision), np.float64)
         slope = self.at.slope - self._Q @ self.unknowns
         step: F64 = cho_solve((self.factor, True), slope, check_finite=False)
@@ -185,7 +185,8 @@ class _WeightsAndResiduals(_Search):
 
     def _solve(self, right: F64) -> F64:
         """Solve (I + A^T H A) x = right for each column by preconditioned conjugate gradients."""
-        H = self.curvature(len(self.items))
+        edges = self.answers.edges
+        H = laplacian(edges.i, edges.j, self.at.weight, len(self.items))
         stiffness = H.diagonal()
         diagonal = ((self._features**2).T @ stiffness, self.residual_sd**2 * stiffness)
         precondition = 1 / (1 + np.concatenate(diagonal))[:, None]
