@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sortnet.errors import ComparatorError, DataError
+from sortnet.sorting import live
 from sortnet.sorting.live import LiveRanking
 
 
@@ -72,8 +73,22 @@ class AgainstAPlainList(RuleBasedStateMachine):
         assert all(name in self.ranking for name in names)
 
 
+class WithLittleRoom(AgainstAPlainList):
+    """The same with labels that run out at every other insertion."""
+
+    def __init__(self):
+        super().__init__()
+        self._gap, live._GAP = live._GAP, 2
+
+    def teardown(self):
+        live._GAP = self._gap
+
+
 TestAgainstAPlainList = AgainstAPlainList.TestCase
-TestAgainstAPlainList.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestWithLittleRoom = WithLittleRoom.TestCase
+TestAgainstAPlainList.settings = TestWithLittleRoom.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None
+)
 
 
 def test_a_failing_comparator_leaves_the_ranking_as_it_was():

@@ -290,7 +290,7 @@ def _checked_parts(
         comparable = _queries_with_pair(number_of_row, grades).tolist()
         comparable.sort(key=lambda number: different_names[number])
         _give_each_part_one_of(comparable, part_of_name)
-    part_of_row = part_of_name[number_of_row]
+    part_of_row: Str = part_of_name[number_of_row]
     queries = number_of_row if are_queries else np.zeros_like(number_of_row)
     for part in PARTS:
         is_member = part_of_row == part

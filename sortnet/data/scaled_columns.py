@@ -27,6 +27,7 @@ _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
 _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
 _CLIP = 10.0  # standard deviations at which `standard` and `log` clip
+_SIDE_BY_SIDE = 64  # values whose positions among the quantiles are searched at the same time
 _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 _UPPER_HALF = np.uint64(32)  # bits: a shift by this number leaves the upper half of a sort key
 
@@ -244,31 +245,72 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
     from scipy.special import ndtri  # takes an eighth of a second to import
 
     levels = np.empty(X.shape)
-    for feature, quantiles in enumerate(table.T):
-        levels[:, feature] = _levels(X[:, feature], quantiles)
+    _fill_levels(X, np.ascontiguousarray(table.T), levels)
     deviates: F32 = (ndtri(levels, out=levels) / divisor).astype(np.float32)
     return deviates
 
 
-def _levels(x: F32, quantiles: F64) -> F64:
-    """Compute the quantile level of each value, from 0 to 1.
+@compiled()
+def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
+    """Write the quantile level of each value of X, from 0 to 1, into `levels`.
 
     The level of a value between two quantiles is interpolated. A value that equals several
     quantiles gets their middle, and a missing value gets 1/2.
-
-    Args:
-        x: (n_docs,) the values.
-        quantiles: (n_quantiles,) ascending quantiles of the training data.
     """
-    values, first, counts = np.unique(quantiles, return_index=True, return_counts=True)
-    last = first + counts - 1
-    # Just below a value that is several quantiles the level is that of the first of them.
-    knots = [np.nextafter(values, -np.inf), values, np.nextafter(values, np.inf)]
-    positions = np.stack([first, (first + last) / 2, last], axis=1)
-    highest = len(quantiles) - 1
-    levels = np.interp(x, np.stack(knots, axis=1).ravel(), positions.ravel() / highest, 0, 1)
-    levels[np.isnan(x)] = 0.5
-    return np.clip(levels, _EDGE, 1 - _EDGE)
+    n_quantiles = quantiles_of_features.shape[1]
+    last_equal = np.empty(n_quantiles, np.int64)  # the last quantile that is equal to each quantile
+    x = np.zeros(_SIDE_BY_SIDE)
+    n_lower = np.empty(_SIDE_BY_SIDE, np.int64)
+    for feature in range(X.shape[1]):
+        quantiles = quantiles_of_features[feature]
+        _fill_last_equal(quantiles, last_equal)
+        for first in range(0, len(X), _SIDE_BY_SIDE):
+            n_rows = min(_SIDE_BY_SIDE, len(X) - first)
+            for row in range(n_rows):
+                x[row] = X[first + row, feature]
+            _count_lower(quantiles, x, n_lower)
+            for row in range(n_rows):
+                after = n_lower[row]  # the first quantile that is not below x
+                if np.isnan(x[row]):
+                    position = (n_quantiles - 1) / 2
+                elif after == n_quantiles:  # x is above all quantiles
+                    position = np.float64(n_quantiles)
+                elif quantiles[after] == x[row]:
+                    position = (after + last_equal[after]) / 2
+                elif after == 0:  # x is below all quantiles
+                    position = 0.0
+                else:
+                    width = quantiles[after] - quantiles[after - 1]
+                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
+                level = position / (n_quantiles - 1)
+                levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
+
+
+@compiled()
+def _fill_last_equal(quantiles: F64, last_equal: I64) -> None:
+    """Write the number of the last quantile that is equal to each quantile into `last_equal`."""
+    n_quantiles = len(quantiles)
+    for k in range(n_quantiles - 1, -1, -1):
+        if k + 1 < n_quantiles and quantiles[k + 1] == quantiles[k]:
+            last_equal[k] = last_equal[k + 1]
+        else:
+            last_equal[k] = k
+
+
+@compiled()
+def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
+    """Count for each x the numbers in `ascending` that are below x, and write it into `n_lower`.
+
+    The binary searches for all x take each step together: a processor overlaps steps that do not
+    depend on each other.
+    """
+    n_lower[:] = 0  # at least this many numbers are below x
+    size = len(ascending)  # at most this many further numbers are below x
+    while size > 0:
+        half = (size + 1) // 2
+        for k in range(_SIDE_BY_SIDE):
+            n_lower[k] += half * (ascending[n_lower[k] + half - 1] < x[k])
+        size -= half
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ class LabellingService:
     def judgements(self) -> Judgements:
         """Return all judgements in their order, with the judgements of excluded annotators."""
         with self._lock:
-            return self._judgements.so_far()
+            return self._judgements.where(slice(None))
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """Report on the named annotators, by the last fit."""
