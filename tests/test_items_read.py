@@ -193,7 +193,7 @@ def test_a_folder_is_refused_with_the_file_at_fault(tmp_path):
     assert refused(folder) == ": has one item; sorting needs two at least"
     assert refused(folder, ignore=["x"]) == ": is a folder, which has no columns to name"
     written(folder, b"one\n\xfe", "b.txt")
-    assert refused(folder) == "/b.txt, line 2: byte 0xfe is not UTF-8"
+    assert refused(folder) == "/b.txt, line 2: byte 0xfe is not UTF-8: save it as UTF-8"
     written(folder, b"x" * 1_000_001, "b.txt")
     assert refused(folder) == "/b.txt: the text has 1,000,001 bytes; the limit is 1,000,000"
     (folder / "b.txt").unlink()

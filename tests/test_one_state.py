@@ -19,7 +19,6 @@ from sortnet.core import Queries
 from sortnet.preference import Judgement, Question
 from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
-from store.asking.batches import open_batches
 from store.collections.judgement_files import export_judgements
 from store.service.annotators import report_annotators
 from store.service.exported_judgements import write_judgements
@@ -48,7 +47,6 @@ READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
     "export for tuning": lambda c: _text(lambda text: write_judgements(c, text, "chosen")),
     "session": _replayed,
     "questions": question_facts,
-    "batches": open_batches,
     "weights": annotator_weights,
     "training": lambda c: read_judged(c).facts,
     "annotators": lambda c: [r.name for r in report_annotators(c).reports],

@@ -270,11 +270,9 @@ def test_an_interrupt_says_what_is_kept(store, kept):
             raise KeyboardInterrupt
         return answer
 
-    texts: list[str] = []
     with pytest.raises(KeyboardInterrupt) as raised:
-        sortnet.sort(TEXTS, judge=judge, store=store, progress=texts.append)
+        sortnet.sort(TEXTS, judge=judge, store=store, progress=False)
     assert raised.value.__notes__ == [kept]
-    assert texts[-1] == kept
 
 
 def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_store():

@@ -10,7 +10,6 @@ import click
 from cli.options import GoalType, Whole, files, store_and_json
 from cli.printing.labelling import questions_result
 from cli.printing.results import print_result
-from sortnet.preference.study import LATEST
 from store.service.existing_store import open_collection
 from store.service.questions import change_questions, question_decisions, question_facts
 
@@ -31,6 +30,8 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
             seconds = datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time such as 2026-12-01T18:00, or none", param, ctx)
+        from sortnet.preference.study import LATEST  # loads scipy, which the help does not need
+
         if not 0 < seconds <= LATEST:
             last = datetime.fromtimestamp(LATEST).year
             self.fail(f"{value!r} is not from 1970 to {last}; none is no deadline", param, ctx)

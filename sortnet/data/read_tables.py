@@ -324,7 +324,10 @@ def _refuse_missing(
     for column in needed:
         if column is not None and column not in rows.columns:
             fault = no_column(column, rows.columns)
-            raise DataError(f"{rows.path}: {fault}{advice.get(column, '')}")
+            if column in advice:  # the name is a default, and so no misspelt column
+                fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
+                fault += advice[column]
+            raise DataError(f"{rows.path}: {fault}")
 
 
 def read_item_folder(
