@@ -192,7 +192,10 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """List the data files of a folder by name; refuse a folder that contains other folders."""
+    """List the data files of a folder by name, without hidden files.
+
+    A folder with folders, or with whole parts of a fold such as train.txt, is refused.
+    """
     files = sorted(file for file in folder.iterdir() if not file.name.startswith((".", "_")))
     if not files:
         raise DataError(f"{folder}: is a folder without data files")

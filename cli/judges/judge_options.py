@@ -72,7 +72,7 @@ address_options = with_options(*map(_option, _ADDRESS))
 
 
 def judges_from_options(values: Mapping[str, Any]) -> list[LanguageModel | Program]:
-    """Make the judges that the options of several judges describe, none, one or several.
+    """Make the judges that the options describe; there may be none, one or several.
 
     Args:
         values: {parameter of the command: value of its option}; `judge` and `model` have a sequence

@@ -338,7 +338,7 @@ class Queries:
         return checked
 
     def exact_features(self) -> F32 | F64:
-        """Return the features (n_docs, n_features) as the source has them, not from `origins`."""
+        """Return the features (n_docs, n_features) as the source has them, with `origins` added."""
         return self.features if self.origins is None else self.features + self.origins
 
     def counted_from(self, origins: F64 | None) -> Queries:

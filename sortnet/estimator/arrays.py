@@ -115,8 +115,8 @@ class Features:
             source: name of the frame in messages.
             id, query: names of the columns of ids and queries, which are not in X; the model folder
                 records them.
-            deviations: (n,) how much better each row is than its query, by which words of texts are
-                chosen; None: no grades are known.
+            deviations: (n,) grade of each row less the mean grade of its query; the words that
+                predict it best become features of texts. None: there are no grades.
 
         Returns:
             The rule that makes the features; and the values (n, n_features) of the features, NaN
@@ -133,13 +133,15 @@ class Features:
             for k, name in enumerate(columns)
             if getattr(X.dtypes.iloc[k], "ordered", False)
         }
-        rows = cls(columns, (), ordered).rows(X, source)
+        without_features = cls(columns, (), ordered)
+        rows = without_features.rows(X, source)
 
         # Columns get the same roles as in a table that the command line reads.
         named_roles = Columns(id=ID if ID in columns else None)
         roles = choose_columns(rows, named_roles, (), None)
         roles = without_unique_text(roles, named_roles)
         documents = documents_of(rows, roles)
+        # The model folder names the columns of ids and queries, which X itself does not have.
         recorded_roles = replace(roles, id=id or roles.id, group=query)
         matrix, names, describer = described(
             replace(documents, roles=recorded_roles), None, deviations=deviations

@@ -680,7 +680,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _restore(self, model: Ranker, source: str) -> Self:
         """Restore the fitted state from a model, and from what `save` has written beside it.
 
-        A model that `sortnet train` saved has no such info.
+        A model that `sortnet train` saved has no "estimator" in its info: the model tells then.
 
         Args:
             model: the fitted ranker.
@@ -691,9 +691,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         info = model.info.get("estimator", {})
         try:
+            # An estimator that was fitted on an array without names has no columns.
             self.features_ = None
             self.n_features_in_ = int(info.get("n_columns", model.n_features))
-            if info.get("columns", model.feature_names):  # else fitted on an array without names
+            if info.get("columns", model.feature_names):
                 self.features_ = arrays.features_of_model(model, info)
                 self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
                 self.n_features_in_ = len(self.features_.columns)
@@ -702,7 +703,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self._sample = None
             self._shares = None if shares is None else np.array(shares, np.float64)
             history = []
-            for record in info.get("history", []):  # JSON has no NaN
+            for record in info.get("history", []):  # JSON has null in place of NaN
                 values: dict[str, Any] = {
                     name: math.nan if value is None else value for name, value in record.items()
                 }

@@ -324,6 +324,7 @@ def _agreements(votes: ByPair, posterior: Posterior, n_annotators: int) -> tuple
     repeated, is_same = votes.repeated()
 
     def totals(rows: I64, n: F64, n_same: F64) -> F64:
+        """Add up compared, same, and expected same answers for each annotator of the rows."""
         annotator = votes.comparisons.annotator[rows]
         sums = np.zeros((n_annotators + 1, 3))
         columns = np.column_stack((n, n_same, n * expected[votes.pair[rows]]))

@@ -205,32 +205,36 @@ class FittedEvents:
         return posterior, answers.where(is_out & answers.is_choice)
 
     def _fit(self, before: Fits | None, *, ranking: bool) -> Fits:
-        """Fit to all events so far.
+        """Fit two posteriors to the events so far: one that chooses questions, and one that ranks.
+
+        The posterior that chooses does not see the held-out answers. Without held-out answers both
+        are one. Hyperparameters are chosen at a milestone only.
 
         Args:
             before: the last fits; None for the first.
-            ranking: whether to fit the posterior that ranks, too.
+            ranking: whether to fit the posterior that ranks, too; else the last one is kept.
         """
         with self.lock:
-            at = len(self.history.events)
-            usable = self.history.answers(at, holdout=False)
-            everything = self.history.answers(at)
+            n_events = len(self.history.events)
+            without_holdout = self.history.answers(n_events, holdout=False)
+            all_answers = self.history.answers(n_events)
             n_annotators = len(self.history.annotators)
-        last_milestone = milestone(at)
+        last_milestone = milestone(n_events)
         if before is not None and before.milestone == last_milestone:
             prior = before.choosing.prior
             annotators = before.choosing.annotators.padded(n_annotators)
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
         start = None if before is None else before.choosing.scores
-        choosing = self._posterior(usable, prior, annotators, start, at)
-        of_all, all_at = choosing, at
-        if len(everything) > len(usable):
+        choosing = self._posterior(without_holdout, prior, annotators, start, n_events)
+        ranks, n_events_ranked = choosing, n_events
+        if len(all_answers) > len(without_holdout):
             if ranking or before is None:
-                of_all = self._posterior(everything, prior, annotators, choosing.scores, at)
+                scores = choosing.scores
+                ranks = self._posterior(all_answers, prior, annotators, scores, n_events)
             else:
-                of_all, all_at = before.all, before.all_at
-        return Fits(choosing, of_all, at, all_at, last_milestone)
+                ranks, n_events_ranked = before.all, before.all_at
+        return Fits(choosing, ranks, n_events, n_events_ranked, last_milestone)
 
     def _posterior(
         self, answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None, at: int

@@ -117,14 +117,18 @@ class Beliefs:
         self.scale = 0.0
 
     def worth(self, i: I64, j: I64) -> F64:
-        """Compute the worth of an answer about each pair of indexes, (p,)."""
+        """Compute what an answer about each pair of indexes is worth, (p,).
+
+        For a whole order: the information, log(1 + variance / noise). For a top: how far the answer
+        lowers the variances of the differences to items, weighted by how open each item is.
+        """
         C = self.covariance
         variance = np.maximum(C[i, i] + C[j, j] - 2 * C[i, j], _LEAST_VARIANCE)
         noise = self.noise(i, j, variance)
         if self._wants_order:
             return np.log1p(variance / noise)
-        fall: F64 = (C[i] - C[j]) ** 2 @ self.open / (variance + noise)
-        return fall
+        variance_fall: F64 = (C[i] - C[j]) ** 2 @ self.open / (variance + noise)
+        return variance_fall
 
     def noise(self, i: I64, j: I64, variance: F64) -> F64:
         """Compute the variance of an answer about each pair, in units of the scores."""
@@ -135,7 +139,7 @@ class Beliefs:
         return np.where(self.scale * np.abs(mean) < _FARTHEST_PROBIT, 1.0, of_word)
 
     def expect_answers(self, questions: Collection[tuple[int, ...]]) -> None:
-        """Include answers and open questions, each the numbers of its items.
+        """Update the covariance as if questions, each the numbers of its items, were answered.
 
         A question whose pairs are all included already is not included again: it was open before.
         """

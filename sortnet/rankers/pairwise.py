@@ -163,7 +163,7 @@ class PairwiseSettings(NetSettings):
 
     @property
     def takes_judged(self) -> bool:  # type: ignore[override]
-        """Whether the ranker takes judged pairs, as it does if it learns from all pairs."""
+        """Whether the ranker learns from judged pairs: if it learns from all pairs of a query."""
         return self.pairs_from == "all"
 
     def solve(

@@ -24,7 +24,9 @@ _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _VALUES = 1 << 26  # largest number of feature values in a chunk
 _READ_AT_ONCE = 1 << 23  # largest number of feature values in a chunk for compiled code
-_OF_A_THREAD = 1 << 12  # documents that a thread sorts together; fewer are faster in one thread
+_DOCS_OF_A_THREAD = (
+    1 << 12
+)  # documents that a thread sorts together; fewer are faster in one thread
 _LEAST_SPREAD = 1e-6  # added to the spread of votes, so that no certainty is infinite
 _LINEAR = 1024.0  # `project` takes the logarithm of larger values
 _MISSING = 2048.0  # the value that `project` uses for a missing value
@@ -183,8 +185,8 @@ def _arrange_run(X: F32, offsets: I64) -> I64:
         """Compute the keys of some documents."""
         project(X[rows], direction, key[rows])
 
-    starts = range(0, len(X), _OF_A_THREAD)
-    side_by_side(fill, [slice(start, start + _OF_A_THREAD) for start in starts])
+    starts = range(0, len(X), _DOCS_OF_A_THREAD)
+    side_by_side(fill, [slice(start, start + _DOCS_OF_A_THREAD) for start in starts])
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order: I64 = np.lexsort((key, query))  # equal keys stay in the order of the rows
     return order
@@ -276,12 +278,13 @@ def _sort_compiled(
     Args:
         values, weights: the result of `DualUnits.numbers` or `Score.numbers`.
         order: (n,) document numbers, query by query, which are sorted in place.
-        offsets: (n_queries + 1,) where each query begins in `order`, and n.
+        offsets: (n_queries + 1,) where each query begins in `order`; the last entry is n.
         shift: the number to add to the document numbers of the result.
 
     Returns:
         The columns i, j and margin of the comparisons.
     """
+    # Each query writes into rows of its own, as many as a sort may need at most.
     n_docs = np.diff(offsets)
     most_comparisons = n_docs * np.ceil(np.log2(np.maximum(n_docs, 1))).astype(np.int64)
     first_rows = np.concatenate(([0], np.cumsum(most_comparisons)))
@@ -290,19 +293,19 @@ def _sort_compiled(
     margin = np.empty(n_rows, np.float32)
     n_comparisons = np.empty_like(n_docs)
 
-    def sort_run(run: tuple[int, int]) -> None:
-        """Sort the documents of some of the queries."""
-        first, last = run
+    def sort_queries(range_of_queries: tuple[int, int]) -> None:
+        """Sort the documents of the queries first to last - 1."""
+        first, last = range_of_queries
         bounds = slice(first, last + 1)
         n_comparisons[first:last] = merge_sort(
             values, weights, order, offsets[bounds], first_rows[bounds], i, j, margin
         )
 
-    side_by_side(sort_run, list(runs_of_queries(offsets, _OF_A_THREAD)))
-    # A query has mostly fewer comparisons than rows.
+    side_by_side(sort_queries, list(runs_of_queries(offsets, _DOCS_OF_A_THREAD)))
+    # The rows that a query did not need are left out.
     rows = joined_ranges(first_rows[:-1], n_comparisons)
-    shift_of_type = np.int32(shift)
-    return i[rows] + shift_of_type, j[rows] + shift_of_type, margin[rows]
+    shift_int32 = np.int32(shift)
+    return i[rows] + shift_int32, j[rows] + shift_int32, margin[rows]
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:

@@ -323,21 +323,22 @@ class _LineReader:
     ) -> tuple[tuple[int, ...], Word]:
         """Read the items of a row in their places, and the answer in words.
 
-        If the row names winner and loser, the last character of the id decides whether the winner
-        is in the first place. If it was always there, annotators would seem to prefer this place.
+        If the row names winner and loser, the last digit of the id decides whether the winner is in
+        the first place. If it was always there, annotators would seem to prefer this place.
         """
-        has_items = "items" in cells or cells.keys() >= {"left", "right"}
         if cells.keys() >= _WINNER_COLUMNS:
             if "answer" in cells:
                 refuse(place, "has both answer and winner, loser: leave out one or the other")
             winner, loser = self._read_items(place, [cells["winner"], cells["loser"]])
             last_digit = int(id[-1:], base=36)  # an id has letters and digits
             return ((winner, loser), "left") if last_digit % 2 else ((loser, winner), "right")
+        has_items = "items" in cells or cells.keys() >= {"left", "right"}
         if not has_items or not cells.keys() & {"answer", "best"}:
             needed = "left, right and answer, or winner and loser, or items and best"
             refuse(place, f"needs {needed}; there is {listed(map(str, cells)) or 'nothing'}")
         items = self._read_items(place, _ids_of_items(cells))
-        return items, self._read_word(place, cells.get("answer", "best"), items)
+        word = cells.get("answer", "best")  # the column `best` names the item
+        return items, self._read_word(place, word, items)
 
     def _read_word(self, place: str, answer: Any, items: tuple[int, ...]) -> Word:
         """Read the cell of an answer; about two items it may be an id or a word of votes."""

@@ -161,6 +161,8 @@ class Database:
             raise StoreError(f"{self.name} is a folder: give a file in it, such as sortnet.db")
         if write:
             self._make_file(path)
+        # What is remembered of a file is a dict by suffix: "" is the file itself, -wal and -shm are
+        # its logs, which a connection makes.
         file_facts = {_FILES: {"": _identified(path).get("")}}
 
         def connect() -> sqlite3.Connection:
