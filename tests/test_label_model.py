@@ -22,8 +22,8 @@ import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.http_client import HttpAnswer
 from sortnet.judges.identity import identity_of
-from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prompts import Prompt
+from sortnet.judges.response_body import parse_reply
 from sortnet.judges.verdicts import Fault, Refused, Verdict
 from store import open_store
 

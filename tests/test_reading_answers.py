@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.judges.asked_question import PLACES
-from sortnet.judges.reading import SAME, read_choice, read_phrase
+from sortnet.judges.parse_choice import SAME, read_choice, read_phrase
 
 CASES = Path(__file__).parents[2] / "shared" / "cases"  # not part of the project
 

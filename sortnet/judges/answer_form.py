@@ -8,7 +8,7 @@ from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
 from sortnet.judges.faults import Reason
-from sortnet.judges.reading import SAME, UNREADABLE, Reading, read_choice
+from sortnet.judges.parse_choice import SAME, UNREADABLE, Reading, read_choice
 from sortnet.judges.verdicts import CHOICES_OF_TWO, Verdict, stored_meta, stored_text, unanswered
 from sortnet.preference.base import Word
 

@@ -12,9 +12,9 @@ from sortnet.judges.any_judge import address_of
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import amount
 from sortnet.judges.language_model import LanguageModel
-from sortnet.judges.model_answers import CHARACTERS
 from sortnet.judges.program import Program
 from sortnet.judges.prompts import Prompt
+from sortnet.judges.response_body import CHARACTERS
 from sortnet.messages import count
 
 N_EXAMPLES = 50  # prompts whose mean length is used in an estimate

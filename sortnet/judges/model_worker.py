@@ -16,8 +16,8 @@ from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.faults import Failure, Whose, failure_in
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_answers import Reply, count_tokens, parse_reply
 from sortnet.judges.model_server import KEY_VARIABLE, Server
+from sortnet.judges.response_body import Reply, count_tokens, parse_reply
 from sortnet.judges.verdicts import (
     Fault,
     Refused,

@@ -10,7 +10,7 @@ from typing import Any
 
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.faults import Reason
-from sortnet.judges.reading import SAME, read_phrase
+from sortnet.judges.parse_choice import SAME, read_phrase
 from sortnet.messages import cut, printable
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, Word

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sortnet.core.pairs import unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
-from sortnet.preference.asking import SessionAsking
 from sortnet.preference.base import MOST_ITEMS, Judgement, Pair, Question
+from sortnet.preference.choose_question import SessionAsking
 from sortnet.preference.design import design
 from sortnet.preference.fitting import FittedEvents
 from sortnet.preference.goal import WRONG, Goal

@@ -25,10 +25,10 @@ from sortnet.judges.batch_lines import AnswerLine, answer_lines, request_line
 from sortnet.judges.budget import Budget
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.faults import Reason, failure_in
-from sortnet.judges.model_answers import CHARACTERS, parse_reply
 from sortnet.judges.model_server import TOPS
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body, without_secrets
+from sortnet.judges.response_body import CHARACTERS, parse_reply
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
 from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable

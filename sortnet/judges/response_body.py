@@ -19,7 +19,7 @@ class Reply:
     """The reply of a language model.
 
     Attributes:
-        choice: first element of `choices`, which `sortnet.judges.reading` reads.
+        choice: first element of `choices`, which `sortnet.judges.parse_choice` reads.
         tokens_in: number of tokens in the prompt; 0 if the server does not count them.
         tokens_out: number of tokens in the reply; 0 if the server does not count them.
     """
