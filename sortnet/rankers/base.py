@@ -24,7 +24,6 @@ from sortnet.errors import ModelError
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, to_json
 from sortnet.rankers.model_folder import Array, digest_of, write_folder
-from sortnet.rankers.saved_scaler import scaler_arrays
 from sortnet.sorting.sort import arrangement
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
@@ -103,7 +102,14 @@ class Ranker(ABC):
 
     def tensors(self) -> dict[str, Array]:
         """List the arrays of the ranker by name: the learned arrays and the scaling."""
-        return self.learned() | scaler_arrays(self.scaler)
+        scaler = self.scaler
+        tensors = self.learned()
+        tensors |= {f"scaler.{part}": table for part, table in scaler.tables.items()}
+        if scaler.tables:
+            tensors["scaler.varying"] = scaler.varying
+        if scaler.origins is not None:
+            tensors["scaler.origins"] = scaler.origins
+        return tensors
 
     def facts(self) -> dict[str, Any]:
         """List the entries of model.json that depend on the kind of ranker."""

@@ -21,7 +21,7 @@ from sortnet.core.large_arrays import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
 from sortnet.rankers.model_folder import Array, Saved
-from sortnet.rankers.weights import load_weights, refuse_few
+from sortnet.rankers.weights import load_weights
 from sortnet.threads import one_thread_an_operation
 
 _DOCUMENTS = 1 << 14  # documents scored at once; a longer query is scored alone
@@ -125,9 +125,9 @@ class ContextSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         """Make the net with the weights of a model folder."""
-        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
+        saved.tensors.refuse_few(self.least_numbers(n_columns))
         net = self.net(n_columns)
-        load_weights(net, "", saved.tensors, saved.weights)
+        load_weights(net, "", saved.tensors)
         return net
 
 

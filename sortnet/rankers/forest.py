@@ -198,7 +198,9 @@ class ForestSettings(Settings):
             ModelError: if the arrays are no trees.
         """
         names = [array_field.name for array_field in fields(Forest)]
-        arrays = {name: saved.take(name, _DTYPES.get(name, np.int64), None) for name in names}
+        arrays = {
+            name: saved.tensors.take(name, _DTYPES.get(name, np.int64), None) for name in names
+        }
         forest = Forest(**arrays)
         lengths = {len(array) for name, array in arrays.items() if name != "roots"}
         if len(lengths) > 1:
@@ -206,5 +208,5 @@ class ForestSettings(Settings):
         else:
             fault = forest.fault(n_columns)
         if fault is not None:
-            raise ModelError(f"{saved.weights}: these are no trees: {fault}")
+            raise ModelError(f"{saved.tensors.path}: these are no trees: {fault}")
         return forest

@@ -68,7 +68,7 @@ class LinearSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> F64:
         """Read the weights w from a model folder."""
-        return saved.take("w", np.float64, n_columns)
+        return saved.tensors.take("w", np.float64, n_columns)
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:

@@ -7,14 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sortnet.config import Config
+import numpy as np
+
+from sortnet.config import Config, scaling_parts
 from sortnet.core import NamedColumns
+from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
 from sortnet.rankers.registry import kind_settings
-from sortnet.rankers.saved_scaler import take_scaler
 
 _MODEL = "sortnet.rankers.model"  # module that reads the comparator of a ranker of kind sortnet
 
@@ -38,15 +40,16 @@ def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
         settings_class = kind_settings(saved.kind)
         # A describer makes features from texts and images. Its arrays are taken out first, because
         # a kind of ranker refuses arrays that are not its own.
-        names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
+        tensors = saved.tensors.arrays
+        names = [name for name in tensors if name.startswith(ITEMS_PREFIX)]
         describer = None
         if saved.about.get("items") is not None:
-            arrays = {name.removeprefix(ITEMS_PREFIX): saved.tensors.pop(name) for name in names}
+            arrays = {name.removeprefix(ITEMS_PREFIX): tensors.pop(name) for name in names}
             describer = load_describer(saved.about["items"], arrays)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     config = saved.settings(settings_class)
-    scaler = take_scaler(saved, config.flat().get("scaling"))
+    scaler = _take_scaler(saved, config.flat().get("scaling"))
     if settings_class is Config:
         model = import_module(_MODEL)
         ranker_class = model.Model
@@ -68,3 +71,31 @@ def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     return ranker
+
+
+def _take_scaler(saved: Saved, spec: str | None) -> Scaler:
+    """Restore a feature scaling from the arrays that `Ranker.tensors` lists.
+
+    Args:
+        saved: the content of a model folder.
+        spec: name of the scaling, such as `query+rank`; None: the features are not scaled.
+
+    Raises:
+        ModelError: if an array is missing, or has a wrong type or shape.
+    """
+    tensors = saved.tensors
+    origins = None
+    if "scaler.origins" in tensors.arrays:
+        origins = tensors.take("scaler.origins", np.float64, saved.n_features)
+    if spec is None:
+        return unscaled(saved.n_features, origins)
+    tables = {}
+    for part in scaling_parts(spec):
+        name = f"scaler.{part}"
+        tables[part] = tensors.take(name, np.float64, None, saved.n_features)
+        n_rows = len(tables[part])
+        fewest, most = table_rows(part)
+        if not fewest <= n_rows <= most:
+            raise ModelError(f"{tensors.path}: {name} has {n_rows} rows, not of this scaling")
+    varying = tensors.take("scaler.varying", np.bool_, 2, saved.n_features)
+    return Scaler(tables, varying, origins)

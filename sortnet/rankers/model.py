@@ -26,7 +26,7 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.registry import name_of
-from sortnet.rankers.weights import refuse_few, take_comparator, weights_of
+from sortnet.rankers.weights import take_comparator, weights_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
 
@@ -264,7 +264,7 @@ def read_comparator(
     if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        refuse_few(saved.tensors, least_numbers(config, n_columns), saved.weights)
+        saved.tensors.refuse_few(least_numbers(config, n_columns))
         make_for = make_comparator
     make = make_for(config, n_columns)
-    return take_comparator(make, "comparator", saved.tensors, saved.weights)
+    return take_comparator(make, "comparator", saved.tensors)

@@ -55,6 +55,72 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True, eq=False)
+class Tensors:
+    """The arrays of a safetensors file, which its reader takes out one after another.
+
+    Attributes:
+        arrays: the arrays that remain, by name.
+        path: path of the file, for messages.
+    """
+
+    arrays: dict[str, Array]
+    path: Path
+
+    @classmethod
+    def parse(cls, raw: bytes, path: Path) -> Tensors:
+        """Parse the content of a safetensors file.
+
+        Raises:
+            ModelError: if the content is damaged.
+        """
+        with _tensor_faults(path):
+            return cls(load(raw), path)
+
+    def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
+        """Take out an array with a type and a shape, in which None is any length.
+
+        Raises:
+            ModelError: if the array is missing, has another type or shape, NaN or infinity.
+        """
+        array = self.arrays.pop(name, None)
+        if array is None:
+            raise ModelError(f"{self.path}: {name} is missing")
+        has_shape = array.ndim == len(shape) and all(
+            length in (None, actual) for length, actual in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not has_shape:
+            expected = _type_and_shape(dtype, shape)
+            raise ModelError(
+                f"{self.path}: {name} is {_type_and_shape(array.dtype, array.shape)}, "
+                f"not {expected}"
+            )
+        if not np.isfinite(array).all():
+            raise ModelError(f"{self.path}: {name} has NaN or infinity")
+        return array
+
+    def refuse_few(self, least: int) -> None:
+        """Raise a ModelError if the arrays have fewer than `least` numbers.
+
+        This check is made before the comparator is made, so that a small file that asks for a huge
+        comparator cannot fill the memory.
+        """
+        n_numbers = sum(array.size for array in self.arrays.values())
+        if n_numbers < least:
+            raise ModelError(
+                f"{self.path}: not the weights of this comparator: {n_numbers:,} numbers, "
+                f"and it has {least:,} or more"
+            )
+
+    def refuse_rest(self) -> None:
+        """Raise a ModelError if there are arrays that no call of `take` has removed."""
+        if self.arrays:
+            raise ModelError(
+                f"{self.path}: not the weights of this ranker: {shown(min(self.arrays))} is none "
+                "of its own"
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class Saved:
     """The content of a model folder, after the checks that are the same for all rankers.
 
@@ -64,9 +130,8 @@ class Saved:
         n_features: number of features of the training data.
         feature_names: names of the features, if the training data had names.
         info: record of the fit.
-        tensors: arrays by name. `take` removes an array; `read_folder` refuses arrays that remain.
+        tensors: the arrays, of which `read_folder` refuses those that nobody has taken.
         path: path of model.json, for messages.
-        weights: path of the file with the arrays, for messages.
     """
 
     kind: str
@@ -74,9 +139,8 @@ class Saved:
     n_features: int
     feature_names: tuple[str, ...] | None
     info: dict[str, Any]
-    tensors: dict[str, Array]
+    tensors: Tensors
     path: Path
-    weights: Path
 
     def settings(self, settings_class: type[S]) -> S:
         """Read the settings that the ranker was fitted with.
@@ -88,14 +152,6 @@ class Saved:
             return settings_class.from_json(self.about["config"])
         except SortNetError as error:
             raise ModelError(f"{self.path}: {error}") from None
-
-    def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
-        """Take an array with a type and a shape out of `tensors`; None is any length.
-
-        Raises:
-            ModelError: if the array is missing, has another type or shape, NaN or infinity.
-        """
-        return take(self.tensors, name, dtype, shape, self.weights)
 
 
 def write_folder(
@@ -118,10 +174,6 @@ def write_folder(
     folder = Path(folder)
     make_folder(folder)
     json_path = folder / _JSON
-    old_weights = None
-    with suppress(ModelError):
-        old_document = _parse(read_bytes(json_path), json_path)
-        old_weights = _weights_path(old_document, folder)
     raw = tensors_as_bytes(tensors)
     document = {
         "format": FORMAT,
@@ -135,33 +187,12 @@ def write_folder(
         raise SortNetError(
             f"cannot write {json_path}: {len(text):,} bytes; the limit is {_LONGEST_DOCUMENT:,}"
         )
-    if not _has_content(weights, raw):
-        write_atomically(weights, lambda path: path.write_bytes(raw))
+    write_atomically(weights, lambda path: path.write_bytes(raw))
     write_atomically(json_path, lambda path: path.write_text(text, encoding="utf-8"))
-    _remove_old_files(folder, weights, old_weights)
-
-
-def _remove_old_files(folder: Path, weights: Path, old_weights: Path | None) -> None:
-    """Remove the old weights and the files that a killed save or run has left in a model folder.
-
-    Args:
-        folder: the folder.
-        weights: the file of the new weights, which stays.
-        old_weights: the file of the old weights; None: there was no ranker in the folder.
-    """
     for path in folder.iterdir():
-        if path == weights:
-            continue
-        if path == old_weights or _LEFTOVER.fullmatch(path.name):
+        if path != weights and _LEFTOVER.fullmatch(path.name):
             with suppress(OSError):  # a leftover does no harm
                 path.unlink()
-
-
-def _has_content(path: Path, content: bytes) -> bool:
-    """Check whether a file has this content, so that it need not be written again."""
-    with suppress(OSError):
-        return path.stat().st_size == len(content) and path.read_bytes() == content
-    return False
 
 
 def digest_of(tensors: Mapping[str, Array]) -> str:
@@ -194,7 +225,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
         try:
             saved = _read_weights(raw, path)
             result = make(saved)
-            refuse_rest(saved.tensors, saved.weights)
+            saved.tensors.refuse_rest()
             return result
         except ModelError:
             # The error is real, unless another process has saved since `raw` was read.
@@ -205,7 +236,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
 
 def _read_weights(raw: bytes, path: Path) -> Saved:
     """Check the content `raw` of the model.json at `path`, and read the weights that it names."""
-    document = _parse(raw, path)
+    document = parse_document(raw, path, FORMAT, (FORMAT_VERSION,), _FIELDS)
     n_features = int(document["n_features"])
     names = document["feature_names"]
     if not 0 <= n_features < _LIMIT_OF_FEATURES:
@@ -214,7 +245,7 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
         raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
     weights = _weights_path(document, path.parent)
     raw_weights = read_bytes(weights)
-    tensors = parse_tensors(raw_weights, weights)
+    tensors = Tensors.parse(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
         raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
     return Saved(
@@ -225,13 +256,7 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
         info=document["info"],
         tensors=tensors,
         path=path,
-        weights=weights,
     )
-
-
-def _parse(raw: bytes, path: Path) -> dict[str, Any]:
-    """Parse the content of model.json."""
-    return parse_document(raw, path, FORMAT, (FORMAT_VERSION,), _FIELDS)
 
 
 def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
@@ -264,16 +289,6 @@ def read_bytes(path: Path) -> bytes:
         raise ModelError(f"{path}: {fault}: {error.strerror or error}") from None
 
 
-def parse_tensors(raw: bytes, path: Path) -> dict[str, Array]:
-    """Parse the content of a safetensors file.
-
-    Raises:
-        ModelError: if the content is damaged.
-    """
-    with _tensor_faults(path):
-        return load(raw)
-
-
 @contextmanager
 def _tensor_faults(path: Path) -> Iterator[None]:
     """Turn every error of reading a safetensors file into a ModelError of one line."""
@@ -284,44 +299,6 @@ def _tensor_faults(path: Path) -> Iterator[None]:
     except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
-
-
-def take(
-    tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int | None], path: Path
-) -> Array:
-    """Take an array with a type and a shape out of tensors that were read from `path`.
-
-    A length of None in the shape allows any length.
-
-    Raises:
-        ModelError: if the array is missing, has another type or shape, NaN or infinity.
-    """
-    array = tensors.pop(name, None)
-    expected = list(shape)
-    if array is not None and array.ndim == len(shape):
-        expected = [
-            actual if length is None else length
-            for length, actual in zip(shape, array.shape, strict=True)
-        ]
-    if array is None or array.dtype != dtype or list(array.shape) != expected:
-        expected_text = _type_and_shape(dtype, expected)
-        raise ModelError(f"{path}: {name} is {described(array)}, not {expected_text}")
-    if not np.isfinite(array).all():
-        raise ModelError(f"{path}: {name} has NaN or infinity")
-    return array
-
-
-def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
-    """Raise a ModelError if there are tensors that no call of `take` has removed."""
-    if tensors:
-        raise ModelError(
-            f"{path}: not the weights of this ranker: {shown(min(tensors))} is none of its own"
-        )
-
-
-def described(array: Array | None) -> str:
-    """Describe the type and the shape of an array in a message, such as `float32 3x20`."""
-    return "missing" if array is None else _type_and_shape(array.dtype, array.shape)
 
 
 def _type_and_shape(dtype: DTypeLike, shape: Sequence[int | None]) -> str:

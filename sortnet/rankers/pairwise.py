@@ -37,7 +37,7 @@ from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.sortnet import Model
-from sortnet.rankers.weights import refuse_few, take_comparator
+from sortnet.rankers.weights import take_comparator
 from sortnet.sorting import sort
 
 
@@ -116,8 +116,8 @@ class NetSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
         """Make the net with the weights of a model folder."""
-        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
-        return take_comparator(self.make(n_columns), "comparator", saved.tensors, saved.weights)
+        saved.tensors.refuse_few(self.least_numbers(n_columns))
+        return take_comparator(self.make(n_columns), "comparator", saved.tensors)
 
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights between the hidden layers: fewer than all weights of the net."""

@@ -156,9 +156,9 @@ class PosteriorSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
         """Read the posterior of the weights from a model folder."""
-        mean = saved.take("mean", np.float64, n_columns)
-        draws = saved.take("draws", np.float64, None, n_columns)
-        residual = saved.take("residual", np.float64, 1)
+        mean = saved.tensors.take("mean", np.float64, n_columns)
+        draws = saved.tensors.take("draws", np.float64, None, n_columns)
+        residual = saved.tensors.take("residual", np.float64, 1)
         return Scores(mean, draws, max(float(residual[0]), 0.0))
 
 
