@@ -106,22 +106,12 @@ class ContextSettings(Settings):
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[Any, dict[str, Any]]:
-        """Train a net on the training queries; keep the epoch that ranks `vali` best.
-
-        Returns:
-            The net, and the epoch that was kept with the number of epochs.
+        """Train the net by `descend`.
 
         Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
         over all pairs of documents of each query.
         """
-        net = self.net(train.n_features)
-
-        def score(queries: Queries) -> Tensor:
-            """Compute the net's scores (n_docs,) of the documents of queries, with gradients."""
-            return self.scores_of(net, queries)
-
-        epochs = descend(net, train, vali, config=self, score=score, progress=progress)
-        return net, epochs
+        return descend(self, train, vali, progress)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         """Make the net with the weights of a model folder."""

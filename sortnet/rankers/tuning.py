@@ -99,12 +99,11 @@ def tune(
         settings = choose_quality(train, vali, settings)
         inner_parts = list(_inner_parts(joined([train, vali]), inner, settings.seed))
     began = time.monotonic()
-    qualities: dict[Settings, float] = {settings: -np.inf}  # chosen if there is no better one
     tried: dict[Settings, Trial] = {}
     if search == "grid":
-        candidates = _every_combination(settings, grids, qualities)
+        candidates = _every_combination(settings, grids, tried)
     else:
-        candidates = _drawn_by_optuna(settings, grids, qualities, trials or _TRIALS)
+        candidates = _drawn_by_optuna(settings, grids, tried, trials or _TRIALS)
     for candidate in candidates:
         if candidate in tried:
             continue
@@ -112,17 +111,24 @@ def tune(
         if tried and (is_late or len(tried) == trials):
             break
         if inner_parts:
-            scores = [_score_part(candidate, *part) for part in inner_parts]
+            scores = []
+            for learned, stopping, scored in inner_parts:
+                ranker = fit_ranker(learned, stopping, candidate)
+                scores.append(candidate.quality_of(scored, ranker.order(scored)))
             facts = {"quality": float(np.mean(scores))}
         else:
             info = fit_ranker(train, vali, candidate).info
             facts = {name: info[name] for name in ("quality", "iteration") if name in info}
-        flat = candidate.flat()
-        values = {name: flat[name] for name in names}
+        values = candidate.flat()
         lists = {name: [*v] for name, v in values.items() if isinstance(v, tuple)}  # as in JSON
-        tried[candidate] = {**values, **lists, **facts}
-        qualities[candidate] = facts["quality"]
-    return Tuned(max(qualities, key=qualities.__getitem__), [*tried.values()])
+        values |= lists
+        tried[candidate] = {name: values[name] for name in names} | facts
+    return Tuned(_best(tried, settings), [*tried.values()])
+
+
+def _best(tried: Mapping[Settings, Trial], settings: Settings) -> Settings:
+    """Find the settings of the best trial; the given settings if nothing was tried."""
+    return max(tried, key=lambda candidate: tried[candidate]["quality"], default=settings)
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
@@ -157,37 +163,31 @@ def _inner_parts(
         yield learned, stopping, scored
 
 
-def _score_part(candidate: Settings, learned: Queries, stopping: Queries, scored: Queries) -> float:
-    """Fit a ranker on one inner part; return its RankQuality on the queries to score."""
-    ranker = fit_ranker(learned, stopping, candidate)
-    return candidate.quality_of(scored, ranker.order(scored))
-
-
 def _every_combination(
-    settings: Settings, grids: Sequence[Grid], qualities: Mapping[Settings, float]
+    settings: Settings, grids: Sequence[Grid], tried: Mapping[Settings, Trial]
 ) -> Iterator[Settings]:
     """Yield every combination of each grid, in the best settings that the grids before it chose.
 
     Args:
         settings: the settings to begin with.
         grids: the grids.
-        qualities: RankQuality of the settings that were tried, to which the caller adds.
+        tried: the trials so far, to which the caller adds.
     """
     for grid in grids:
-        best = max(qualities, key=qualities.__getitem__)
+        best = _best(tried, settings)
         for values in product(*grid.values()):
             yield best.changed(**dict(zip(grid, values, strict=True)))
 
 
 def _drawn_by_optuna(
-    settings: Settings, grids: Sequence[Grid], qualities: Mapping[Settings, float], n_trials: int
+    settings: Settings, grids: Sequence[Grid], tried: Mapping[Settings, Trial], n_trials: int
 ) -> Iterator[Settings]:
     """Yield combinations that Optuna draws from the values of all grids.
 
     Args:
         settings: the settings that are changed.
         grids: the grids.
-        qualities: RankQuality of the settings that were tried, to which the caller adds.
+        tried: the trials so far, to which the caller adds.
         n_trials: number of draws, some of which may be the same.
     """
     try:
@@ -209,4 +209,4 @@ def _drawn_by_optuna(
         }
         candidate = settings.changed(**combination)
         yield candidate
-        study.tell(trial, qualities[candidate])
+        study.tell(trial, tried[candidate]["quality"])
