@@ -73,10 +73,6 @@ class ListwiseSettings(NetSettings):
             return ranknet
         return listnet
 
-    def net(self, n_columns: int) -> DirectRanker:
-        """Make the net with random weights, a DirectRanker of which only the scores are used."""
-        return self.random_net(n_columns)
-
     def scores_of(self, net: DirectRanker, part: Queries) -> Tensor:
         """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
         return net.score(net.embed(torch.from_numpy(part.features)))

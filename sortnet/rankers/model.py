@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from sortnet.comparators.make import (
 )
 from sortnet.config import Config
 from sortnet.core import F32, F64, I64, Comparator, Margin, Queries, Sorting
-from sortnet.core.large_arrays import joined_ranges, runs_of_queries
 from sortnet.errors import ComparatorError, ModelError
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
@@ -103,23 +103,18 @@ class Model(Ranker):
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
-        # A document is compared with all documents of its query, and with itself for simplicity.
-        n_pairs_of_doc = np.repeat(queries.sizes, queries.sizes)
-        first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
-        pair_offsets = np.append(0, np.cumsum(n_pairs_of_doc))  # where each document's pairs begin
-        means = np.zeros(queries.n_docs)
-        # The pairs of the documents `start` to `stop` - 1 are compared together.
-        for start, stop in runs_of_queries(pair_offsets, _PAIRS_AT_ONCE):
-            n_pairs = n_pairs_of_doc[start:stop]
-            i = np.repeat(np.arange(start, stop), n_pairs)
-            j = joined_ranges(first_of_query[start:stop], n_pairs)
-            margins = comparator.prefer(prepared, i, j).astype(np.float64)
-            margins[i == j] = 0
-            first_pair = pair_offsets[start:stop] - pair_offsets[start]
-            margin_sums = np.add.reduceat(margins, first_pair)
-            n_others = n_pairs - 1
-            means[start:stop] = margin_sums / np.maximum(n_others, 1)
-        return means.astype(np.float32)
+        means = np.zeros(queries.n_docs, np.float32)
+        for start, stop in pairwise(queries.offsets):
+            docs = np.arange(start, stop)
+            n_runs = min(len(docs), 1 + len(docs) ** 2 // _PAIRS_AT_ONCE)
+            for run in np.array_split(docs, n_runs) if n_runs else ():
+                # A document is compared with all documents of its query, also with itself.
+                i = run.repeat(len(docs))
+                j = np.tile(docs, len(run))
+                margins = np.where(i == j, 0.0, comparator.prefer(prepared, i, j))
+                sums = margins.reshape(len(run), len(docs)).sum(axis=1)
+                means[run] = sums / max(len(docs) - 1, 1)
+        return means
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.

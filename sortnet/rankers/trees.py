@@ -103,7 +103,7 @@ def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
             missing_goes_left = bool(subtree["default_left"])
         else:  # no value was missing in training, and LightGBM treats a missing value as 0
             missing_goes_left = threshold >= 0
-        nodes.append(Node(feature, threshold, left_child, right_child, missing_goes_left))
+        nodes.append((feature, threshold, left_child, right_child, missing_goes_left))
     return nodes
 
 
@@ -154,7 +154,7 @@ def _nodes_of_xgboost(tree: dict[str, Any]) -> Tree:
         # A value that equals the threshold goes right in XGBoost, but left in a `Forest`. So the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.
         threshold = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append(Node(feature, float(threshold), left_child, right_child, bool(default_left)))
+        nodes.append((feature, float(threshold), left_child, right_child, bool(default_left)))
     return nodes
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,18 +23,6 @@ from sortnet.rankers.model_folder import (
 _VALUE_TYPES = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 # Names of the arrays that an optimiser keeps for a weight: AdamW of trees, Adam, SGD with momentum.
 _MOMENTS = ({"mean", "square"}, {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
-
-
-class HasArrays(Protocol):
-    """Anything with weights in arrays: a comparator, or a net of torch."""
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the weights by name."""
-        ...
-
-    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Take the values of arrays with the names and shapes of `arrays`."""
-        ...
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -89,10 +76,9 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
         values["best_quality"] = saved["best_quality"]
     moments: list[dict[str, Array]] = []
     if any(name.startswith("optimiser.") for name in tensors.arrays):
-        members: tuple[HasArrays, ...] = current.members
         moments = [
             _take_moments(member, f"optimiser.{number}.", tensors)
-            for number, member in enumerate(members)
+            for number, member in enumerate(current.members)
         ]
     tensors.refuse_rest()
     return State(comparator=current, best=best, asked=asked_pairs, moments=tuple(moments), **values)
@@ -117,7 +103,7 @@ def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
     return values
 
 
-def _take_moments(member: HasArrays, prefix: str, tensors: Tensors) -> dict[str, Array]:
+def _take_moments(member: Any, prefix: str, tensors: Tensors) -> dict[str, Array]:
     """Take the moments that an optimiser keeps for a member's weights out of the tensors.
 
     Args:
@@ -156,7 +142,7 @@ def weights_of(comparator: TrainableComparator, prefix: str) -> dict[str, Array]
     The keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`.
     """
     weights = {}
-    members: tuple[HasArrays, ...] = comparator.members
+    members: tuple[Any, ...] = comparator.members
     for k, member in enumerate(members):
         for name, array in member.arrays().items():
             weights[f"{prefix}.{k}.{name}"] = array
@@ -172,13 +158,12 @@ def take_comparator(make: Make, prefix: str, tensors: Tensors) -> TrainableCompa
         tensors: the arrays of the file.
     """
     comparator = make(0)  # with random weights, which are replaced
-    members: tuple[HasArrays, ...] = comparator.members
-    for k, member in enumerate(members):
+    for k, member in enumerate(comparator.members):
         load_weights(member, f"{prefix}.{k}.", tensors)
     return comparator
 
 
-def load_weights(net: HasArrays, prefix: str, tensors: Tensors) -> None:
+def load_weights(net: Any, prefix: str, tensors: Tensors) -> None:
     """Move the arrays whose names begin with `prefix` out of the tensors into a net.
 
     Raises:
