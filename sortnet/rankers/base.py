@@ -6,6 +6,7 @@ takes rankers of all kinds, see `sortnet.rankers.registry`.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -23,7 +24,7 @@ from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, to_json
-from sortnet.rankers.model_folder import Array, digest_of, write_folder
+from sortnet.rankers.model_folder import Array, tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
@@ -236,7 +237,7 @@ class Ranker(ABC):
 
     def weights_sha256(self) -> str:
         """Compute the SHA-256 of all arrays that `save` writes."""
-        return digest_of(self._saved_tensors())
+        return hashlib.sha256(tensors_as_bytes(self._saved_tensors())).hexdigest()
 
     def _saved_tensors(self) -> dict[str, Array]:
         """List all arrays that `save` writes: the arrays of the ranker and of its describer."""

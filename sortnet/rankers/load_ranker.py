@@ -12,7 +12,7 @@ import numpy as np
 from sortnet.config import Config, scaling_parts
 from sortnet.core import NamedColumns
 from sortnet.data.scaling import Scaler, table_rows, unscaled
-from sortnet.errors import ModelError
+from sortnet.errors import ModelError, SortNetError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
@@ -36,19 +36,20 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
 
 def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     """Make the ranker from the content of its folder, with its column names and its describer."""
+    about = saved.about
+    tensors = saved.tensors.arrays
     try:
-        settings_class = kind_settings(saved.kind)
+        settings_class = kind_settings(about["kind"])
+        config = settings_class.from_json(about["config"])
         # A describer makes features from texts and images. Its arrays are taken out first, because
         # a kind of ranker refuses arrays that are not its own.
-        tensors = saved.tensors.arrays
-        names = [name for name in tensors if name.startswith(ITEMS_PREFIX)]
         describer = None
-        if saved.about.get("items") is not None:
+        if about.get("items") is not None:
+            names = [name for name in tensors if name.startswith(ITEMS_PREFIX)]
             arrays = {name.removeprefix(ITEMS_PREFIX): tensors.pop(name) for name in names}
-            describer = load_describer(saved.about["items"], arrays)
-    except ModelError as error:
+            describer = load_describer(about["items"], arrays)
+    except SortNetError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    config = saved.settings(settings_class)
     scaler = _take_scaler(saved, config.flat().get("scaling"))
     if settings_class is Config:
         model = import_module(_MODEL)
@@ -57,14 +58,15 @@ def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     else:
         ranker_class = config.ranker
         learned = config.read(saved, scaler.n_columns)
-    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
+    feature_names = about["feature_names"]
+    columns = NamedColumns.from_json(about.get("columns", {}), saved.path)
     try:
         ranker: Ranker = ranker_class(
             config,
             scaler,
             learned,
-            feature_names=saved.feature_names,
-            info=saved.info,
+            feature_names=None if feature_names is None else tuple(feature_names),
+            info=about["info"],
             describer=describer,
             columns=columns,
         )
@@ -84,18 +86,19 @@ def _take_scaler(saved: Saved, spec: str | None) -> Scaler:
         ModelError: if an array is missing, or has a wrong type or shape.
     """
     tensors = saved.tensors
+    n_features = saved.about["n_features"]
     origins = None
     if "scaler.origins" in tensors.arrays:
-        origins = tensors.take("scaler.origins", np.float64, saved.n_features)
+        origins = tensors.take("scaler.origins", np.float64, n_features)
     if spec is None:
-        return unscaled(saved.n_features, origins)
+        return unscaled(n_features, origins)
     tables = {}
     for part in scaling_parts(spec):
         name = f"scaler.{part}"
-        tables[part] = tensors.take(name, np.float64, None, saved.n_features)
+        tables[part] = tensors.take(name, np.float64, None, n_features)
         n_rows = len(tables[part])
         fewest, most = table_rows(part)
         if not fewest <= n_rows <= most:
             raise ModelError(f"{tensors.path}: {name} has {n_rows} rows, not of this scaling")
-    varying = tensors.take("scaler.varying", np.bool_, 2, saved.n_features)
+    varying = tensors.take("scaler.varying", np.bool_, 2, n_features)
     return Scaler(tables, varying, origins)

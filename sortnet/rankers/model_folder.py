@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load
 from safetensors.numpy import save as save_contiguous
 
-from sortnet.config import Settings
 from sortnet.core.memory import free_memory
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import (
@@ -51,7 +50,6 @@ _LEFTOVER = re.compile(
 
 Array: TypeAlias = NDArray[Any]
 R = TypeVar("R")
-S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +71,13 @@ class Tensors:
         Raises:
             ModelError: if the content is damaged.
         """
-        with _tensor_faults(path):
+        try:
             return cls(load(raw), path)
+        # Safetensors accepts types that numpy does not have, and shapes that are too large for an
+        # array even if the array is empty.
+        except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
 
     def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
         """Take out an array with a type and a shape, in which None is any length.
@@ -125,33 +128,14 @@ class Saved:
     """The content of a model folder, after the checks that are the same for all rankers.
 
     Attributes:
-        kind: kind of the ranker.
-        about: all of model.json.
-        n_features: number of features of the training data.
-        feature_names: names of the features, if the training data had names.
-        info: record of the fit.
+        about: the content of model.json.
         tensors: the arrays, of which `read_folder` refuses those that nobody has taken.
         path: path of model.json, for messages.
     """
 
-    kind: str
     about: dict[str, Any]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-    info: dict[str, Any]
     tensors: Tensors
     path: Path
-
-    def settings(self, settings_class: type[S]) -> S:
-        """Read the settings that the ranker was fitted with.
-
-        Raises:
-            ModelError: if the folder has no settings of this class.
-        """
-        try:
-            return settings_class.from_json(self.about["config"])
-        except SortNetError as error:
-            raise ModelError(f"{self.path}: {error}") from None
 
 
 def write_folder(
@@ -193,11 +177,6 @@ def write_folder(
         if path != weights and _LEFTOVER.fullmatch(path.name):
             with suppress(OSError):  # a leftover does no harm
                 path.unlink()
-
-
-def digest_of(tensors: Mapping[str, Array]) -> str:
-    """Compute the SHA-256 of the file in which a folder stores these tensors."""
-    return hashlib.sha256(tensors_as_bytes(tensors)).hexdigest()
 
 
 def tensors_as_bytes(tensors: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
@@ -248,15 +227,7 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
     tensors = Tensors.parse(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
         raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
-    return Saved(
-        kind=document["kind"],
-        about=document,
-        n_features=n_features,
-        feature_names=None if names is None else tuple(names),
-        info=document["info"],
-        tensors=tensors,
-        path=path,
-    )
+    return Saved(document, tensors, path)
 
 
 def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
@@ -271,34 +242,17 @@ def read_bytes(path: Path) -> bytes:
     """Read a file of a model folder: a `.json` document, or else tensors.
 
     Raises:
-        ModelError: if the file is missing, no regular file, or too large. A document may have
-            100 MB. Tensors must have the size that their header tells, and must fit into memory. A
-            file that is too large is not read.
+        ModelError: if the file is missing, no regular file, or too large: a document may have
+            100 MB, and tensors must fit into memory.
     """
     is_document = path.suffix == ".json"
     most_bytes = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
     try:
         refuse_irregular(path, most=most_bytes, error=ModelError)
-        if not is_document:
-            # Opening reads the header, and fails if the file has another size than in the header.
-            with _tensor_faults(path), safe_open(path, framework="numpy"):
-                pass
         return path.read_bytes()
     except OSError as error:
         fault = "no model there" if path.name == _JSON else "cannot be read"
         raise ModelError(f"{path}: {fault}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _tensor_faults(path: Path) -> Iterator[None]:
-    """Turn every error of reading a safetensors file into a ModelError of one line."""
-    try:
-        yield
-    # Safetensors accepts types that numpy does not have, and shapes that are too large for an array
-    # even if the array is empty.
-    except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
 
 
 def _type_and_shape(dtype: DTypeLike, shape: Sequence[int | None]) -> str:
