@@ -13,7 +13,7 @@ from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explanation.attribution import explain_pair
-from sortnet.rankers import better_ranker
+from sortnet.rankers import posterior_ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings
@@ -113,8 +113,8 @@ def fitted(kind: str, quality: float) -> Any:
 def test_the_better_one_is_kept_and_the_comparator_if_only_rounding_differs(
     monkeypatch, quality, kept, reason
 ):
-    monkeypatch.setattr(better_ranker, "fit_ranker", lambda *_: fitted("posterior", quality))
+    monkeypatch.setattr(posterior_ranker, "fit_ranker", lambda *_: fitted("posterior", quality))
     vali: Any = SimpleNamespace(judged=object())
-    best = better_ranker.better_than_posterior(fitted("sortnet", 17 / 18), vali, vali)
+    best = posterior_ranker.better_than_posterior(fitted("sortnet", 17 / 18), vali, vali)
     assert best.config.kind == best.info["kept"]["kind"] == kept
     assert best.info["kept"]["reason"].startswith(reason)

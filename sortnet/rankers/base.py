@@ -197,11 +197,9 @@ class Ranker(ABC):
                 f"{queries.source}: {queries.n_features} features, "
                 f"but the model was trained on {self.n_features}"
             )
-        names_in_training = self.feature_names
-        names = queries.feature_names
-        if names_in_training is None or names is None or names == names_in_training:
+        if self.feature_names is None or queries.feature_names is None:
             return
-        pairs = zip(names_in_training, names, strict=True)
+        pairs = zip(self.feature_names, queries.feature_names, strict=True)
         for k, (name_in_training, name) in enumerate(pairs, start=1):
             if name != name_in_training:
                 raise ModelError(

@@ -155,7 +155,7 @@ class Model(Ranker):
         """Return the comparator's margin of two scaled documents, with its gradients."""
         margins: list[Margin] = []
         comparator: Any = self.comparator
-        for member in getattr(comparator, "members", (comparator,)):
+        for member in getattr(comparator, "members", (comparator,)):  # a custom one has no members
             if not hasattr(member, "differentiable"):
                 raise ComparatorError(
                     f"{type(member).__name__} has no gradients: only trees, a NeuralComparator, or "
@@ -165,13 +165,9 @@ class Model(Ranker):
 
         def summed(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Add up the members' margins of documents x over y, and the gradients."""
-            results = [margin(x, y) for margin in margins]
-            margins_of_members, gradients_in_x, gradients_in_y = zip(*results, strict=True)
-            return (
-                np.sum(margins_of_members, axis=0),
-                np.sum(gradients_in_x, axis=0),
-                np.sum(gradients_in_y, axis=0),
-            )
+            results = zip(*(margin(x, y) for margin in margins), strict=True)
+            total, gradient_in_x, gradient_in_y = (np.sum(parts, axis=0) for parts in results)
+            return total, gradient_in_x, gradient_in_y
 
         return summed
 
@@ -217,10 +213,8 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign or of another format version, or if
                 the ranker is of another kind, which `load_ranker` reads.
         """
-        if make is None:
-            ranker = load_ranker(folder)
-        else:
-            ranker = load_ranker(folder, make_for=lambda config, n_columns: make)
+        arguments = {"make_for": lambda config, n_columns: make} if make else {}
+        ranker = load_ranker(folder, **arguments)
         if ranker.config.kind != Config.kind:
             raise ModelError(
                 f"{folder}: a ranker of kind {ranker.config.kind!r}, "

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sortnet.config import Settings
+from sortnet.config import Config, Settings
 from sortnet.core import F32, F64, Margin, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
@@ -25,10 +25,14 @@ from sortnet.preference.fit import fit_weights
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.model import Annotators, Columns, Prior
 from sortnet.rankers.base import Ranker, scaling_setting
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.model import Model
 from sortnet.rankers.model_folder import Array, Saved
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
 _LEAST_SHARE = 0.3  # of the variance that features explain
+# The last digits of equal figures may differ, because their terms are added in different orders.
+_DECIMALS = 9
 _LEAST_VARIANCE = 1e-24  # lower limit of the variance of a difference of two scores
 
 
@@ -149,3 +153,52 @@ def _answers_of_one_annotator(pairs: Pairs) -> Answers:
     items = np.column_stack((first, second))
     answers = choices_of_two(items, p_first, np.zeros(m, np.int64))
     return replace(answers, weight=pairs.weight.astype(np.float64))
+
+
+def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
+    """Fit a comparator and a posterior to judged pairs; return the better predictor.
+
+    Args:
+        train: queries with judged pairs.
+        vali: queries with the judged pairs that are held out.
+        config: settings of the comparator; the posterior gets the same seed.
+
+    Raises:
+        DataError: if there are too few judged pairs.
+
+    Cost: a training of the comparator, and a second for the posterior.
+    """
+    net = fit_ranker(train, vali, config)
+    assert isinstance(net, Model)
+    return better_than_posterior(net, train, vali)
+
+
+def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
+    """Fit a posterior to the same judged pairs; return the better of the posterior and `net`.
+
+    Without judged pairs, `net` is returned. `info["kept"]` of the result tells the kind of ranker
+    that was kept, the measure, the figures of both rankers and the reason.
+
+    Args:
+        net: the comparator, trained on `train` and chosen by `vali`.
+        train: the training queries.
+        vali: the validation queries, whose judged pairs are predicted.
+    """
+    rankers: list[Ranker] = [net]
+    reason = f"best on the validation queries of iterations 0 to {net.info['iterations'] - 1}"
+    if vali.judged is not None:
+        rankers.append(fit_ranker(train, vali, PosteriorSettings(seed=net.config.seed)))
+        reason = "better on the judgements held out"
+    figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
+    rounded = {kind: round(figure, _DECIMALS) for kind, figure in figures.items()}
+    best = max(rankers, key=lambda ranker: rounded[ranker.config.kind])
+    if len(rankers) > 1 and len({*rounded.values()}) == 1:
+        reason = "as good as the other one on the judgements held out, and the one that comes first"
+    choice = {
+        "kind": best.config.kind,
+        "measure": net.config.rank_quality.name,
+        "figures": figures,
+        "reason": reason,
+    }
+    info = {**net.info, "quality": figures[best.config.kind], "kept": choice}
+    return replace(best, info=info)
