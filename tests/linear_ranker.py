@@ -36,4 +36,4 @@ class SETTINGS(Settings):
         return np.linalg.solve(X.T @ X + self.ridge * np.eye(X.shape[1]), X.T @ train.grades), {}
 
     def read(self, saved, n_columns):
-        return saved.take("w", np.float64, n_columns)
+        return saved.tensors.take("w", np.float64, n_columns)

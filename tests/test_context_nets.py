@@ -11,7 +11,6 @@ from test_set_transformer import of_sizes, told_by_one
 
 from sortnet.context.nets import FateNet
 from sortnet.core import Queries
-from sortnet.errors import ComparatorError, DataError
 from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.registry import settings_for
@@ -151,17 +150,3 @@ def test_optimizers_have_the_momentum_and_the_rates_of_the_papers(
     part = of_sizes([4] * 6)
     fit_ranker(part, part, config)
     assert expected.items() <= taken[0].items()
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"loss": "squared"}, "unknown loss 'squared'; known are logistic, hinge, pla"),
-        ({"hidden": (0,)}, "hidden must be whole numbers from 1"),
-        ({"l1": float("nan")}, "l1 must be a number from 0, got nan"),
-        ({"momentum": 0.5}, "of kind fate has no setting 'momentum'"),
-    ],
-)
-def test_settings_that_are_none_are_refused_in_one_line(changes, said):
-    with pytest.raises((ComparatorError, DataError), match=said):
-        settings_for("feta").changed(**changes)

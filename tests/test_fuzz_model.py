@@ -23,7 +23,7 @@ from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.iterations import State
-from sortnet.rankers.model_folder import parse_tensors
+from sortnet.rankers.model_folder import Tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from store.training.run_folder import Folder
@@ -288,4 +288,4 @@ def test_a_shape_too_large_for_torch_is_refused_though_it_has_no_numbers(shape):
     about = {"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}
     header = json.dumps(about).encode()
     raw = len(header).to_bytes(8, "little") + header
-    refused(lambda: parse_tensors(raw, Path("w.safetensors")))  # or read: that is torch's affair
+    refused(lambda: Tensors.parse(raw, Path("w.safetensors")))  # or read: that is torch's affair

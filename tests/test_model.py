@@ -96,14 +96,6 @@ def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
         Model.load(tmp_path)
 
 
-def test_other_features_are_refused(tmp_path):
-    model = learned()
-    with pytest.raises(ModelError, match=r"x\.txt: 2 features, but the model was trained on 3"):
-        model.sort(Queries.from_arrays(np.zeros((1, 2)), source="x.txt"))
-    with pytest.raises(ModelError, match=r"feature 2 is 'z'.*with 'b' there"):
-        model.scores(made(3, ["a", "z", "c"]))
-
-
 def cut(path):
     path.write_bytes(path.read_bytes()[:-7])
 

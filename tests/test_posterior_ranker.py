@@ -1,4 +1,4 @@
-"""The posterior as a ranker and as a comparator, and which of the two kinds is kept."""
+"""The posterior as a ranker, and which of the two kinds is kept."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from sortnet import SortNetRanker
 from sortnet.core import Queries
 from sortnet.errors import DataError
 from sortnet.explanation.attribution import explain_pair
-from sortnet.rankers import better_ranker
+from sortnet.rankers import posterior_ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings
-from sortnet.sorting import sort
-from sortnet.sorting.diagnostics import cyclic_triples
 
 N, D = 40, 3
 TRUTH = [2.0, -1.0, 0.0]
@@ -54,7 +52,7 @@ def test_a_margin_is_the_expected_difference_over_its_spread(ranker):
     new = Queries.from_arrays(np.random.default_rng(6).normal(size=(30, D)).astype(np.float32))
     i, j = np.arange(29), np.arange(1, 30)
     X = ranker.scaler(new).features.astype(np.float64)
-    weights = ranker.comparator
+    weights = ranker.posterior
     gap = X[i] - X[j]
     spread = np.sqrt(np.var(gap @ weights.draws.T, axis=1) + 2 * weights.residual)
     margins = ranker.margins(new, i, j)
@@ -63,18 +61,11 @@ def test_a_margin_is_the_expected_difference_over_its_spread(ranker):
 
 
 def test_the_draws_are_of_the_weights_about_their_mean_and_closer_with_more_judgements(ranker):
-    draws = ranker.comparator.draws
+    draws = ranker.posterior.draws
     error = draws.std(axis=0) / np.sqrt(len(draws))
-    assert (np.abs(draws.mean(axis=0) - ranker.comparator.mean) < 6 * error).all()
-    of_many = fit_posterior(judged(2000)).comparator.draws
+    assert (np.abs(draws.mean(axis=0) - ranker.posterior.mean) < 6 * error).all()
+    of_many = fit_posterior(judged(2000)).posterior.draws
     assert (of_many.std(axis=0) < draws.std(axis=0)).all()
-
-
-def test_it_sorts_as_a_comparator_and_never_in_circles(ranker, queries):
-    scaled = ranker.scaler(queries)
-    order = sort(ranker.comparator, scaled).order
-    assert order.tolist() == ranker.order(queries).tolist()
-    assert cyclic_triples(ranker.comparator, scaled, samples=300).share == 0
 
 
 def test_it_is_explained_evaluated_and_saved_as_any_ranker(ranker, queries, tmp_path):
@@ -122,8 +113,8 @@ def fitted(kind: str, quality: float) -> Any:
 def test_the_better_one_is_kept_and_the_comparator_if_only_rounding_differs(
     monkeypatch, quality, kept, reason
 ):
-    monkeypatch.setattr(better_ranker, "fit_ranker", lambda *_: fitted("posterior", quality))
+    monkeypatch.setattr(posterior_ranker, "fit_ranker", lambda *_: fitted("posterior", quality))
     vali: Any = SimpleNamespace(judged=object())
-    best = better_ranker.better_than_posterior(fitted("sortnet", 17 / 18), vali, vali)
+    best = posterior_ranker.better_than_posterior(fitted("sortnet", 17 / 18), vali, vali)
     assert best.config.kind == best.info["kept"]["kind"] == kept
     assert best.info["kept"]["reason"].startswith(reason)

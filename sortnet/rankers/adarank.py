@@ -6,7 +6,7 @@ first round (Köppel et al. 2025, RankNet revisited, algorithm 1).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,75 +24,47 @@ _IN_VAIN = 5  # a weak ranker is left out after this many rounds in a row that c
 
 
 @dataclass(frozen=True)
-class _Ensemble:
+class _Sum:
     """A weighted sum f(x) = Σ w_k h_k(x) of weak rankers h_k, and the weights of the queries."""
 
     w: F64  # (2 d,) weights of the d feature columns, then weights of their negatives
     query_weights: F64  # (m,) weights of the m queries that have a measure, with a sum of 1
     mean_measure: float  # mean measure of the ranking by f, over the queries
 
-    def feature_weights(self) -> F64:
-        """Combine the weights of each feature and of its negative to a single weight, (d,)."""
-        weights, weights_of_negatives = np.split(self.w, 2)
-        return weights - weights_of_negatives
 
-    def exceeds(self, next_ensemble: _Ensemble) -> bool:
-        """Check whether the next ensemble's mean measure is lower by 0.002 or more."""
-        return next_ensemble.mean_measure + _TOLERANCE <= self.mean_measure
-
-
-@dataclass(frozen=True, eq=False)
 class _WeakRankers:
-    """The weak rankers; each sorts by a feature or by the negative of a feature."""
+    """The weak rankers of training queries; each sorts by a feature or by a feature's negative.
 
-    part: Queries  # the training queries
-    metric: Metric
-    columns: F64  # (n_docs, 2 d) the d feature columns, then their negatives
-    measures: F64  # (2 d, m) the measure of each weak ranker on each query that has a measure
+    Attributes:
+        measures: (2 d, m) the measure of each weak ranker on each query that has a measure.
+    """
 
-    @classmethod
-    def of(cls, part: Queries, metric: Metric) -> _WeakRankers:
-        """Make the weak rankers of the training queries, and measure each on every query."""
-        columns = np.hstack((part.features, -part.features)).astype(np.float64)
-        measures = np.array([_measures(part, scores, metric) for scores in columns.T])
-        has_measure = ~np.isnan(measures[0])  # the same queries for every ranking
-        return cls(part, metric, columns, measures[:, has_measure])
+    def __init__(self, part: Queries, metric: Metric) -> None:
+        """Measure each weak ranker on every query."""
+        self._part = part
+        self._metric = metric
+        self._columns = np.hstack((part.features, -part.features)).astype(np.float64)
+        self.measures = np.array([self._measure(scores) for scores in self._columns.T])
 
-    def best(self, ensemble: _Ensemble, barred: Collection[int]) -> tuple[int, float] | None:
-        """Find the weak ranker with the largest mean measure, weighted by `query_weights`.
+    def add(self, total: _Sum, k: int, mean: float) -> _Sum:
+        """Add weak ranker k to a sum with the weight α = ½ ln((1 + mean) / (1 - mean)).
 
-        Args:
-            ensemble: the sum so far, with the weights of the queries.
-            barred: numbers of the weak rankers that must not be chosen.
-
-        Returns:
-            The number of the weak ranker and its mean measure; None if all are barred.
-        """
-        means = self.measures @ ensemble.query_weights
-        means[list(barred)] = -np.inf
-        k = int(np.argmax(means))
-        if means[k] == -np.inf:
-            return None
-        return k, float(means[k])
-
-    def add(self, ensemble: _Ensemble, k: int, mean: float) -> _Ensemble:
-        """Add a weak ranker to the sum with the weight α = ½ ln((1 + mean) / (1 - mean)).
-
-        The weight of each query is multiplied by exp(-α E), where E is the measure of the new sum
-        on the query. Then the weights are scaled to a sum of 1.
-
-        Args:
-            ensemble: the sum so far, which is not changed.
-            k: number of the weak ranker.
-            mean: its mean measure, as `best` returns it.
+        `mean` is the mean measure of the weak ranker by the weights of the queries. The weight of
+        each query is multiplied by exp(-α E), where E is the measure of the new sum on the query.
+        Then the weights are scaled to a sum of 1.
         """
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
-        w = ensemble.w.copy()
+        w = total.w.copy()
         w[k] += alpha
-        measures = _measures(self.part, self.columns @ w, self.metric)
-        measures = measures[~np.isnan(measures)]  # only of the m queries that have a measure
-        query_weights = ensemble.query_weights * np.exp(-alpha * measures)
-        return _Ensemble(w, query_weights / query_weights.sum(), float(measures.mean()))
+        measures = self._measure(self._columns @ w)
+        query_weights = total.query_weights * np.exp(-alpha * measures)
+        return _Sum(w, query_weights / query_weights.sum(), float(measures.mean()))
+
+    def _measure(self, scores: F64) -> F64:
+        """Rank each query by scores; return the measures, (m,), of the queries that have one."""
+        ranked_grades = self._part.grades[order_by(self._part, scores)]
+        measures = per_query(self._metric, ranked_grades, self._part.offsets)
+        return measures[~np.isnan(measures)]  # the same queries for every ranking
 
 
 def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
@@ -115,31 +87,30 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
         metric: the measure E.
         rounds: largest number of rounds.
     """
-    weak = _WeakRankers.of(part, metric)
+    weak = _WeakRankers(part, metric)
     n_weak_rankers, n_queries = weak.measures.shape
-    query_weights = np.full(n_queries, 1 / n_queries)
-    ensemble = _Ensemble(np.zeros(n_weak_rankers), query_weights, -np.inf)
+    total = _Sum(np.zeros(n_weak_rankers), np.full(n_queries, 1 / n_queries), -np.inf)
     rounds_left = iter(range(rounds))
     put_aside = list[int]()
-    ensemble = yield from _boost(weak, ensemble, put_aside, rounds_left, may_repeat=False)
+    total = yield from _boost(weak, total, put_aside, rounds_left, may_repeat=False)
     while put_aside:
         put_aside.pop()
-        ensemble = yield from _boost(weak, ensemble, put_aside, rounds_left, may_repeat=True)
+        total = yield from _boost(weak, total, put_aside, rounds_left, may_repeat=True)
 
 
 def _boost(
     weak: _WeakRankers,
-    ensemble: _Ensemble,
+    total: _Sum,
     put_aside: list[int],
     rounds_left: Iterator[int],
     *,
     may_repeat: bool,
-) -> Generator[F64, None, _Ensemble]:
+) -> Generator[F64, None, _Sum]:
     """Run rounds of boosting; yield the feature weights after each round.
 
     Args:
         weak: the weak rankers.
-        ensemble: the sum to begin with.
+        total: the sum to begin with.
         put_aside: numbers of the weak rankers that are not used.
         rounds_left: an item for each round that may still be run.
         may_repeat: whether a weak ranker may be added many times in a row. If so, a weak ranker
@@ -148,51 +119,38 @@ def _boost(
             `put_aside`, and its round is undone.
 
     Returns:
-        The ensemble before the mean measure fell, or after the last round.
+        The sum before the mean measure fell, or after the last round.
     """
-    previous_ensemble = ensemble
+    previous_total = total
     previous_k = None
     n_in_vain = 0  # number of the last rounds that repeated a weak ranker without effect
     barred = put_aside  # numbers of the weak rankers that a round may not choose
     for _ in rounds_left:
-        choice = weak.best(ensemble, barred)
-        if choice is None:
+        if len(set(barred)) == len(weak.measures):
             break
-        k, mean = choice
+        means = weak.measures @ total.query_weights
+        means[barred] = -np.inf
+        k = int(np.argmax(means))
         is_repeat = k == previous_k
         if is_repeat and not may_repeat:
             put_aside.append(k)
-            ensemble = previous_ensemble
+            total = previous_total
             continue
-        next_ensemble = weak.add(ensemble, k, mean)
-        yield next_ensemble.feature_weights()
-        if ensemble.exceeds(next_ensemble):
+        next_total = weak.add(total, k, means[k])
+        weights, weights_of_negatives = np.split(next_total.w, 2)
+        yield weights - weights_of_negatives
+        if next_total.mean_measure + _TOLERANCE <= total.mean_measure:
             break
-        is_in_vain = is_repeat and next_ensemble.mean_measure == ensemble.mean_measure
+        is_in_vain = is_repeat and next_total.mean_measure == total.mean_measure
         n_in_vain = n_in_vain + 1 if is_in_vain else 0
         barred = put_aside
         if n_in_vain == _IN_VAIN:
             barred = [*put_aside, k]
             n_in_vain = 0
-        previous_ensemble = ensemble
+        previous_total = total
         previous_k = k
-        ensemble = next_ensemble
-    return ensemble
-
-
-def _measures(part: Queries, scores: F64, metric: Metric) -> F64:
-    """Rank each query by scores, and measure the ranking; NaN if the measure is undefined.
-
-    Args:
-        part: graded queries.
-        scores: (n_docs,) scores of the documents.
-        metric: the measure.
-
-    Returns:
-        (n_queries,) values of the measure.
-    """
-    ranked_grades = part.grades[order_by(part, scores)]
-    return per_query(metric, ranked_grades, part.offsets)
+        total = next_total
+    return total
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ takes rankers of all kinds, see `sortnet.rankers.registry`.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -23,8 +24,7 @@ from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, to_json
-from sortnet.rankers.model_folder import Array, digest_of, write_folder
-from sortnet.rankers.saved_scaler import scaler_arrays
+from sortnet.rankers.model_folder import Array, tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
@@ -103,7 +103,14 @@ class Ranker(ABC):
 
     def tensors(self) -> dict[str, Array]:
         """List the arrays of the ranker by name: the learned arrays and the scaling."""
-        return self.learned() | scaler_arrays(self.scaler)
+        scaler = self.scaler
+        tensors = self.learned()
+        tensors |= {f"scaler.{part}": table for part, table in scaler.tables.items()}
+        if scaler.tables:
+            tensors["scaler.varying"] = scaler.varying
+        if scaler.origins is not None:
+            tensors["scaler.origins"] = scaler.origins
+        return tensors
 
     def facts(self) -> dict[str, Any]:
         """List the entries of model.json that depend on the kind of ranker."""
@@ -190,11 +197,9 @@ class Ranker(ABC):
                 f"{queries.source}: {queries.n_features} features, "
                 f"but the model was trained on {self.n_features}"
             )
-        names_in_training = self.feature_names
-        names = queries.feature_names
-        if names_in_training is None or names is None or names == names_in_training:
+        if self.feature_names is None or queries.feature_names is None:
             return
-        pairs = zip(names_in_training, names, strict=True)
+        pairs = zip(self.feature_names, queries.feature_names, strict=True)
         for k, (name_in_training, name) in enumerate(pairs, start=1):
             if name != name_in_training:
                 raise ModelError(
@@ -230,7 +235,7 @@ class Ranker(ABC):
 
     def weights_sha256(self) -> str:
         """Compute the SHA-256 of all arrays that `save` writes."""
-        return digest_of(self._saved_tensors())
+        return hashlib.sha256(tensors_as_bytes(self._saved_tensors())).hexdigest()
 
     def _saved_tensors(self) -> dict[str, Array]:
         """List all arrays that `save` writes: the arrays of the ranker and of its describer."""

@@ -6,7 +6,6 @@ A score depends on all documents of the query, but not on their order.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -14,14 +13,14 @@ from torch import Tensor
 
 from sortnet.comparators.base import Net
 from sortnet.comparators.losses import LOSSES, Loss
-from sortnet.config import COMPARATOR, TRAINING, Settings, setting
+from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context.nets import PAIR_NETS, UNITS, FateNet, FetaNet
 from sortnet.core import F32, I64, Progress, Queries
 from sortnet.core.large_arrays import runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.model_folder import Array, Saved
-from sortnet.rankers.weights import load_weights, refuse_few
+from sortnet.rankers.model_folder import Array
+from sortnet.rankers.pairwise import TorchSettings
 from sortnet.threads import one_thread_an_operation
 
 _DOCUMENTS = 1 << 14  # documents scored at once; a longer query is scored alone
@@ -58,7 +57,7 @@ class SetRanker(Ranker):
 
 
 @dataclass(frozen=True)
-class ContextSettings(Settings):
+class ContextSettings(TorchSettings):
     """Settings of a net that scores the documents of a whole query at once."""
 
     ranker: ClassVar[type[SetRanker]] = SetRanker
@@ -91,44 +90,19 @@ class ContextSettings(Settings):
         """The loss of a query as a function of its scores and grades."""
         return LOSSES[self.loss]
 
-    def net(self, n_columns: int) -> Any:
-        """Make the net with random weights, in evaluation mode."""
-        raise NotImplementedError
-
     def scores_of(self, net: Any, part: Queries) -> Tensor:
         """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
-        raise NotImplementedError
-
-    def least_numbers(self, n_columns: int) -> int:
-        """Compute a lower bound on the number of the net's weights, for `refuse_few`."""
         raise NotImplementedError
 
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[Any, dict[str, Any]]:
-        """Train a net on the training queries; keep the epoch that ranks `vali` best.
-
-        Returns:
-            The net, and the epoch that was kept with the number of epochs.
+        """Train the net by `descend`.
 
         Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
         over all pairs of documents of each query.
         """
-        net = self.net(train.n_features)
-
-        def score(queries: Queries) -> Tensor:
-            """Compute the net's scores (n_docs,) of the documents of queries, with gradients."""
-            return self.scores_of(net, queries)
-
-        epochs = descend(net, train, vali, config=self, score=score, progress=progress)
-        return net, epochs
-
-    def read(self, saved: Saved, n_columns: int) -> Any:
-        """Make the net with the weights of a model folder."""
-        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
-        net = self.net(n_columns)
-        load_weights(net, "", saved.tensors, saved.weights)
-        return net
+        return descend(self, train, vali, progress)
 
 
 @dataclass(frozen=True)
@@ -166,17 +140,11 @@ class DenseSettings(ContextSettings):
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
         """Make the net of the architecture with random weights, in evaluation mode."""
-        units = self.units or self.fixed["units"]
+        values = self.filled
+        arguments = {name: values[name] for name in ("hidden", "units", "seed")}
         if self.architecture == "fate":
-            return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
-        return FetaNet(
-            n_columns,
-            hidden=self.layers,
-            units=units,
-            seed=self.seed,
-            pair=self.pair,
-            chunk=self.chunk,
-        ).eval()
+            return FateNet(n_columns, **arguments).eval()
+        return FetaNet(n_columns, **arguments, pair=self.pair, chunk=self.chunk).eval()
 
     def scores_of(self, net: Net, part: Queries) -> Tensor:
         """Compute the net's scores (n_docs,) of scaled queries, some queries at a time."""
@@ -187,15 +155,3 @@ class DenseSettings(ContextSettings):
             sizes = part.sizes[first:stop]
             scores.append(net(torch.from_numpy(features), torch.from_numpy(sizes)))
         return torch.cat(scores)
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """Hidden units per layer, the same in both nets."""
-        layers: tuple[int, ...] = self.hidden or self.fixed["hidden"]
-        return layers
-
-    def least_numbers(self, n_columns: int) -> int:
-        """Count the weights between the layers of both nets, without biases and outputs."""
-        widths = (n_columns, *self.layers)
-        n_weights_of_net = sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
-        return 2 * n_weights_of_net

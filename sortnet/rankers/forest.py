@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -24,26 +24,15 @@ _LEAF = -1  # in place of the feature of a leaf
 _DTYPES: dict[str, type] = {"threshold": np.float64, "missing": np.bool_}
 
 
-class Node(NamedTuple):
-    """A node of a tree, at which documents go to the left or to the right child.
-
-    Attributes:
-        feature: number of the feature that is compared, `_LEAF` at a leaf.
-        threshold: documents with values up to the threshold go left; at a leaf, its value.
-        left, right: numbers of the children, where the root of the tree has the number 0.
-        missing_goes_left: whether a document without a value of the feature goes left, not right.
-    """
-
-    feature: int
-    threshold: float
-    left: int
-    right: int
-    missing_goes_left: bool
+# A node of a tree: the number of the feature that is compared, `_LEAF` at a leaf; the threshold,
+# up to which documents go left, at a leaf its value; the numbers of the left and the right child,
+# where the root of the tree has the number 0; and whether a missing value goes left, not right.
+Node: TypeAlias = tuple[int, float, int, int, bool]
 
 
 def leaf(value: float) -> Node:
     """Make a leaf: a node with -1 in place of a feature, and with its value as the threshold."""
-    return Node(_LEAF, value, left=0, right=0, missing_goes_left=False)
+    return _LEAF, value, 0, 0, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +85,7 @@ class Forest:
         trees = []
         for feature, threshold, value, missing_gets_0 in stumps:
             # The root has the number 0, the leaf of 0 the number 1, the leaf of the value 2.
-            root = Node(feature, threshold, left=1, right=2, missing_goes_left=missing_gets_0)
+            root = (feature, threshold, 1, 2, missing_gets_0)
             trees.append([root, leaf(0.0), leaf(value)])
         return cls.of(trees)
 
@@ -132,29 +121,20 @@ class Forest:
         arrays["roots"] = self.roots[:n_trees]
         return Forest(**arrays)
 
-    def fault(self, n_features: int) -> str | None:
-        """Find a fault in arrays that should be trees over `n_features` features.
-
-        Returns:
-            The fault in words; None if there is no fault.
-        """
-        is_inner = self.feature >= 0
+    def is_sound(self, n_features: int) -> bool:
+        """Check that arrays, which may be damaged, are trees over `n_features` features."""
         n_nodes = len(self.feature)
-        number = np.arange(n_nodes)
-        is_unknown = (self.feature < _LEAF) | (self.feature >= n_features)
-        if is_unknown.any():
-            return "a feature that is not there"
-        for child in (self.left, self.right):
-            # A child must have a greater number than its parent, so that every path ends.
-            is_outside = (child <= number) | (child >= n_nodes)
-            if (is_inner & is_outside).any():
-                return "a node that is not there"
-        are_ascending = (np.diff(self.roots) > 0).all()
-        if not len(self.roots) or self.roots[0] != 0 or not are_ascending:
-            return "roots out of order"
-        if ((self.roots < 0) | (self.roots >= n_nodes)).any():
-            return "a root that is not there"
-        return None
+        if {len(self.threshold), len(self.left), len(self.right), len(self.missing)} != {n_nodes}:
+            return False
+        ends = np.append(self.roots, n_nodes)
+        are_roots = len(self.roots) > 0 and ends[0] == 0 and (np.diff(ends) > 0).all()
+        is_feature = (self.feature >= _LEAF) & (self.feature < n_features)
+        # A child must have a greater number than its parent, so that every path ends.
+        first_child = np.minimum(self.left, self.right)
+        last_child = np.maximum(self.left, self.right)
+        has_children = (first_child > np.arange(n_nodes)) & (last_child < n_nodes)
+        is_node = is_feature & (has_children | (self.feature == _LEAF))
+        return bool(are_roots and is_node.all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,13 +178,10 @@ class ForestSettings(Settings):
             ModelError: if the arrays are no trees.
         """
         names = [array_field.name for array_field in fields(Forest)]
-        arrays = {name: saved.take(name, _DTYPES.get(name, np.int64), None) for name in names}
+        arrays = {
+            name: saved.tensors.take(name, _DTYPES.get(name, np.int64), None) for name in names
+        }
         forest = Forest(**arrays)
-        lengths = {len(array) for name, array in arrays.items() if name != "roots"}
-        if len(lengths) > 1:
-            fault: str | None = "arrays of different lengths"
-        else:
-            fault = forest.fault(n_columns)
-        if fault is not None:
-            raise ModelError(f"{saved.weights}: these are no trees: {fault}")
+        if not forest.is_sound(n_columns):
+            raise ModelError(f"{saved.tensors.path}: these are no trees")
         return forest

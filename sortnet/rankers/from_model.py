@@ -38,35 +38,36 @@ def settings_from_model(learned: Config, **changes: Any) -> Config:
             random weights, or if a name is no setting.
     """
     config = Config().changed(**changes)
-    model_settings = _weight_settings(learned)
     run_settings = config.flat()
-    given_settings = {
-        name: run_settings[name] for name in changes if run_settings[name] is not None
-    }
-    _refuse_unfit(given_settings, model_settings)
-    _refuse_fresh(config)
+    _refuse_unfit({name: run_settings[name] for name in changes}, learned)
     flat = learned.with_defaults.flat()
-    run_changes = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
-    for name, value in changes.items():
-        if name not in model_settings:
-            run_changes[name] = value
-    return config.changed(**run_changes)
+    defaults = {name: flat[name] for name in ("seed", "weight_decay")}
+    model_settings = {name: flat[name] for name in _WEIGHT_SETTINGS}
+    return config.changed(**{**defaults, **changes, **model_settings})
 
 
-def _refuse_unfit(run_settings: Mapping[str, Any], model_settings: Mapping[str, Any]) -> None:
+def _refuse_unfit(run_settings: Mapping[str, Any], learned: Config) -> None:
     """Raise a DataError if a setting of the run does not fit the weights of the model.
 
     Args:
-        run_settings: settings of the run by name.
-        model_settings: the settings of the model that decide which weights fit.
+        run_settings: settings of the run by name; a setting that is None fits.
+        learned: the settings of the model.
     """
-    for name, value_of_model in model_settings.items():
-        if name in run_settings and run_settings[name] != value_of_model:
+    if run_settings.get("start") == "fresh":
+        raise DataError(
+            "start=fresh begins each training from random weights, and the run is to begin with "
+            "those of a model: leave it out"
+        )
+    model_settings = learned.with_defaults.flat()
+    for name in _WEIGHT_SETTINGS:
+        value = run_settings.get(name)
+        value_of_model = model_settings[name]
+        if value is not None and value != value_of_model:
             model_property = f"has {name} {_as_text(value_of_model)}"
             if value_of_model is None:
                 model_property = f"has no {name}"
             raise DataError(
-                f"{name} {_as_text(run_settings[name])} does not fit the model to begin with, "
+                f"{name} {_as_text(value)} does not fit the model to begin with, "
                 f"which {model_property}: leave {name} out"
             )
 
@@ -87,17 +88,13 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
     """
     if config is None:
         return settings_from_model(learned)
-    _refuse_fresh(config)
-    model_settings = _weight_settings(learned)
-    run_settings = _weight_settings(config)
-    if config.scaling is None:
-        run_settings["scaling"] = model_settings["scaling"]
-    _refuse_unfit(run_settings, model_settings)
-    return config.changed(scaling=model_settings["scaling"])
+    run_settings = config.with_defaults.flat() | {"scaling": config.scaling}
+    _refuse_unfit(run_settings, learned)
+    return config.changed(scaling=learned.with_defaults.scaling)
 
 
 def with_share_of_epochs(config: Config, train: Queries, share: float) -> Config:
-    """Set the number of epochs to a share of what a run from random weights would have."""
+    """Set the number of epochs to a share of the number that a run from random weights has."""
     epochs = config.training.epochs
     if epochs is None:
         most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
@@ -123,21 +120,6 @@ def first_comparator(trained: TrainableComparator, config: Config) -> TrainableC
         if not isinstance(member, SoftTrees):
             member.to(resolve_device(config.device))
     return comparator
-
-
-def _weight_settings(config: Config) -> dict[str, Any]:
-    """List the settings that decide which weights fit the comparator, with defaults filled in."""
-    flat = config.with_defaults.flat()
-    return {name: flat[name] for name in _WEIGHT_SETTINGS}
-
-
-def _refuse_fresh(config: Config) -> None:
-    """Raise a DataError if the settings begin each training from random weights."""
-    if config.start == "fresh":
-        raise DataError(
-            "start=fresh begins each training from random weights, and the run is to begin with "
-            "those of a model: leave it out"
-        )
 
 
 def _as_text(value: Any) -> str:

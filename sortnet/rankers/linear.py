@@ -68,7 +68,7 @@ class LinearSettings(Settings):
 
     def read(self, saved: Saved, n_columns: int) -> F64:
         """Read the weights w from a model folder."""
-        return saved.take("w", np.float64, n_columns)
+        return saved.tensors.take("w", np.float64, n_columns)
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
@@ -195,7 +195,7 @@ def evolution(
 
 
 def cma_evolution(
-    cma: Any, w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
+    w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, F64]]:
     """Evolve the weights w by CMA-ES; yield (number of the generation, its best candidate).
 
@@ -204,12 +204,12 @@ def cma_evolution(
     their defaults.
 
     Args:
-        cma: the library, an imported module.
         w: (d,) initial weights.
         quality: function of weights (d,) to maximise.
         generations: largest number of generations.
         rng: random generator.
     """
+    cma = library_of(EsSettings(algorithm="cma"))
     options = {
         "seed": np.nan,  # the library seeds no generator of its own
         "randn": lambda *shape: rng.standard_normal(shape),
@@ -296,9 +296,7 @@ class EsSettings(LinearSettings):
         progress("computing the start")
         start = INITIAL[self.initial](train)
         rng = np.random.default_rng(self.seed)
-        evolve: Callable[..., Iterator[tuple[int, F64]]] = evolution
-        if self.algorithm == "cma":
-            evolve = partial(cma_evolution, library_of(self))
+        evolve = cma_evolution if self.algorithm == "cma" else evolution
         generations = self.generations or _GENERATIONS[self.algorithm]
         best_w = start
         best_quality = quality(vali, start)

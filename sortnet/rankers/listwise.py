@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sortnet.comparators import NeuralComparator
+from sortnet.comparators import DirectRanker
 from sortnet.comparators.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.config import TRAINING, setting
 from sortnet.core import I64, Bool, Progress, Queries
@@ -73,19 +73,14 @@ class ListwiseSettings(NetSettings):
             return ranknet
         return listnet
 
+    def scores_of(self, net: DirectRanker, part: Queries) -> Tensor:
+        """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
+        return net.score(net.embed(torch.from_numpy(part.features)))
+
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[NeuralComparator, dict[str, Any]]:
-        """Train a net that scores documents; keep the epoch that ranks `vali` best.
-
-        The net is a DirectRanker, of which only the scores are used. Gradient descent reduces the
-        mean of `query_loss`, the loss of the scores of a whole query.
-
-        Returns:
-            The net, and the epoch that was kept with the number of epochs.
-
-        Raises:
-            DivergedError: if the loss is no longer a number.
+    ) -> tuple[DirectRanker, dict[str, Any]]:
+        """Train the net by `descend`, unless the pairs of a query do not fit into memory.
 
         Cost: an epoch passes over all documents; with RankNet and LambdaRank over all pairs of
         documents of each query.
@@ -93,41 +88,28 @@ class ListwiseSettings(NetSettings):
         longest = int(train.sizes.max())
         n_bytes = _BYTES_A_PAIR * longest**2
         refuse_too_large(n_bytes, f"the pairs of a query of {longest} documents")
-        net = self.random_net(train.n_features)
-
-        def score(queries: Queries) -> Tensor:
-            """Compute the net's scores (n_docs,) of the documents of queries, with gradients."""
-            embeddings = net.embed(torch.from_numpy(queries.features))
-            return net.score(embeddings)
-
-        epochs = descend(net, train, vali, config=self, score=score, progress=progress)
-        return net, epochs
+        return descend(self, train, vali, progress)
 
 
 def descend(
-    net: Any,
-    train: Queries,
-    vali: Queries,
-    config: Any,
-    score: Callable[[Queries], Tensor],
-    progress: Progress,
-) -> dict[str, int]:
-    """Train a net by the mean loss of the training queries, and keep the weights of the best epoch.
+    config: Any, train: Queries, vali: Queries, progress: Progress
+) -> tuple[Any, dict[str, Any]]:
+    """Train a net by the mean loss of the training queries; keep the epoch that ranks `vali` best.
 
     Args:
-        net: the net, whose weights are changed in place.
+        config: the settings of the ranker, which make the net and compute its scores.
         train: the training queries, scaled.
         vali: the validation queries, scaled; the best epoch has the highest RankQuality on them.
-        config: the settings of the ranker.
-        score: function that computes the net's scores (n_docs,) of queries, with gradients.
         progress: called with a line of text at each epoch.
 
     Returns:
-        The epoch that was kept and the number of epochs, as `epoch` and `epochs`.
+        The net; and the epoch that was kept and the number of epochs, as `epoch` and `epochs`.
 
     Raises:
         DivergedError: if the loss is no longer a number.
     """
+    net = config.net(train.n_features)
+    score = partial(config.scores_of, net)
     net.generator.manual_seed(config.seed)
     optimizer = _make_optimizer(net, config)
     n_batches = math.ceil(len(train) / config.queries)
@@ -162,7 +144,7 @@ def descend(
                 best_weights = copy.deepcopy(net.state_dict())
                 best_epoch = epoch
     net.load_state_dict(best_weights)
-    return {"epoch": best_epoch, "epochs": config.epochs}
+    return net, {"epoch": best_epoch, "epochs": config.epochs}
 
 
 def _make_optimizer(net: Any, config: Any) -> Any:

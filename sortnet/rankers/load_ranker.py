@@ -7,14 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sortnet.config import Config
+import numpy as np
+
+from sortnet.config import Config, scaling_parts
 from sortnet.core import NamedColumns
-from sortnet.errors import ModelError
+from sortnet.data.scaling import Scaler, table_rows, unscaled
+from sortnet.errors import ModelError, SortNetError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
 from sortnet.rankers.registry import kind_settings
-from sortnet.rankers.saved_scaler import take_scaler
 
 _MODEL = "sortnet.rankers.model"  # module that reads the comparator of a ranker of kind sortnet
 
@@ -34,19 +36,21 @@ def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
 
 def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     """Make the ranker from the content of its folder, with its column names and its describer."""
+    about = saved.about
+    tensors = saved.tensors.arrays
     try:
-        settings_class = kind_settings(saved.kind)
+        settings_class = kind_settings(about["kind"])
+        config = settings_class.from_json(about["config"])
         # A describer makes features from texts and images. Its arrays are taken out first, because
         # a kind of ranker refuses arrays that are not its own.
-        names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
         describer = None
-        if saved.about.get("items") is not None:
-            arrays = {name.removeprefix(ITEMS_PREFIX): saved.tensors.pop(name) for name in names}
-            describer = load_describer(saved.about["items"], arrays)
-    except ModelError as error:
+        if about.get("items") is not None:
+            names = [name for name in tensors if name.startswith(ITEMS_PREFIX)]
+            arrays = {name.removeprefix(ITEMS_PREFIX): tensors.pop(name) for name in names}
+            describer = load_describer(about["items"], arrays)
+    except SortNetError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    config = saved.settings(settings_class)
-    scaler = take_scaler(saved, config.flat().get("scaling"))
+    scaler = _take_scaler(saved, config.flat().get("scaling"))
     if settings_class is Config:
         model = import_module(_MODEL)
         ranker_class = model.Model
@@ -54,17 +58,47 @@ def _make_ranker(saved: Saved, model_arguments: dict[str, Any]) -> Ranker:
     else:
         ranker_class = config.ranker
         learned = config.read(saved, scaler.n_columns)
-    columns = NamedColumns.from_json(saved.about.get("columns", {}), saved.path)
+    feature_names = about["feature_names"]
+    columns = NamedColumns.from_json(about.get("columns", {}), saved.path)
     try:
         ranker: Ranker = ranker_class(
             config,
             scaler,
             learned,
-            feature_names=saved.feature_names,
-            info=saved.info,
+            feature_names=None if feature_names is None else tuple(feature_names),
+            info=about["info"],
             describer=describer,
             columns=columns,
         )
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     return ranker
+
+
+def _take_scaler(saved: Saved, spec: str | None) -> Scaler:
+    """Restore a feature scaling from the arrays that `Ranker.tensors` lists.
+
+    Args:
+        saved: the content of a model folder.
+        spec: name of the scaling, such as `query+rank`; None: the features are not scaled.
+
+    Raises:
+        ModelError: if an array is missing, or has a wrong type or shape.
+    """
+    tensors = saved.tensors
+    n_features = saved.about["n_features"]
+    origins = None
+    if "scaler.origins" in tensors.arrays:
+        origins = tensors.take("scaler.origins", np.float64, n_features)
+    if spec is None:
+        return unscaled(n_features, origins)
+    tables = {}
+    for part in scaling_parts(spec):
+        name = f"scaler.{part}"
+        tables[part] = tensors.take(name, np.float64, None, n_features)
+        n_rows = len(tables[part])
+        fewest, most = table_rows(part)
+        if not fewest <= n_rows <= most:
+            raise ModelError(f"{tensors.path}: {name} has {n_rows} rows, not of this scaling")
+    varying = tensors.take("scaler.varying", np.bool_, 2, n_features)
+    return Scaler(tables, varying, origins)

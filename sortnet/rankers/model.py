@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,13 +21,12 @@ from sortnet.comparators.make import (
 )
 from sortnet.config import Config
 from sortnet.core import F32, F64, I64, Comparator, Margin, Queries, Sorting
-from sortnet.core.large_arrays import joined_ranges, runs_of_queries
 from sortnet.errors import ComparatorError, ModelError
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.registry import name_of
-from sortnet.rankers.weights import refuse_few, take_comparator, weights_of
+from sortnet.rankers.weights import take_comparator, weights_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
 
@@ -103,23 +103,18 @@ class Model(Ranker):
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
-        # A document is compared with all documents of its query, and with itself for simplicity.
-        n_pairs_of_doc = np.repeat(queries.sizes, queries.sizes)
-        first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
-        pair_offsets = np.append(0, np.cumsum(n_pairs_of_doc))  # where each document's pairs begin
-        means = np.zeros(queries.n_docs)
-        # The pairs of the documents `start` to `stop` - 1 are compared together.
-        for start, stop in runs_of_queries(pair_offsets, _PAIRS_AT_ONCE):
-            n_pairs = n_pairs_of_doc[start:stop]
-            i = np.repeat(np.arange(start, stop), n_pairs)
-            j = joined_ranges(first_of_query[start:stop], n_pairs)
-            margins = comparator.prefer(prepared, i, j).astype(np.float64)
-            margins[i == j] = 0
-            first_pair = pair_offsets[start:stop] - pair_offsets[start]
-            margin_sums = np.add.reduceat(margins, first_pair)
-            n_others = n_pairs - 1
-            means[start:stop] = margin_sums / np.maximum(n_others, 1)
-        return means.astype(np.float32)
+        means = np.zeros(queries.n_docs, np.float32)
+        for start, stop in pairwise(queries.offsets):
+            docs = np.arange(start, stop)
+            n_runs = min(len(docs), 1 + len(docs) ** 2 // _PAIRS_AT_ONCE)
+            for run in np.array_split(docs, n_runs) if n_runs else ():
+                # A document is compared with all documents of its query, also with itself.
+                i = run.repeat(len(docs))
+                j = np.tile(docs, len(run))
+                margins = np.where(i == j, 0.0, comparator.prefer(prepared, i, j))
+                sums = margins.reshape(len(run), len(docs)).sum(axis=1)
+                means[run] = sums / max(len(docs) - 1, 1)
+        return means
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.
@@ -160,7 +155,7 @@ class Model(Ranker):
         """Return the comparator's margin of two scaled documents, with its gradients."""
         margins: list[Margin] = []
         comparator: Any = self.comparator
-        for member in getattr(comparator, "members", (comparator,)):
+        for member in getattr(comparator, "members", (comparator,)):  # a custom one has no members
             if not hasattr(member, "differentiable"):
                 raise ComparatorError(
                     f"{type(member).__name__} has no gradients: only trees, a NeuralComparator, or "
@@ -170,13 +165,9 @@ class Model(Ranker):
 
         def summed(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Add up the members' margins of documents x over y, and the gradients."""
-            results = [margin(x, y) for margin in margins]
-            margins_of_members, gradients_in_x, gradients_in_y = zip(*results, strict=True)
-            return (
-                np.sum(margins_of_members, axis=0),
-                np.sum(gradients_in_x, axis=0),
-                np.sum(gradients_in_y, axis=0),
-            )
+            results = zip(*(margin(x, y) for margin in margins), strict=True)
+            total, gradient_in_x, gradient_in_y = (np.sum(parts, axis=0) for parts in results)
+            return total, gradient_in_x, gradient_in_y
 
         return summed
 
@@ -222,10 +213,8 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign or of another format version, or if
                 the ranker is of another kind, which `load_ranker` reads.
         """
-        if make is None:
-            ranker = load_ranker(folder)
-        else:
-            ranker = load_ranker(folder, make_for=lambda config, n_columns: make)
+        arguments = {"make_for": lambda config, n_columns: make} if make else {}
+        ranker = load_ranker(folder, **arguments)
         if ranker.config.kind != Config.kind:
             raise ModelError(
                 f"{folder}: a ranker of kind {ranker.config.kind!r}, "
@@ -264,7 +253,7 @@ def read_comparator(
     if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        refuse_few(saved.tensors, least_numbers(config, n_columns), saved.weights)
+        saved.tensors.refuse_few(least_numbers(config, n_columns))
         make_for = make_comparator
     make = make_for(config, n_columns)
-    return take_comparator(make, "comparator", saved.tensors, saved.weights)
+    return take_comparator(make, "comparator", saved.tensors)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load
 from safetensors.numpy import save as save_contiguous
 
-from sortnet.config import Settings
 from sortnet.core.memory import free_memory
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import (
@@ -51,7 +50,77 @@ _LEFTOVER = re.compile(
 
 Array: TypeAlias = NDArray[Any]
 R = TypeVar("R")
-S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """The arrays of a safetensors file, which its reader takes out one after another.
+
+    Attributes:
+        arrays: the arrays that remain, by name.
+        path: path of the file, for messages.
+    """
+
+    arrays: dict[str, Array]
+    path: Path
+
+    @classmethod
+    def parse(cls, raw: bytes, path: Path) -> Tensors:
+        """Parse the content of a safetensors file.
+
+        Raises:
+            ModelError: if the content is damaged.
+        """
+        try:
+            return cls(load(raw), path)
+        # Safetensors accepts types that numpy does not have, and shapes that are too large for an
+        # array even if the array is empty.
+        except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
+
+    def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
+        """Take out an array with a type and a shape, in which None is any length.
+
+        Raises:
+            ModelError: if the array is missing, has another type or shape, NaN or infinity.
+        """
+        array = self.arrays.pop(name, None)
+        if array is None:
+            raise ModelError(f"{self.path}: {name} is missing")
+        has_shape = array.ndim == len(shape) and all(
+            length in (None, actual) for length, actual in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not has_shape:
+            expected = _type_and_shape(dtype, shape)
+            raise ModelError(
+                f"{self.path}: {name} is {_type_and_shape(array.dtype, array.shape)}, "
+                f"not {expected}"
+            )
+        if not np.isfinite(array).all():
+            raise ModelError(f"{self.path}: {name} has NaN or infinity")
+        return array
+
+    def refuse_few(self, least: int) -> None:
+        """Raise a ModelError if the arrays have fewer than `least` numbers.
+
+        This check is made before the comparator is made, so that a small file that asks for a huge
+        comparator cannot fill the memory.
+        """
+        n_numbers = sum(array.size for array in self.arrays.values())
+        if n_numbers < least:
+            raise ModelError(
+                f"{self.path}: not the weights of this comparator: {n_numbers:,} numbers, "
+                f"and it has {least:,} or more"
+            )
+
+    def refuse_rest(self) -> None:
+        """Raise a ModelError if there are arrays that no call of `take` has removed."""
+        if self.arrays:
+            raise ModelError(
+                f"{self.path}: not the weights of this ranker: {shown(min(self.arrays))} is none "
+                "of its own"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,43 +128,14 @@ class Saved:
     """The content of a model folder, after the checks that are the same for all rankers.
 
     Attributes:
-        kind: kind of the ranker.
-        about: all of model.json.
-        n_features: number of features of the training data.
-        feature_names: names of the features, if the training data had names.
-        info: record of the fit.
-        tensors: arrays by name. `take` removes an array; `read_folder` refuses arrays that remain.
+        about: the content of model.json.
+        tensors: the arrays, of which `read_folder` refuses those that nobody has taken.
         path: path of model.json, for messages.
-        weights: path of the file with the arrays, for messages.
     """
 
-    kind: str
     about: dict[str, Any]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-    info: dict[str, Any]
-    tensors: dict[str, Array]
+    tensors: Tensors
     path: Path
-    weights: Path
-
-    def settings(self, settings_class: type[S]) -> S:
-        """Read the settings that the ranker was fitted with.
-
-        Raises:
-            ModelError: if the folder has no settings of this class.
-        """
-        try:
-            return settings_class.from_json(self.about["config"])
-        except SortNetError as error:
-            raise ModelError(f"{self.path}: {error}") from None
-
-    def take(self, name: str, dtype: DTypeLike, *shape: int | None) -> Array:
-        """Take an array with a type and a shape out of `tensors`; None is any length.
-
-        Raises:
-            ModelError: if the array is missing, has another type or shape, NaN or infinity.
-        """
-        return take(self.tensors, name, dtype, shape, self.weights)
 
 
 def write_folder(
@@ -118,10 +158,6 @@ def write_folder(
     folder = Path(folder)
     make_folder(folder)
     json_path = folder / _JSON
-    old_weights = None
-    with suppress(ModelError):
-        old_document = _parse(read_bytes(json_path), json_path)
-        old_weights = _weights_path(old_document, folder)
     raw = tensors_as_bytes(tensors)
     document = {
         "format": FORMAT,
@@ -135,38 +171,12 @@ def write_folder(
         raise SortNetError(
             f"cannot write {json_path}: {len(text):,} bytes; the limit is {_LONGEST_DOCUMENT:,}"
         )
-    if not _has_content(weights, raw):
-        write_atomically(weights, lambda path: path.write_bytes(raw))
+    write_atomically(weights, lambda path: path.write_bytes(raw))
     write_atomically(json_path, lambda path: path.write_text(text, encoding="utf-8"))
-    _remove_old_files(folder, weights, old_weights)
-
-
-def _remove_old_files(folder: Path, weights: Path, old_weights: Path | None) -> None:
-    """Remove the old weights and the files that a killed save or run has left in a model folder.
-
-    Args:
-        folder: the folder.
-        weights: the file of the new weights, which stays.
-        old_weights: the file of the old weights; None: there was no ranker in the folder.
-    """
     for path in folder.iterdir():
-        if path == weights:
-            continue
-        if path == old_weights or _LEFTOVER.fullmatch(path.name):
+        if path != weights and _LEFTOVER.fullmatch(path.name):
             with suppress(OSError):  # a leftover does no harm
                 path.unlink()
-
-
-def _has_content(path: Path, content: bytes) -> bool:
-    """Check whether a file has this content, so that it need not be written again."""
-    with suppress(OSError):
-        return path.stat().st_size == len(content) and path.read_bytes() == content
-    return False
-
-
-def digest_of(tensors: Mapping[str, Array]) -> str:
-    """Compute the SHA-256 of the file in which a folder stores these tensors."""
-    return hashlib.sha256(tensors_as_bytes(tensors)).hexdigest()
 
 
 def tensors_as_bytes(tensors: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
@@ -194,7 +204,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
         try:
             saved = _read_weights(raw, path)
             result = make(saved)
-            refuse_rest(saved.tensors, saved.weights)
+            saved.tensors.refuse_rest()
             return result
         except ModelError:
             # The error is real, unless another process has saved since `raw` was read.
@@ -205,7 +215,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
 
 def _read_weights(raw: bytes, path: Path) -> Saved:
     """Check the content `raw` of the model.json at `path`, and read the weights that it names."""
-    document = _parse(raw, path)
+    document = parse_document(raw, path, FORMAT, (FORMAT_VERSION,), _FIELDS)
     n_features = int(document["n_features"])
     names = document["feature_names"]
     if not 0 <= n_features < _LIMIT_OF_FEATURES:
@@ -214,24 +224,10 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
         raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
     weights = _weights_path(document, path.parent)
     raw_weights = read_bytes(weights)
-    tensors = parse_tensors(raw_weights, weights)
+    tensors = Tensors.parse(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
         raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
-    return Saved(
-        kind=document["kind"],
-        about=document,
-        n_features=n_features,
-        feature_names=None if names is None else tuple(names),
-        info=document["info"],
-        tensors=tensors,
-        path=path,
-        weights=weights,
-    )
-
-
-def _parse(raw: bytes, path: Path) -> dict[str, Any]:
-    """Parse the content of model.json."""
-    return parse_document(raw, path, FORMAT, (FORMAT_VERSION,), _FIELDS)
+    return Saved(document, tensors, path)
 
 
 def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
@@ -246,82 +242,17 @@ def read_bytes(path: Path) -> bytes:
     """Read a file of a model folder: a `.json` document, or else tensors.
 
     Raises:
-        ModelError: if the file is missing, no regular file, or too large. A document may have
-            100 MB. Tensors must have the size that their header tells, and must fit into memory. A
-            file that is too large is not read.
+        ModelError: if the file is missing, no regular file, or too large: a document may have
+            100 MB, and tensors must fit into memory.
     """
     is_document = path.suffix == ".json"
     most_bytes = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
     try:
         refuse_irregular(path, most=most_bytes, error=ModelError)
-        if not is_document:
-            # Opening reads the header, and fails if the file has another size than in the header.
-            with _tensor_faults(path), safe_open(path, framework="numpy"):
-                pass
         return path.read_bytes()
     except OSError as error:
         fault = "no model there" if path.name == _JSON else "cannot be read"
         raise ModelError(f"{path}: {fault}: {error.strerror or error}") from None
-
-
-def parse_tensors(raw: bytes, path: Path) -> dict[str, Array]:
-    """Parse the content of a safetensors file.
-
-    Raises:
-        ModelError: if the content is damaged.
-    """
-    with _tensor_faults(path):
-        return load(raw)
-
-
-@contextmanager
-def _tensor_faults(path: Path) -> Iterator[None]:
-    """Turn every error of reading a safetensors file into a ModelError of one line."""
-    try:
-        yield
-    # Safetensors accepts types that numpy does not have, and shapes that are too large for an array
-    # even if the array is empty.
-    except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
-
-
-def take(
-    tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int | None], path: Path
-) -> Array:
-    """Take an array with a type and a shape out of tensors that were read from `path`.
-
-    A length of None in the shape allows any length.
-
-    Raises:
-        ModelError: if the array is missing, has another type or shape, NaN or infinity.
-    """
-    array = tensors.pop(name, None)
-    expected = list(shape)
-    if array is not None and array.ndim == len(shape):
-        expected = [
-            actual if length is None else length
-            for length, actual in zip(shape, array.shape, strict=True)
-        ]
-    if array is None or array.dtype != dtype or list(array.shape) != expected:
-        expected_text = _type_and_shape(dtype, expected)
-        raise ModelError(f"{path}: {name} is {described(array)}, not {expected_text}")
-    if not np.isfinite(array).all():
-        raise ModelError(f"{path}: {name} has NaN or infinity")
-    return array
-
-
-def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
-    """Raise a ModelError if there are tensors that no call of `take` has removed."""
-    if tensors:
-        raise ModelError(
-            f"{path}: not the weights of this ranker: {shown(min(tensors))} is none of its own"
-        )
-
-
-def described(array: Array | None) -> str:
-    """Describe the type and the shape of an array in a message, such as `float32 3x20`."""
-    return "missing" if array is None else _type_and_shape(array.dtype, array.shape)
 
 
 def _type_and_shape(dtype: DTypeLike, shape: Sequence[int | None]) -> str:

@@ -12,8 +12,7 @@ by the comparator's margins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import comb
 from typing import Any, ClassVar
@@ -37,7 +36,7 @@ from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.sortnet import Model
-from sortnet.rankers.weights import refuse_few, take_comparator
+from sortnet.rankers.weights import load_weights
 from sortnet.sorting import sort
 
 
@@ -55,18 +54,47 @@ class NetRanker(Model):
 
     def untrained(self) -> Model:
         """Copy the ranker with random weights, with which the training began."""
-        net = self.config.random_net(self.scaler.n_columns)
-        return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
+        return replace(self, comparator=self.config.net(self.scaler.n_columns))
 
 
 @dataclass(frozen=True)
-class NetSettings(Settings):
+class TorchSettings(Settings):
+    """Settings of a net of torch, which is made, and read from a model folder, by them."""
+
+    prefix: ClassVar[str] = ""  # beginning of the names of the net's arrays in a model folder
+
+    @property
+    def filled(self) -> dict[str, Any]:
+        """The values of all settings by name, with the default from `fixed` in place of None."""
+        values = self.flat()
+        return values | {k: v for k, v in self.fixed.items() if values.get(k) is None}
+
+    def net(self, n_columns: int) -> Any:
+        """Make the net for `n_columns` columns, with random weights from the seed."""
+        raise NotImplementedError
+
+    def least_numbers(self, n_columns: int) -> int:
+        """Count the weights between the hidden layers: fewer than all weights of the net."""
+        layers = pairwise((n_columns, *self.filled["hidden"]))
+        return sum(n_inputs * n_units for n_inputs, n_units in layers)
+
+    def read(self, saved: Saved, n_columns: int) -> Any:
+        """Make the net with the weights of a model folder."""
+        saved.tensors.refuse_few(self.least_numbers(n_columns))
+        net = self.net(n_columns)
+        load_weights(net, self.prefix, saved.tensors)
+        return net
+
+
+@dataclass(frozen=True)
+class NetSettings(TorchSettings):
     """Settings of a net that scores documents; `solve` of a subclass finds the weights of the net.
 
     Settings that SortNet also has have the same defaults as SortNet's settings.
     """
 
     ranker: ClassVar[type[NetRanker]] = NetRanker
+    prefix: ClassVar[str] = "comparator.0."
     grids = (
         {"scaling": ["query+rank", "normal", "query"]},
         {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
@@ -82,47 +110,23 @@ class NetSettings(Settings):
         0.0, "Dropout rate of the hidden units.", TRAINING, within="from 0 to below 1")
     # fmt: on
 
-    def make(self, n_columns: int) -> Callable[[int], DirectRanker]:
-        """Return a function that makes the net for `n_columns` columns from a seed.
+    def net(self, n_columns: int) -> DirectRanker:
+        """Make the net for `n_columns` columns, with random weights from the seed."""
+        values = self.filled
+        return DirectRanker(
+            n_columns,
+            hidden=values["hidden"],
+            units=values["units"],
+            # Only the kind DirectRanker has a setting for the output activation.
+            tau=values["tau"] if "tau" in self.flat() else "identity",
+            dropout=self.dropout,
+            seed=self.seed,
+            feature_part=self.feature_part(n_columns),
+        )
 
-        A setting that is None has its default from `fixed`.
-        """
-        defaults = self.fixed
-        # Only DirectRanker has a setting for the output activation; other nets have none.
-        tau = self.flat().get("tau", "identity")
-
-        def make_net(seed: int) -> DirectRanker:
-            """Make the net of these settings with random weights."""
-            return DirectRanker(
-                n_columns,
-                hidden=self.hidden or defaults["hidden"],
-                units=self.units or defaults["units"],
-                tau=tau or defaults["tau"],
-                dropout=self.dropout,
-                seed=seed,
-                feature_part=self.feature_part(n_columns, seed),
-            )
-
-        return make_net
-
-    def random_net(self, n_columns: int) -> DirectRanker:
-        """Make the net with random weights, which are drawn from the seed of the settings."""
-        make_net = self.make(n_columns)
-        return make_net(self.seed)
-
-    def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
+    def feature_part(self, n_columns: int) -> nn.Module | None:
         """Make a module to use in place of the hidden layers; None: use the hidden layers."""
         return None
-
-    def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
-        """Make the net with the weights of a model folder."""
-        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
-        return take_comparator(self.make(n_columns), "comparator", saved.tensors, saved.weights)
-
-    def least_numbers(self, n_columns: int) -> int:
-        """Count the weights between the hidden layers: fewer than all weights of the net."""
-        widths = (n_columns, *(self.hidden or ()))
-        return sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class PairwiseSettings(NetSettings):
     # fmt: on
     training: Training = field(default_factory=Training)
 
-    def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
+    def feature_part(self, n_columns: int) -> nn.Module | None:
         """Make the polynomial if the setting `part` asks for it; None: use the hidden layers."""
         if self.part == "polynomial":
             return Polynomial(n_columns, self.degree)
@@ -177,7 +181,7 @@ class PairwiseSettings(NetSettings):
 
         Cost: see `train_on_pairs`; 8 bytes a pair.
         """
-        net = self.random_net(train.n_features)
+        net = self.net(train.n_features)
         rng = np.random.default_rng(self.seed)
         training_pairs = chosen_pairs(train, net, self.pairs_from, rng)
         validation_pairs = ComparedPairs.empty()

@@ -11,13 +11,13 @@ are not linear in the scaled features.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sortnet.config import Settings
-from sortnet.core import F32, F64, I64, Margin, Pairs, Progress, Queries
+from sortnet.config import Config, Settings
+from sortnet.core import F32, F64, Margin, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.preference.answers import Answers, choices_of_two
@@ -25,60 +25,40 @@ from sortnet.preference.fit import fit_weights
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.model import Annotators, Columns, Prior
 from sortnet.rankers.base import Ranker, scaling_setting
+from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.model import Model
 from sortnet.rankers.model_folder import Array, Saved
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
 _LEAST_SHARE = 0.3  # of the variance that features explain
-_LEAST_DEVIATION = 1e-12  # lower limit of the standard deviation of a difference of two scores
-_LEAST_VARIANCE = 1e-24  # the same limit for the variance
+# The last digits of equal figures may differ, because their terms are added in different orders.
+_DECIMALS = 9
+_LEAST_VARIANCE = 1e-24  # lower limit of the variance of a difference of two scores
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """A comparator that compares documents by the posterior of their scores."""
+class Posterior(NamedTuple):
+    """The posterior of the scores s = Φw + u."""
 
     mean: F64  # (d,) posterior mean of the weights w of the d features
     draws: F64  # (k, d) k draws of the weights w from the posterior
     residual: float  # υ², variance of a score that the features do not explain
-
-    def prepare(self, X: F32) -> F64:
-        """Compute scores (n, 1 + k) of n documents: expected scores, then k random draws."""
-        weights = np.vstack((self.mean, self.draws))
-        scores: F64 = X.astype(np.float64) @ weights.T
-        return scores
-
-    def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
-        """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j]).
-
-        The variance is the variance over the random draws of the weights, and for each of the two
-        documents the variance of the part of its score that the features do not explain.
-
-        Args:
-            prepared: (n, 1 + k) the expected score and k drawn scores of each document.
-            i, j: (m,) the rows of the documents of each pair.
-        """
-        differences = prepared[i] - prepared[j]
-        expected = differences[:, 0]
-        variance = differences[:, 1:].var(axis=1) + 2 * self.residual
-        deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
-        margins: F32 = (expected / deviation).astype(np.float32)
-        return margins
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRanker(Ranker):
     """Ranker by expected scores; a margin is E[s_i - s_j] divided by its standard deviation."""
 
-    comparator: Scores
+    posterior: Posterior
 
     def scores(self, queries: Queries) -> F32:
-        scores: F32 = (self.scaled(queries).features @ self.comparator.mean).astype(np.float32)
+        scores: F32 = (self.scaled(queries).features @ self.posterior.mean).astype(np.float32)
         return scores
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j])."""
-        prepared = self.comparator.prepare(self.scaled(queries).features)
-        return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
+        X = self.scaled(queries).features.astype(np.float64)
+        margins, _, _ = self.differentiable()(X[np.asarray(i)], X[np.asarray(j)])
+        return margins.astype(np.float32)
 
     def differentiable(self) -> Margin:
         """Return the margin of two scaled documents, with its gradients.
@@ -86,30 +66,28 @@ class PosteriorRanker(Ranker):
         With the difference d of the features, the mean weights m and the variance V of the drawn
         scores of d, the margin m · d / √V has the gradient m / √V - (m · d) V' / (2 V √V) in d.
         """
-        scores = self.comparator
-        centred = scores.draws - scores.draws.mean(axis=0)
+        mean, draws, residual = self.posterior
+        centred = draws - draws.mean(axis=0)
 
         def margin(x: F64, y: F64) -> tuple[F64, F64, F64]:
             """Compute E[s_x - s_y] / √(Var[s_x - s_y]) for documents with features x and y."""
             difference = x - y
             deviations = difference @ centred.T
-            exact = (deviations**2).mean(axis=1) + 2 * scores.residual
+            exact = (deviations**2).mean(axis=1) + 2 * residual
             variance = np.maximum(exact, _LEAST_VARIANCE)[:, None]
-            expected = difference @ scores.mean
+            deviation = np.sqrt(variance)
+            margins = (difference @ mean)[:, None] / deviation
             d_variance = 2 * deviations @ centred / len(centred)
             d_variance[exact < _LEAST_VARIANCE] = 0  # where the limit holds
-            gradient = (scores.mean - expected[:, None] * d_variance / (2 * variance)) / np.sqrt(
-                variance
-            )
-            return expected / np.sqrt(variance[:, 0]), gradient, -gradient
+            gradient = mean / deviation - margins * d_variance / (2 * variance)
+            return margins[:, 0], gradient, -gradient
 
         return margin
 
     def learned(self) -> dict[str, Array]:
         """List the arrays of the posterior by name, as `PosteriorSettings.read` reads them."""
-        scores = self.comparator
-        residual = np.array([scores.residual])
-        return {"mean": scores.mean, "draws": scores.draws, "residual": residual}
+        mean, draws, residual = self.posterior
+        return {"mean": mean, "draws": draws, "residual": np.array([residual])}
 
 
 @dataclass(frozen=True)
@@ -130,7 +108,7 @@ class PosteriorSettings(Settings):
 
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Scores, dict[str, Any]]:
+    ) -> tuple[Posterior, dict[str, Any]]:
         """Fit the posterior of the weights to the judged pairs of the training queries.
 
         The validation queries are not used.
@@ -151,15 +129,15 @@ class PosteriorSettings(Settings):
         share = max(chosen.share, _LEAST_SHARE)
         prior = replace(chosen, share=share)
         mean, draws = fit_weights(answers, prior, annotators, seed=self.seed)
-        scores = Scores(mean, draws, prior.variance * (1 - share))
-        return scores, {"answers": len(train.judged)}
+        posterior = Posterior(mean, draws, prior.variance * (1 - share))
+        return posterior, {"answers": len(train.judged)}
 
-    def read(self, saved: Saved, n_columns: int) -> Scores:
+    def read(self, saved: Saved, n_columns: int) -> Posterior:
         """Read the posterior of the weights from a model folder."""
-        mean = saved.take("mean", np.float64, n_columns)
-        draws = saved.take("draws", np.float64, None, n_columns)
-        residual = saved.take("residual", np.float64, 1)
-        return Scores(mean, draws, max(float(residual[0]), 0.0))
+        mean = saved.tensors.take("mean", np.float64, n_columns)
+        draws = saved.tensors.take("draws", np.float64, None, n_columns)
+        residual = saved.tensors.take("residual", np.float64, 1)
+        return Posterior(mean, draws, max(float(residual[0]), 0.0))
 
 
 def _answers_of_one_annotator(pairs: Pairs) -> Answers:
@@ -175,3 +153,52 @@ def _answers_of_one_annotator(pairs: Pairs) -> Answers:
     items = np.column_stack((first, second))
     answers = choices_of_two(items, p_first, np.zeros(m, np.int64))
     return replace(answers, weight=pairs.weight.astype(np.float64))
+
+
+def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
+    """Fit a comparator and a posterior to judged pairs; return the better predictor.
+
+    Args:
+        train: queries with judged pairs.
+        vali: queries with the judged pairs that are held out.
+        config: settings of the comparator; the posterior gets the same seed.
+
+    Raises:
+        DataError: if there are too few judged pairs.
+
+    Cost: a training of the comparator, and a second for the posterior.
+    """
+    net = fit_ranker(train, vali, config)
+    assert isinstance(net, Model)
+    return better_than_posterior(net, train, vali)
+
+
+def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
+    """Fit a posterior to the same judged pairs; return the better of the posterior and `net`.
+
+    Without judged pairs, `net` is returned. `info["kept"]` of the result tells the kind of ranker
+    that was kept, the measure, the figures of both rankers and the reason.
+
+    Args:
+        net: the comparator, trained on `train` and chosen by `vali`.
+        train: the training queries.
+        vali: the validation queries, whose judged pairs are predicted.
+    """
+    rankers: list[Ranker] = [net]
+    reason = f"best on the validation queries of iterations 0 to {net.info['iterations'] - 1}"
+    if vali.judged is not None:
+        rankers.append(fit_ranker(train, vali, PosteriorSettings(seed=net.config.seed)))
+        reason = "better on the judgements held out"
+    figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
+    rounded = {kind: round(figure, _DECIMALS) for kind, figure in figures.items()}
+    best = max(rankers, key=lambda ranker: rounded[ranker.config.kind])
+    if len(rankers) > 1 and len({*rounded.values()}) == 1:
+        reason = "as good as the other one on the judgements held out, and the one that comes first"
+    choice = {
+        "kind": best.config.kind,
+        "measure": net.config.rank_quality.name,
+        "figures": figures,
+        "reason": reason,
+    }
+    info = {**net.info, "quality": figures[best.config.kind], "kept": choice}
+    return replace(best, info=info)

@@ -16,7 +16,7 @@ in `sortnet.rankers.sortnet` and `sortnet.rankers.model`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from sortnet.config import Settings
 from sortnet.errors import DataError, ModelError
@@ -39,33 +39,22 @@ KINDS: dict[str, str] = {
 }
 
 
-class Variant(NamedTuple):
-    """A ranker with a name of its own: a kind of ranker with some settings changed.
-
-    Attributes:
-        kind: the name of the kind.
-        changes: the values that differ from the kind's default settings, by name of the setting.
-    """
-
-    kind: str
-    changes: dict[str, Any]
-
-
-VARIANTS: dict[str, Variant] = {
-    "directranker-neighbours": Variant("directranker", {"pairs_from": "neighbours"}),
-    "directranker-random": Variant("directranker", {"pairs_from": "random"}),
-    "setrank": Variant("set-transformer", {"algorithm": "setrank"}),
-    "feta": Variant("fate", {"architecture": "feta"}),
-    "listnet": Variant("ranknet", {"algorithm": "listnet"}),
-    "listnet-star": Variant("ranknet", {"algorithm": "listnet-star"}),
-    "lambdarank": Variant("ranknet", {"algorithm": "lambdarank"}),
-    "xendcg": Variant("lambdamart", {"algorithm": "xendcg"}),
-    "xgboost": Variant("lambdamart", {"algorithm": "xgboost"}),
-    "iesr-rank": Variant("es-rank", {"initial": "regression"}),
-    "iesvm-rank": Variant("es-rank", {"initial": "ranksvm"}),
-    "cmaes-rank": Variant("es-rank", {"algorithm": "cma"}),
-    "frank": Variant("rankboost", {"algorithm": "frank"}),
-    "adarank-map": Variant("adarank-ndcg", {"measure": "map"}),
+# Rankers with a name of their own: the kind, and the settings that differ from its defaults.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
+    "directranker-random": ("directranker", {"pairs_from": "random"}),
+    "setrank": ("set-transformer", {"algorithm": "setrank"}),
+    "feta": ("fate", {"architecture": "feta"}),
+    "listnet": ("ranknet", {"algorithm": "listnet"}),
+    "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
+    "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
+    "xendcg": ("lambdamart", {"algorithm": "xendcg"}),
+    "xgboost": ("lambdamart", {"algorithm": "xgboost"}),
+    "iesr-rank": ("es-rank", {"initial": "regression"}),
+    "iesvm-rank": ("es-rank", {"initial": "ranksvm"}),
+    "cmaes-rank": ("es-rank", {"algorithm": "cma"}),
+    "frank": ("rankboost", {"algorithm": "frank"}),
+    "adarank-map": ("adarank-ndcg", {"measure": "map"}),
 }
 
 
@@ -96,8 +85,8 @@ def settings_for(name: object) -> Settings:
     """
     settings: Settings
     if isinstance(name, str) and name in VARIANTS:
-        variant = VARIANTS[name]
-        settings = kind_settings(variant.kind)().changed(**variant.changes)
+        kind, changes = VARIANTS[name]
+        settings = kind_settings(kind)().changed(**changes)
     else:
         settings = kind_settings(name)()
     return settings
@@ -119,9 +108,8 @@ def name_of(settings: Settings) -> str:
     'xgboost'
     """
     values = settings.flat()
-    for name, variant in VARIANTS.items():
-        has_its_changes = variant.changes.items() <= values.items()
-        if variant.kind == settings.kind and has_its_changes:
+    for name, (kind, changes) in VARIANTS.items():
+        if kind == settings.kind and changes.items() <= values.items():
             return name
     return settings.kind
 

@@ -8,7 +8,6 @@ FETA-Net have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,7 +18,7 @@ from torch import Tensor
 from sortnet.comparators.losses import Loss, listnet
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context.attention import SetEncoder
-from sortnet.core import I64, Queries
+from sortnet.core import Queries
 from sortnet.core.memory import refuse_too_large
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.rankers.listwise import padded
@@ -85,11 +84,9 @@ class SetSettings(ContextSettings):
 
     def net(self, n_columns: int) -> SetEncoder:
         """Make the net with random weights, in evaluation mode."""
-        width, heads, layers = self._sizes
-        return SetEncoder(
-            n_columns, width=width, heads=heads, layers=layers,
-            points=self.points or 0, dropout=self.dropout, seed=self.seed,
-        ).eval()  # fmt: skip
+        values = self.filled | {"points": self.points or 0}
+        names = ("width", "heads", "layers", "points", "dropout", "seed")
+        return SetEncoder(n_columns, **{name: values[name] for name in names}).eval()
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
         """Compute the net's scores (n_docs,) of scaled queries, with gradients.
@@ -101,7 +98,12 @@ class SetSettings(ContextSettings):
         """
         docs = [np.empty(0, np.int64)]
         scores = [torch.empty(0)]
-        for batch in self._batches(part):
+        queries = np.argsort(part.sizes, kind="stable")[::-1]  # the longest queries first
+        queries = queries[part.sizes[queries] > 0]
+        while len(queries):
+            n_queries = self._queries_at_once(int(part.sizes[queries[0]]), part.source)
+            batch = queries[:n_queries]
+            queries = queries[n_queries:]
             numbers, is_document = padded(part, batch)
             x = torch.from_numpy(part.features[numbers] * is_document[..., None])
             mask = torch.from_numpy(is_document)
@@ -111,45 +113,25 @@ class SetSettings(ContextSettings):
         position_of_doc = np.argsort(np.concatenate(docs))
         return torch.cat(scores)[torch.from_numpy(position_of_doc)]
 
-    def _batches(self, part: Queries) -> Iterator[I64]:
-        """Yield the numbers of queries that are scored together, the longest queries first.
-
-        Queries without documents are left out.
-        """
-        queries = np.argsort(part.sizes, kind="stable")[::-1]
-        queries = queries[part.sizes[queries] > 0]
-        while len(queries):
-            longest = int(part.sizes[queries[0]])
-            n_queries = self._queries_at_once(longest, part.source)
-            yield queries[:n_queries]
-            queries = queries[n_queries:]
-
     def _queries_at_once(self, longest: int, source: str) -> int:
         """Compute how many queries of at most `longest` documents are scored together.
 
         Raises:
             DataError: if the attention among the documents of one query does not fit into memory.
         """
-        width, heads, _ = self._sizes
+        width = self.filled["width"]
+        heads = self.filled["heads"]
         if longest > _MANY and not self.points:
             refuse_too_large(
                 _BYTES * heads * longest**2,
                 f"{source}: the attention among {longest} documents of a query",
             )
         n_attended = self.points or longest
-        numbers_per_query = longest * max(width, heads * n_attended)
+        numbers_per_query = longest * int(max(width, heads * n_attended))
         return max(1, _NUMBERS // numbers_per_query)
 
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights of the embedding, and a square matrix of weights for each layer."""
-        width, _, layers = self._sizes
+        width: int = self.filled["width"]
+        layers: int = self.filled["layers"]
         return width * (n_columns + layers * width)
-
-    @property
-    def _sizes(self) -> tuple[int, int, int]:
-        """Width, heads and layers of the net, with the algorithm's defaults filled in."""
-        defaults = self.fixed
-        width = self.width or defaults["width"]
-        heads = self.heads or defaults["heads"]
-        layers = self.layers or defaults["layers"]
-        return width, heads, layers

@@ -110,13 +110,13 @@ def fit(
     halved = scaler.is_large(train)
 
     best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
-    # Saving comes before the user's callbacks, which may read the saved model.
-    all_callbacks: list[Callback] = []
-    if save is not None and group.rank == 0:
-        all_callbacks.append(partial(_save_if_better, save, best_model))
-    if halved:
-        all_callbacks.append(_return_freed_memory)
-    all_callbacks += callbacks
+
+    def iteration_ended(record: Iteration, state: State) -> None:
+        """Save the best model so far if the iteration found it; give freed memory back."""
+        if save is not None and record.best and group.rank == 0:
+            save(best_model(state))
+        if halved:
+            return_freed()
 
     metric_names = [*measured(config.rank_quality), *metrics]
     state = learn_to_sort(
@@ -129,7 +129,8 @@ def fit(
         extra_parts={
             name: scaler(part, halved=halved) for name, part in (extra_parts or {}).items()
         },
-        callbacks=all_callbacks,
+        # Saving comes before the user's callbacks, which may read the saved model.
+        callbacks=[iteration_ended, *callbacks],
         progress=progress,
         state=state,
         group=group,
@@ -137,28 +138,6 @@ def fit(
         keep_last=keep_last,
     )
     return best_model(state)
-
-
-def _save_if_better(
-    save: Callable[[Model], None],
-    best_model: Callable[[State], Model],
-    record: Iteration,
-    state: State,
-) -> None:
-    """Callback of the loop that saves the best model so far if the iteration found it.
-
-    Args:
-        save: function that saves a model.
-        best_model: function that makes a model of the best comparator of a state.
-        record, state: the arguments of a callback.
-    """
-    if record.best:
-        save(best_model(state))
-
-
-def _return_freed_memory(record: Iteration, state: State) -> None:
-    """Callback of the loop that gives memory, freed by an iteration, back to the system."""
-    return_freed()
 
 
 def checked_config(train: Queries, vali: Queries, config: Config) -> Config:

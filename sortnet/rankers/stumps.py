@@ -133,25 +133,16 @@ def boosted(
             break
         h = (codes[:, feature] > threshold).astype(np.float64)
         if is_rankboost:  # half of the weights of undecided pairs is added to both sums
-            alpha = _weight_of_stump((1 + r) / 2, (1 - r) / 2)
+            weight_right = (1 + r) / 2
+            weight_wrong = (1 - r) / 2
         else:
             difference = h[better] - h[worse]
-            alpha = _weight_of_stump(
-                float(weight @ (difference > 0)), float(weight @ (difference < 0))
-            )
+            weight_right = float(weight @ (difference > 0))
+            weight_wrong = float(weight @ (difference < 0))
+        alpha = float(0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH)))
         score += alpha * h
         stumps.append((feature, float(thresholds[threshold, feature]), alpha, True))
     return stumps or [_STUMP_WITHOUT_EFFECT]
-
-
-def _weight_of_stump(weight_right: float, weight_wrong: float) -> float:
-    """Compute the weight α = ½ ln(W+ / W-) of a stump in the sum of stumps.
-
-    Args:
-        weight_right: the sum W+ of the weights of the pairs that the stump orders rightly.
-        weight_wrong: the sum W- of the weights of the pairs that the stump orders wrongly.
-    """
-    return float(0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH)))
 
 
 def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int, float]:

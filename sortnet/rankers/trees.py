@@ -87,39 +87,26 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
 
 
 def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
-    """Convert a tree of LightGBM, nested dicts, to a list of nodes, parents before children."""
-    subtrees = _subtrees_of_lightgbm(root)
-    number_of_subtree = {id(subtree): number for number, subtree in enumerate(subtrees)}
+    """Convert a tree of LightGBM, nested dicts, to a list of nodes, level by level.
+
+    A tree may be deeper than Python's limit of recursion, so the subtrees wait in a list.
+    """
+    subtrees = [root]
     nodes: Tree = []
-    for subtree in subtrees:
+    for subtree in subtrees:  # the loop appends the children of each node
         if "leaf_value" in subtree:
             nodes.append(leaf(float(subtree["leaf_value"])))
             continue
-        feature = subtree["split_feature"]
+        left_child = len(subtrees)
+        subtrees += [subtree["left_child"], subtree["right_child"]]
         threshold = float(subtree["threshold"])
-        left_child = number_of_subtree[id(subtree["left_child"])]
-        right_child = number_of_subtree[id(subtree["right_child"])]
         if subtree["missing_type"] == "NaN":
             missing_goes_left = bool(subtree["default_left"])
         else:  # no value was missing in training, and LightGBM treats a missing value as 0
             missing_goes_left = threshold >= 0
-        nodes.append(Node(feature, threshold, left_child, right_child, missing_goes_left))
+        feature = subtree["split_feature"]
+        nodes.append((feature, threshold, left_child, left_child + 1, missing_goes_left))
     return nodes
-
-
-def _subtrees_of_lightgbm(root: dict[str, Any]) -> list[dict[str, Any]]:
-    """List a tree of LightGBM and all its subtrees, a parent before its children.
-
-    A tree may be deeper than Python's limit of recursion, so the children wait in a list.
-    """
-    subtrees = []
-    waiting = [root]
-    while waiting:
-        subtree = waiting.pop()
-        subtrees.append(subtree)
-        if "leaf_value" not in subtree:  # only leaves have no children
-            waiting += [subtree["right_child"], subtree["left_child"]]
-    return subtrees
 
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
@@ -154,7 +141,7 @@ def _nodes_of_xgboost(tree: dict[str, Any]) -> Tree:
         # A value that equals the threshold goes right in XGBoost, but left in a `Forest`. So the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.
         threshold = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append(Node(feature, float(threshold), left_child, right_child, bool(default_left)))
+        nodes.append((feature, float(threshold), left_child, right_child, bool(default_left)))
     return nodes
 
 

@@ -7,8 +7,7 @@ see `sortnet.rankers.complete_settings`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,7 +21,6 @@ from sortnet.rankers.fit_ranker import fit_ranker
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]  # {name of a setting: values to try}
 Trial: TypeAlias = dict[str, Any]  # the settings that were tried, their quality and iteration
-Score: TypeAlias = Callable[[Settings], float]  # RankQuality of settings
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # default number of trials of a search by Optuna, which would never end
@@ -41,10 +39,6 @@ class Tuned(NamedTuple):
 
     config: Settings
     trials: list[Trial]
-
-
-class _LimitReached(Exception):
-    """Raised in place of a trial if no further trial may be started."""
 
 
 def tune(
@@ -105,39 +99,36 @@ def tune(
         settings = choose_quality(train, vali, settings)
         inner_parts = list(_inner_parts(joined([train, vali]), inner, settings.seed))
     began = time.monotonic()
-    finished: list[Trial] = []
-    qualities: dict[Settings, float] = {settings: -np.inf}  # chosen if there is no better one
-
-    @cache  # settings that were tried are not tried again
-    def score(candidate: Settings) -> float:
-        """Try settings; return their RankQuality, or the mean over the inner parts."""
+    tried: dict[Settings, Trial] = {}
+    if search == "grid":
+        candidates = _every_combination(settings, grids, tried)
+    else:
+        candidates = _drawn_by_optuna(settings, grids, tried, trials or _TRIALS)
+    for candidate in candidates:
+        if candidate in tried:
+            continue
         is_late = seconds is not None and time.monotonic() - began > seconds
-        if finished and (is_late or len(finished) == trials):
-            raise _LimitReached
-        flat = candidate.flat()
-        values = {name: flat[name] for name in names}
+        if tried and (is_late or len(tried) == trials):
+            break
         if inner_parts:
-            scores = [_score_part(candidate, *part) for part in inner_parts]
+            scores = []
+            for learned, stopping, scored in inner_parts:
+                ranker = fit_ranker(learned, stopping, candidate)
+                scores.append(candidate.quality_of(scored, ranker.order(scored)))
             facts = {"quality": float(np.mean(scores))}
         else:
             info = fit_ranker(train, vali, candidate).info
             facts = {name: info[name] for name in ("quality", "iteration") if name in info}
+        values = candidate.flat()
         lists = {name: [*v] for name, v in values.items() if isinstance(v, tuple)}  # as in JSON
-        finished.append({**values, **lists, **facts})
-        qualities[candidate] = facts["quality"]
-        return facts["quality"]
+        values |= lists
+        tried[candidate] = {name: values[name] for name in names} | facts
+    return Tuned(_best(tried, settings), [*tried.values()])
 
-    try:
-        if search == "grid":
-            for one_grid in grids:
-                best = max(qualities, key=qualities.__getitem__)
-                for values in product(*one_grid.values()):
-                    score(best.changed(**dict(zip(one_grid, values, strict=True))))
-        else:
-            _search_by_optuna(score, settings, grids, trials or _TRIALS)
-    except _LimitReached:
-        pass
-    return Tuned(max(qualities, key=qualities.__getitem__), finished)
+
+def _best(tried: Mapping[Settings, Trial], settings: Settings) -> Settings:
+    """Find the settings of the best trial; the given settings if nothing was tried."""
+    return max(tried, key=lambda candidate: tried[candidate]["quality"], default=settings)
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
@@ -172,14 +163,33 @@ def _inner_parts(
         yield learned, stopping, scored
 
 
-def _score_part(candidate: Settings, learned: Queries, stopping: Queries, scored: Queries) -> float:
-    """Fit a ranker on one inner part; return its RankQuality on the queries to score."""
-    ranker = fit_ranker(learned, stopping, candidate)
-    return candidate.quality_of(scored, ranker.order(scored))
+def _every_combination(
+    settings: Settings, grids: Sequence[Grid], tried: Mapping[Settings, Trial]
+) -> Iterator[Settings]:
+    """Yield every combination of each grid, in the best settings that the grids before it chose.
+
+    Args:
+        settings: the settings to begin with.
+        grids: the grids.
+        tried: the trials so far, to which the caller adds.
+    """
+    for grid in grids:
+        best = _best(tried, settings)
+        for values in product(*grid.values()):
+            yield best.changed(**dict(zip(grid, values, strict=True)))
 
 
-def _search_by_optuna(score: Score, settings: Settings, grids: Sequence[Grid], trials: int) -> None:
-    """Score combinations that Optuna draws from the values of all grids."""
+def _drawn_by_optuna(
+    settings: Settings, grids: Sequence[Grid], tried: Mapping[Settings, Trial], n_trials: int
+) -> Iterator[Settings]:
+    """Yield combinations that Optuna draws from the values of all grids.
+
+    Args:
+        settings: the settings that are changed.
+        grids: the grids.
+        tried: the trials so far, to which the caller adds.
+        n_trials: number of draws, some of which may be the same.
+    """
     try:
         import optuna
     except ImportError:
@@ -187,16 +197,16 @@ def _search_by_optuna(score: Score, settings: Settings, grids: Sequence[Grid], t
     values_to_try = {name: values for grid in grids for name, values in grid.items()}
     if not values_to_try:
         return
-
-    def objective(trial: optuna.Trial) -> float:
-        """Score the settings of a trial."""
-        combination = {}
-        for name, values in values_to_try.items():
-            # Optuna draws the position of a value, because it cannot store values that are tuples.
-            position = trial.suggest_categorical(name, range(len(values)))
-            combination[name] = values[position]
-        return score(settings.changed(**combination))
-
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=settings.seed % _SEEDS_OF_OPTUNA)
-    optuna.create_study(direction="maximize", sampler=sampler).optimize(objective, n_trials=trials)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for _ in range(n_trials):
+        trial = study.ask()
+        # Optuna draws the position of a value, because it cannot store values that are tuples.
+        combination = {
+            name: values[trial.suggest_categorical(name, range(len(values)))]
+            for name, values in values_to_try.items()
+        }
+        candidate = settings.changed(**combination)
+        yield candidate
+        study.tell(trial, tried[candidate]["quality"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,8 @@ from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import (
     Array,
-    parse_tensors,
+    Tensors,
     read_bytes,
-    refuse_rest,
-    take,
     tensors_as_bytes,
 )
 
@@ -26,18 +23,6 @@ from sortnet.rankers.model_folder import (
 _VALUE_TYPES = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 # Names of the arrays that an optimiser keeps for a weight: AdamW of trees, Adam, SGD with momentum.
 _MOMENTS = ({"mean", "square"}, {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
-
-
-class HasArrays(Protocol):
-    """Anything with weights in arrays: a comparator, or a net of torch."""
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the weights by name."""
-        ...
-
-    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Take the values of arrays with the names and shapes of `arrays`."""
-        ...
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -79,26 +64,23 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     """
     path = Path(path)
     raw = read_bytes(path) if raw is None else raw
-    tensors = parse_tensors(raw, path)
+    tensors = Tensors.parse(raw, path)
     saved = saved_values(raw, path)
-    refuse_few(tensors, least, path)
-    asked_pairs = np.empty(0, np.int64)
-    if "asked" in tensors:
-        asked_pairs = take(tensors, "asked", np.int64, [None], path)
-    current = take_comparator(make, "current", tensors, path)
+    tensors.refuse_few(least)
+    asked_pairs = tensors.take("asked", np.int64, None)
+    current = take_comparator(make, "current", tensors)
     values = {name: saved[name] for name in _VALUE_TYPES}
     best = None
     if saved["has_best"]:
-        best = take_comparator(make, "best", tensors, path)
+        best = take_comparator(make, "best", tensors)
         values["best_quality"] = saved["best_quality"]
     moments: list[dict[str, Array]] = []
-    if any(name.startswith("optimiser.") for name in tensors):
-        members: tuple[HasArrays, ...] = current.members
+    if any(name.startswith("optimiser.") for name in tensors.arrays):
         moments = [
-            _take_moments(member, f"optimiser.{number}.", tensors, path)
-            for number, member in enumerate(members)
+            _take_moments(member, f"optimiser.{number}.", tensors)
+            for number, member in enumerate(current.members)
         ]
-    refuse_rest(tensors, path)
+    tensors.refuse_rest()
     return State(comparator=current, best=best, asked=asked_pairs, moments=tuple(moments), **values)
 
 
@@ -121,39 +103,36 @@ def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
     return values
 
 
-def _take_moments(
-    member: HasArrays, prefix: str, tensors: dict[str, Array], path: Path
-) -> dict[str, Array]:
+def _take_moments(member: Any, prefix: str, tensors: Tensors) -> dict[str, Array]:
     """Take the moments that an optimiser keeps for a member's weights out of the tensors.
 
     Args:
         member: a net of the comparator.
         prefix: beginning of the tensors' names, which continue with `WEIGHT:MOMENT`, or with `step`
             for the number of steps of trees.
-        tensors: the arrays of the file by name.
-        path: the file, for messages.
+        tensors: the arrays of the file.
 
     Raises:
         ModelError: if a weight is unknown, or its moments are not the moments of an optimiser.
     """
-    keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
+    keys = [name.removeprefix(prefix) for name in tensors.arrays if name.startswith(prefix)]
     moments = {}
     names_of_weight: dict[str, set[str]] = {}
     if isinstance(member, SoftTrees):
-        moments["step"] = take(tensors, f"{prefix}step", np.int64, [], path)
+        moments["step"] = tensors.take(f"{prefix}step", np.int64)
         keys.remove("step")
     weights = member.arrays()
     for key in keys:
         weight, _, name = key.rpartition(":")
         if weight not in weights:
-            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
+            raise ModelError(f"{tensors.path}: not the state of an optimiser: {shown(weight)}")
         names_of_weight.setdefault(weight, set()).add(name)
         # The step is a single number, any other moment has the shape of its weight.
-        shape = [] if name == "step" else list(weights[weight].shape)
-        moments[key] = take(tensors, f"{prefix}{key}", np.float32, shape, path)
+        shape = () if name == "step" else weights[weight].shape
+        moments[key] = tensors.take(f"{prefix}{key}", np.float32, *shape)
     for weight, names in names_of_weight.items():
         if names not in _MOMENTS:
-            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
+            raise ModelError(f"{tensors.path}: not the state of an optimiser: {shown(weight)}")
     return moments
 
 
@@ -163,32 +142,28 @@ def weights_of(comparator: TrainableComparator, prefix: str) -> dict[str, Array]
     The keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`.
     """
     weights = {}
-    members: tuple[HasArrays, ...] = comparator.members
+    members: tuple[Any, ...] = comparator.members
     for k, member in enumerate(members):
         for name, array in member.arrays().items():
             weights[f"{prefix}.{k}.{name}"] = array
     return weights
 
 
-def take_comparator(
-    make: Make, prefix: str, tensors: dict[str, Array], path: Path
-) -> TrainableComparator:
+def take_comparator(make: Make, prefix: str, tensors: Tensors) -> TrainableComparator:
     """Make a comparator, and move the arrays with its weights out of the tensors into it.
 
     Args:
         make: makes the comparator from a seed.
         prefix: beginning of the names of the arrays, see `weights_of`.
-        tensors: the arrays by name.
-        path: the file of the arrays, for messages.
+        tensors: the arrays of the file.
     """
     comparator = make(0)  # with random weights, which are replaced
-    members: tuple[HasArrays, ...] = comparator.members
-    for k, member in enumerate(members):
-        load_weights(member, f"{prefix}.{k}.", tensors, path)
+    for k, member in enumerate(comparator.members):
+        load_weights(member, f"{prefix}.{k}.", tensors)
     return comparator
 
 
-def load_weights(net: HasArrays, prefix: str, tensors: dict[str, Array], path: Path) -> None:
+def load_weights(net: Any, prefix: str, tensors: Tensors) -> None:
     """Move the arrays whose names begin with `prefix` out of the tensors into a net.
 
     Raises:
@@ -196,21 +171,7 @@ def load_weights(net: HasArrays, prefix: str, tensors: dict[str, Array], path: P
     """
     net.load_arrays(
         {
-            name: take(tensors, f"{prefix}{name}", random.dtype, random.shape, path).copy()
+            name: tensors.take(f"{prefix}{name}", random.dtype, *random.shape).copy()
             for name, random in net.arrays().items()
         }
     )
-
-
-def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:
-    """Raise a ModelError if the tensors have fewer than `least` numbers.
-
-    This check is made before the comparator is made, so that a small file that asks for a huge
-    comparator cannot fill the memory.
-    """
-    n_numbers = sum(tensor.size for tensor in tensors.values())
-    if n_numbers < least:
-        raise ModelError(
-            f"{path}: not the weights of this comparator: {n_numbers:,} numbers, "
-            f"and it has {least:,} or more"
-        )

@@ -80,7 +80,7 @@ class SortedItems:
         """
         # Only whoever uses the ranker waits for torch.
         from sortnet.config import Config
-        from sortnet.rankers.better_ranker import better_ranker
+        from sortnet.rankers.posterior_ranker import better_ranker
         from store.asking.item_ranker import ItemRanker
         from store.service.judged_queries import read_judged
 

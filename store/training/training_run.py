@@ -38,9 +38,9 @@ from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
-from sortnet.rankers.better_ranker import better_than_posterior
 from sortnet.rankers.complete_settings import complete_settings
 from sortnet.rankers.from_model import with_epochs
+from sortnet.rankers.posterior_ranker import better_than_posterior
 from sortnet.rankers.sortnet import fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.threads import n_threads
