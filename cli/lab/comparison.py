@@ -1,20 +1,29 @@
-"""A comparison of rankers: its figures, their differences, and its tables."""
+"""A comparison of rankers: figures, differences between rankers, printed tables and files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from cli.lab.work import Results, cpu_seconds
+import click
+
+from cli.console import progress, put, say, write_output
+from cli.lab.work import Results, cpu_seconds, results_of
+from cli.options import command_line
+from cli.printing.results import Result as Printed
+from cli.printing.results import Table, print_result, table_of_cells, write_csv_file
 from sortnet.errors import SortNetError
+from sortnet.files import make_folder, rows_of
+from sortnet.lab.cells import Cell, Result
+from sortnet.lab.summaries import Spread, latex, mean_texts
+from sortnet.lab.summaries import summary as summarise
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.lab.cells import Result
-    from sortnet.lab.summaries import Spread
+FILES = ("results.csv", "summary.csv", "report.html")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +65,8 @@ class Comparison:
         summary = self.summary
         texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
         for measure in self.measures:
-            best = summary[measure].max()
-            means = zip(summary[measure], summary[f"{measure}_{self.spread}"], strict=True)
-            texts[measure] = [mean_text(mean, spread, best=mean == best) for mean, spread in means]
+            spreads = summary[f"{measure}_{self.spread}"]
+            texts[measure] = mean_texts(summary[measure], spreads, best="*{}")
         # The summary is sorted by the first measure, so that the best ranker is the first.
         p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
         best_ranker, *other_rankers = summary["ranker"]
@@ -110,11 +118,9 @@ def compare(
     """
     import pandas as pd
 
-    from sortnet.lab.measured import figures_of
     from sortnet.lab.published import published_for
     from sortnet.lab.significance import paired_by_part, paired_by_query
-    from sortnet.lab.summaries import summary as summarise
-    from sortnet.lab.tool_conventions import convention_line
+    from sortnet.lab.tool_conventions import convention_line, figures_of
 
     if not results.results:
         _, first_reason = results.failed[0]
@@ -149,9 +155,8 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     Returns:
         The names of the columns, and the rows.
     """
-    means = zip(published["value"], published["error"], strict=True)
     with_text = published.replace({"convention": {"": "not said"}}).assign(
-        text=[mean_text(mean, error) for mean, error in means]
+        text=mean_texts(published["value"], published["error"])
     )
     origin = ["protocol", "convention", "source"]
     table = with_text.pivot_table(
@@ -176,18 +181,6 @@ def settings_rows(results: Results, part_names: Sequence[str]) -> tuple[list[str
     return ["ranker", *part_names], rows
 
 
-def mean_text(value: float, error: float, best: bool = False) -> str:
-    """Write a mean with its spread, or without if the spread is NaN; mark the best mean by a star.
-
-    >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
-    ('*0.712 ± 0.010', '0.500', '3000 ± 20')
-    """
-    digits = 0 if value >= 1000 else 3
-    mark = "*" if best else ""
-    plus_minus = "" if isnan(error) else f" ± {error:.{digits}f}"
-    return f"{mark}{value:.{digits}f}{plus_minus}"
-
-
 def _chosen_settings(result: Result) -> str:
     """Write the names and the chosen values of the settings that the search has tried."""
     trials = result.about["trials"]  # a trial has the settings tried and their `quality`
@@ -196,3 +189,94 @@ def _chosen_settings(result: Result) -> str:
     all_settings = {**settings, **settings.get("training", {})}
     chosen = [f"{name} {value}" for name, value in all_settings.items() if name in searched_names]
     return ", ".join(chosen) or "not searched"
+
+
+def run_comparison(
+    cells: Sequence[Cell],
+    data: str,
+    measures: list[str],
+    convention: str,
+    *,
+    spread: Spread = "error",
+    out: Path | None,
+    as_json: bool,
+    as_latex: bool,
+    **how: Any,
+) -> int:
+    """Compute missing results, measure all results, print the summary and write the files.
+
+    Args:
+        cells: the cells of the comparison.
+        data: path or name of the data.
+        measures: names of the measures.
+        convention: name of the convention of the figures.
+        spread: the kind of spread beside a mean.
+        out: folder for the files `FILES`; None to write none.
+        as_json: whether the summary is printed as JSON.
+        as_latex: whether the summary is printed as LaTeX.
+        how: further arguments of `results_of`.
+
+    Returns:
+        1 if a cell failed, else 0.
+
+    Raises:
+        SortNetError: if the data cannot be used, or no cell has a result.
+    """
+    if as_latex and as_json:
+        raise click.UsageError("--json and --latex both print the table: give one of them")
+    with progress() as status:
+        results = results_of(cells, status, **how)
+        status("measuring")
+        comparison = compare(results, measures, convention, data, spread)
+    if out is not None:
+        _write(comparison, out)
+    if as_latex:
+        put(latex(comparison.summary, caption=comparison.convention_line).rstrip())
+    else:
+        print_result(_printed(comparison), as_json=as_json)
+    if out is not None:
+        say(f"written: {', '.join(str(out / name) for name in FILES)}")
+    return 1 if results.failed else 0
+
+
+def _text(comparison: Comparison) -> list[str | Table]:
+    """List the printed parts: the summary, its notes, and published figures of the same data."""
+    summary = table_of_cells(comparison.head, comparison.rows())
+    text: list[str | Table] = [summary, comparison.convention_line, *comparison.notes]
+    published = comparison.published
+    comparable = published[published["convention"] == comparison.convention]
+    other_conventions = sorted({convention for convention in published["convention"] if convention})
+    if not comparable.empty:
+        text += ["", "published figures of these data under this convention:"]
+        text.append(table_of_cells(*published_rows(comparable)))
+    elif other_conventions:
+        text.append(f"published figures are of --convention {' or '.join(other_conventions)}")
+    return text
+
+
+def _write(comparison: Comparison, out: Path) -> None:
+    """Write the figures and the summary as CSV files, and the page, to a folder."""
+    from cli.lab.comparison_page import render
+
+    make_folder(out)
+    for name, frame in (("results.csv", comparison.figures), ("summary.csv", comparison.summary)):
+        write_csv_file(frame, str(out / name))
+    page = render(comparison, command_line(click.get_current_context()))
+    write_output(str(out / "report.html"), lambda file: file.write(page))
+
+
+def _printed(comparison: Comparison) -> Printed:
+    """Make the result that is printed, as text and as JSON.
+
+    In the text the notes stand between the summary and the published figures.
+    """
+    value = {
+        "data": comparison.data,
+        "measures": comparison.measures,
+        "summary": rows_of(comparison.summary),
+        "by_query": rows_of(comparison.by_query),
+        "by_part": rows_of(comparison.by_part),
+        "failed": [{"cell": cell.name, "why": why} for cell, why in comparison.results.failed],
+    }
+    notes = [comparison.convention_line, *comparison.notes]
+    return Printed("comparison", value, _text(comparison), notes, is_noted_in_text=True)

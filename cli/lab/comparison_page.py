@@ -24,13 +24,19 @@ def render(comparison: Comparison, command: str) -> str:
     figures = Table(comparison.convention_line, comparison.head, comparison.rows())
     heads, rows = settings_rows(comparison.results, part_names)
     settings = Table("On each part, of those that were searched.", heads, rows, range(len(heads)))
-    failed = [[cell.name, why] for cell, why in comparison.results.failed]
+    published: list[Block] = []
+    if not comparison.published.empty:
+        from_papers = Table("From the papers.", *published_rows(comparison.published))
+        warning = "Only figures of one convention and protocol can be compared."
+        published = [("text", warning), ("table", from_papers)]
+    rows = [[cell.name, why] for cell, why in comparison.results.failed]
+    failed = Table("A ranker on a part.", ["cell", "why"], rows, text=(0, 1))
     sections = [
         Section("Figures", [("table", figures), *(("text", note) for note in comparison.notes)]),
-        Section("Published figures", _published(comparison)),
+        Section("Published figures", published),
         Section("Is one better than another?", _differences(comparison)),
         Section("Settings chosen", [("table", settings)]),
-        Section("Cells that failed", _failed(failed)),
+        Section("Cells that failed", [("table", failed)] if rows else []),
         Section("Reproduce", [("code", command)]),
     ]
     return render_page(
@@ -39,21 +45,6 @@ def render(comparison: Comparison, command: str) -> str:
         about=f"{len(comparison.summary)} rankers on {len(part_names)} parts of the data, each "
         "with the same budget for its settings, which the test parts did not choose.",
     )
-
-
-def _published(comparison: Comparison) -> list[Block]:
-    """Make the table of published figures on the same data, if there are any."""
-    if comparison.published.empty:
-        return []
-    warning = "Only figures of one convention and protocol can be compared."
-    table = Table("From the papers.", *published_rows(comparison.published))
-    return [("text", warning), ("table", table)]
-
-
-def _failed(failed: Sequence[Sequence[str]]) -> list[Block]:
-    """Make the table of the cells that failed, if there are any."""
-    table = Table("A ranker on a part.", ["cell", "why"], failed, text=(0, 1))
-    return [("table", table)] if failed else []
 
 
 def _differences(comparison: Comparison) -> list[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from cli.options import SEED, Real, Whole, files, json_option, output_option
 from cli.printing.results import Result, print_result, table_of_cells
 from sortnet.errors import DataError
 from sortnet.files import rows_of, write_file
+from sortnet.messages import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,29 +102,37 @@ def simulate(
       sortnet experiment simulate --items 50 --strategy default --strategy sets-4
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
+    from sortnet.lab.simulated_annotators import summary
+    from sortnet.lab.summaries import mean_texts
+
     if plot and Path(plot).suffix.lower() not in _PLOT_SUFFIXES:
         raise DataError(f"{plot}: plots are written as {', '.join(_PLOT_SUFFIXES)}")
     if top and protocol == "votes":
         raise click.UsageError("--top is for true scores, which the protocol votes has not")
     strategies = strategies or (_USUAL_OF_TOP if top else _USUAL[protocol])
-    repetitions = f"{seeds} seeds" if seeds > 1 else "one seed"
+    title = f"Protocol {protocol}, {count(seeds, 'seed')}"
     with progress() as status:
         common = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
             results = _by_votes(votes_file, items_file, by, strategies, budgets, common)
-            title = f"Pairs predicted from recorded votes, {repetitions}"
         else:
-            has_features = protocol == "features"
-            features = {"d": d, "outside": outside} if has_features else {}
+            title += f", {n} items"
+            features = {"d": d, "outside": outside} if protocol == "features" else {}
             results = _by_true_scores(n, strategies, budgets, top=top, **features, **common)
-            about_items = f"with {d} features" if has_features else "without features"
-            if has_features and outside:
-                about_items += f", {outside:.0%} of the variance not explained"
-            title = f"{n} items {about_items}, {repetitions}"
-    frame = _summarise(results)
-    print_result(_result(frame), as_json=as_json)
+    titles = {name: text for name, text in _TITLES.items() if name in results}
+    frame = summary(results, [*titles, "ms"], ("strategy", "questions"))
+    cells = frame[["strategy", "questions"]].astype(str)
+    for name in titles:
+        cells[name] = mean_texts(frame[name], frame[f"{name}_se"])
+    cells["ms"] = frame["ms"].map("{:.1f}".format)
+    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
+    print_result(Result("simulated", rows_of(frame), text=[table]), as_json=as_json)
     if plot:
-        _write_plot(frame, title, plot)
+        from store.plots.figures import simulation_figure
+
+        figure = simulation_figure(frame, titles, title)
+        file_format = Path(plot).suffix.lower().removeprefix(".")
+        write_file(plot, partial(figure.savefig, format=file_format))
         say(f"{plot}: the plot")
 
 
@@ -187,35 +197,3 @@ def _by_votes(
 def _up_to(most: int, budgets: Sequence[int]) -> list[int]:
     """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
     return [budget for budget in budgets if budget <= most] or [most]
-
-
-def _summarise(results: pd.DataFrame) -> pd.DataFrame:
-    """Average the measures over the repetitions: a row per strategy and number of questions."""
-    from sortnet.lab.simulated_annotators import summary
-
-    measures = [name for name in (*_TITLES, "ms") if name in results]
-    return summary(results, measures, ("strategy", "questions"))
-
-
-def _result(frame: pd.DataFrame) -> Result:
-    """Make the printed table: means with standard errors by strategy and number of questions."""
-    from cli.lab.comparison import mean_text  # loads numba and scipy, which the help does not
-
-    cells = frame[["strategy", "questions"]].astype(str)
-    for name in _TITLES:
-        if name in frame:
-            means = zip(frame[name], frame[f"{name}_se"], strict=True)
-            cells[name] = [mean_text(mean, error) for mean, error in means]
-    cells["ms"] = frame["ms"].map("{:.1f}".format)
-    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
-    return Result("simulated", rows_of(frame), text=[table])
-
-
-def _write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
-    """Draw the measures of a simulation, and write the plot to a file."""
-    from store.plots.figures import simulation_figure
-
-    titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
-    figure = simulation_figure(frame, titles, title)
-    file_format = Path(file).suffix.lower().removeprefix(".")
-    write_file(file, lambda path: figure.savefig(path, format=file_format))

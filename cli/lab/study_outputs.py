@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.console import progress, say
-from cli.lab.comparison import mean_text
 from cli.lab.work import cpu_seconds, results_of
 from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
@@ -19,6 +18,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
 from sortnet.lab.studies import STUDIES, frame_of
 from sortnet.lab.study_plan import Point, Study
+from sortnet.lab.summaries import mean_texts
 from sortnet.messages import count
 
 if TYPE_CHECKING:
@@ -146,9 +146,7 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     texts = figures.assign(
         series=figures["series"].replace("", "value"),  # a study with one series has no name for it
         x=figures[x].map(_x_text),
-        text=[
-            mean_text(*row) for row in zip(figures["value"], figures["value_error"], strict=True)
-        ],
+        text=mean_texts(figures["value"], figures["value_error"]),
     )
     n_series = texts["series"].nunique()
     if len(texts) > _MOST_LINES * n_series:
