@@ -26,7 +26,7 @@ from sortnet.lab.observers import iterations, neighbours, orders
 from sortnet.lab.pair_efficiency import countable, learned_pairs
 from sortnet.lab.splits import OfficialFold
 from sortnet.lab.studies import STUDIES, frame_of, points_of
-from sortnet.lab.study_plan import SIZES, Point, Size
+from sortnet.lab.study_points import SIZES, Point, Size
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import evaluate
 from sortnet.rankers.fit_ranker import fit_ranker

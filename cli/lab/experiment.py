@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from sortnet.files import refuse_folder
 from sortnet.lab.tool_conventions import CONVENTIONS
 
 MEASURES = "ndcg@10,map,p@10"
+Command = Callable[..., int]
 _VALI_SHARE = 0.2  # share of the queries outside the test part that decides when to stop training
 
 
@@ -63,6 +64,8 @@ SHARED = (
     json_option,
 )
 
+# Options that are fields of `Cell`.
+_FIELDS_OF_CELLS = ("quality", "relevant_from", "inner", "search", "trials", "seconds")
 _LATEX = click.option(
     "--latex",
     "as_latex",
@@ -131,17 +134,32 @@ def experiment() -> None:
 experiment.add_command(simulate)
 
 
+def _comparison_options(
+    inner: int, *options: Callable[[Command], Command]
+) -> Callable[[Command], Command]:
+    """Make a decorator that adds the argument and all options of a comparison on a data set.
+
+    Args:
+        inner: default of --inner.
+        options: further options.
+    """
+    return with_options(
+        click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files),
+        *_RANKER_OPTIONS,
+        training_name_options,
+        *options,
+        click.option(
+            "--inner",
+            type=Whole(0),
+            default=inner,
+            help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
+        ),
+        *SHARED,
+    )
+
+
 @experiment.command(short_help="Compare rankers on the official folds.")
-@click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
-@with_options(*_RANKER_OPTIONS)
-@training_name_options
-@click.option(
-    "--inner",
-    type=Whole(0),
-    default=0,
-    help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
-)
-@with_options(*SHARED)
+@_comparison_options(0)
 def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
     """Compare rankers on the folds in LETOR_DIR: tuned, refitted, tested on each.
 
@@ -162,18 +180,13 @@ def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
 
 
 @experiment.command(short_help="Compare rankers on random divisions by query.")
-@click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
-@with_options(*_RANKER_OPTIONS)
-@training_name_options
-@click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
-@click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
-@click.option(
-    "--inner",
-    type=Whole(0),
-    default=3,
-    help="Parts of an inner cross-validation by query; 0: a validation part chooses.",
+@_comparison_options(
+    3,
+    click.option("--splits", type=Whole(2), default=15, help="Number of random divisions."),
+    click.option(
+        "--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with."
+    ),
 )
-@with_options(*SHARED)
 def holdout(
     data: str, columns: NamedColumns, splits: int, test: float, seed: int, **options: Any
 ) -> int:
@@ -224,7 +237,7 @@ def study(
     """
     from cli.lab.study_outputs import print_studies, run_study
     from sortnet.lab.studies import points_of
-    from sortnet.lab.study_plan import SIZES
+    from sortnet.lab.study_points import SIZES
 
     if listed or name is None:
         print_studies(as_json=as_json)
@@ -273,7 +286,7 @@ def context(
     """
     from cli.lab.comparison import run_comparison
     from cli.lab.study_outputs import run_study
-    from sortnet.lab.set_problems import MEASURES, SET_MODELS, MadeSets, cells_of, models_named
+    from sortnet.lab.set_generators import MEASURES, SET_MODELS, MadeSets, cells_of, models_named
     from sortnet.lab.study_points import set_points
 
     sizes = {"train": train, "n": n, "d": d}
@@ -299,8 +312,7 @@ def context(
 
 def _compare(
     splits: Sequence[Any], data: str, *, rankers: str, grid: Sequence[str], measures: str,
-    convention: str, seed: int, quality: str | None, relevant_from: int, inner: int, search: str,
-    trials: int | None, seconds: float | None, **options: Any,
+    convention: str, seed: int, **options: Any,
 ) -> int:  # fmt: skip
     """Compare rankers, each of which is fitted and tested on all divisions of the data.
 
@@ -311,8 +323,9 @@ def _compare(
         grid: texts such as `hidden=10-5,20-5`; without texts, each ranker keeps its own grid.
         measures: names of measures, separated by commas.
         convention: name of the convention of the figures.
-        seed, quality, relevant_from, inner, search, trials, seconds: fields of `Cell`.
-        options: the remaining options of the command, see `run_comparison`.
+        seed: seed of the rankers.
+        options: the remaining options of the command: fields of `Cell`, and arguments of
+            `run_comparison`.
 
     Returns:
         1 if a cell failed, else 0.
@@ -325,13 +338,7 @@ def _compare(
     entries = entries_named(rankers)
     if grid:
         entries = [replace(entry, grids=(grid_of(entry.kind, grid),)) for entry in entries]
-    cells = [
-        Cell(
-            entry, split, seed, quality, relevant_from,
-            inner=inner, search=search, trials=trials, seconds=seconds,
-        )
-        for split in splits
-        for entry in entries
-    ]  # fmt: skip
+    fields = {name: options.pop(name) for name in _FIELDS_OF_CELLS}
+    cells = [Cell(entry, split, seed, **fields) for split in splits for entry in entries]
     names = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
     return run_comparison(cells, data, names, convention, **options)

@@ -19,13 +19,9 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     import pandas as pd
 
-# Numbers of questions after which each protocol is measured if the user names none. The numbers of
-# `ids` are in trials: as in the ASAP paper, a trial asks about each pair once.
-_TRIALS = (0.5, 1, 3)
-_BUDGETS = {
-    "features": (25, 50, 100, 200, 400),
-    "votes": (25, 50, 100, 200, 400, 800, 1600, 3200),
-}
+# Numbers of questions after which the ranking is measured if the user names none.
+_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
+_MOST_BY_TRUE_SCORES = 400  # the largest of them if the answers come from true scores
 # {protocol: strategies that are simulated if the user names none}
 _USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
@@ -102,7 +98,7 @@ def simulate(
       sortnet experiment simulate --items 50 --strategy default --strategy sets-4
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
-    from sortnet.lab.simulated_annotators import summary
+    from sortnet.lab import simulated_annotators as annotators
     from sortnet.lab.summaries import mean_texts
 
     if plot and Path(plot).suffix.lower() not in _PLOT_SUFFIXES:
@@ -112,15 +108,19 @@ def simulate(
     strategies = strategies or (_USUAL_OF_TOP if top else _USUAL[protocol])
     title = f"Protocol {protocol}, {count(seeds, 'seed')}"
     with progress() as status:
-        common = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
+        common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
             results = _by_votes(votes_file, items_file, by, strategies, budgets, common)
         else:
             title += f", {n} items"
-            features = {"d": d, "outside": outside} if protocol == "features" else {}
-            results = _by_true_scores(n, strategies, budgets, top=top, **features, **common)
+            features: dict[str, Any] = (
+                {"d": d, "outside": outside} if protocol == "features" else {}
+            )
+            most = min(annotators.most_questions(strategies, n), _MOST_BY_TRUE_SCORES)
+            budgets = budgets or _up_to(most)
+            results = annotators.simulate(strategies, budgets, n=n, top=top, **features, **common)
     titles = {name: text for name, text in _TITLES.items() if name in results}
-    frame = summary(results, [*titles, "ms"], ("strategy", "questions"))
+    frame = annotators.summary(results, [*titles, "ms"], ("strategy", "questions"))
     cells = frame[["strategy", "questions"]].astype(str)
     for name in titles:
         cells[name] = mean_texts(frame[name], frame[f"{name}_se"])
@@ -134,28 +134,6 @@ def simulate(
         file_format = Path(plot).suffix.lower().removeprefix(".")
         write_file(plot, partial(figure.savefig, format=file_format))
         say(f"{plot}: the plot")
-
-
-def _by_true_scores(
-    n: int, strategies: Sequence[str], budgets: Sequence[int], **options: Any
-) -> pd.DataFrame:
-    """Simulate annotators who know true scores, with the usual budgets if none are given.
-
-    Args:
-        n: number of items.
-        strategies: names of strategies.
-        budgets: numbers of questions.
-        options: further arguments of `sortnet.lab.simulated_annotators.simulate`.
-    """
-    from sortnet.lab.simulated_annotators import most_questions, simulate
-
-    most = most_questions(strategies, n)
-    if not budgets and "d" in options:
-        budgets = _up_to(most, _BUDGETS["features"])
-    elif not budgets:
-        n_pairs = n * (n - 1) / 2
-        budgets = [min(max(1, round(trials * n_pairs)), most) for trials in _TRIALS]
-    return simulate(strategies, budgets, n=n, **options)
 
 
 def _by_votes(
@@ -190,10 +168,10 @@ def _by_votes(
     n_votes = len(votes) if group is None else int(np.bincount(group).min())
     # About half of the votes can be used, because pairs are held out.
     most = n_votes // 2 // pairs_of_a_question(strategies)
-    budgets = budgets or _up_to(max(1, most), _BUDGETS["votes"])
+    budgets = budgets or _up_to(max(1, most))
     return simulate_votes(features, votes, strategies, budgets, group=group, **options)
 
 
-def _up_to(most: int, budgets: Sequence[int]) -> list[int]:
+def _up_to(most: int) -> tuple[int, ...]:
     """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
-    return [budget for budget in budgets if budget <= most] or [most]
+    return tuple(budget for budget in _BUDGETS if budget <= most) or (most,)

@@ -16,8 +16,8 @@ from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
-from sortnet.lab.studies import STUDIES, frame_of
-from sortnet.lab.study_plan import Point, Study
+from sortnet.lab.studies import STUDIES, Study, frame_of
+from sortnet.lab.study_points import Point
 from sortnet.lab.summaries import mean_texts
 from sortnet.messages import count
 

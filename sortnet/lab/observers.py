@@ -25,16 +25,16 @@ Observed: TypeAlias = tuple[str, str, Any, float]
 def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
     """Collect RankQuality, the share of wrong comparisons and the pairs kept by iteration."""
     quality = ranker.config.rank_quality.name
-    wrong = {
-        "train": [record.miscompared_train / record.comparisons_train for record in history],
-        "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
-    }
     rows: list[Observed] = []
-    for part, series in (("train", "training"), ("vali", "validation")):
-        for k, record in enumerate(history):
+    for k, record in enumerate(history):
+        wrong = {
+            "train": record.miscompared_train / record.comparisons_train,
+            "vali": record.miscompared_vali / record.comparisons_vali,
+        }
+        for part, series in (("train", "training"), ("vali", "validation")):
             rows.append((quality.upper(), series, k, record.measures[part][quality]))
-            rows.append(("share of comparisons wrong", series, k, wrong[part][k]))
-    rows += [("pairs kept", "training", k, record.tp) for k, record in enumerate(history)]
+            rows.append(("share of comparisons wrong", series, k, wrong[part]))
+        rows.append(("pairs kept", "training", k, record.tp))
     return rows
 
 

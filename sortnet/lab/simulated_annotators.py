@@ -357,15 +357,16 @@ def summary(results: pd.DataFrame, values: Sequence[str], by: Sequence[str]) -> 
         `_high` the standard error and the limits of the interval, NaN for a single seed.
     """
     groups = results.groupby(list(by), sort=False)
-    frame = groups.size().rename("seeds").to_frame()
-    for name in values:
-        mean = groups[name].mean()
-        error = groups[name].sem()
-        frame[name] = mean
-        frame[f"{name}_se"] = error
-        frame[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
-        frame[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
-    return frame.reset_index()
+    means = groups[list(values)].mean()
+    errors = groups[list(values)].sem()
+    margins = _ERRORS_OF_95_PERCENT * errors
+    columns: list[pd.DataFrame | pd.Series[Any]] = [
+        means,
+        errors.add_suffix("_se"),
+        (means - margins).add_suffix("_low"),
+        (means + margins).add_suffix("_high"),
+    ]
+    return groups.size().rename("seeds").to_frame().join(columns).reset_index()
 
 
 def spearman(x: F64, y: F64) -> float:

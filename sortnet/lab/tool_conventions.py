@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sortnet.core import F64, I64, Queries
-from sortnet.errors import DataError
 from sortnet.metrics import (
     Discount,
     Empty,
@@ -87,7 +86,6 @@ def figures_under(
         {name of a measure: (n_queries,) its values, NaN where the convention skips the query}.
 
     Raises:
-        DataError: if the convention is unknown.
         MetricError: if a measure is unknown, or is a measure of judged pairs.
 
     >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 0], qid=["a", "a", "b", "b"])
@@ -180,7 +178,7 @@ def figures_of(
         `ratio`, test queries / queries for training and validation.
 
     Raises:
-        SortNetError: if the data cannot be read, or a measure or the convention is unknown.
+        SortNetError: if the data cannot be read, or a measure is unknown.
 
     Cost: reading the test part of every division once.
     """
@@ -213,9 +211,5 @@ def _convention_and_metrics(
     convention: str, measures: Metric | str | Iterable[Metric | str]
 ) -> tuple[Convention, list[Metric]]:
     """Look up a convention by its name, and give the measures the discount of the convention."""
-    if convention not in CONVENTIONS:
-        raise DataError(
-            f"unknown convention {convention[:60]!r}; known are {', '.join(CONVENTIONS)}"
-        )
     rule = CONVENTIONS[convention]
     return rule, [replace(metric, discount=rule.discount) for metric in as_metrics(measures)]
