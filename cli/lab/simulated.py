@@ -19,9 +19,6 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     import pandas as pd
 
-# Numbers of questions after which the ranking is measured if the user names none.
-_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
-_MOST_BY_TRUE_SCORES = 400  # the largest of them if the answers come from true scores
 # {protocol: strategies that are simulated if the user names none}
 _USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
@@ -116,8 +113,6 @@ def simulate(
             features: dict[str, Any] = (
                 {"d": d, "outside": outside} if protocol == "features" else {}
             )
-            most = min(annotators.most_questions(strategies, n), _MOST_BY_TRUE_SCORES)
-            budgets = budgets or _up_to(most)
             results = annotators.simulate(strategies, budgets, n=n, top=top, **features, **common)
     titles = {name: text for name, text in _TITLES.items() if name in results}
     frame = annotators.summary(results, [*titles, "ms"], ("strategy", "questions"))
@@ -153,25 +148,13 @@ def _by_votes(
     Raises:
         UsageError: if the file of votes or of items is not given.
     """
-    import numpy as np
-
     from cli.inputs.votes import read_votes
     from sortnet.items import describe, read_items
     from sortnet.lab.recorded_votes import simulate_votes
-    from sortnet.lab.simulated_annotators import pairs_of_a_question
 
     if votes_file is None or items_file is None:
         raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
     items = read_items(items_file, features=())
     votes, group = read_votes(Path(votes_file), items, by)
     features = describe(items, progress=options["progress"]).features.astype("float64")
-    n_votes = len(votes) if group is None else int(np.bincount(group).min())
-    # About half of the votes can be used, because pairs are held out.
-    most = n_votes // 2 // pairs_of_a_question(strategies)
-    budgets = budgets or _up_to(max(1, most))
     return simulate_votes(features, votes, strategies, budgets, group=group, **options)
-
-
-def _up_to(most: int) -> tuple[int, ...]:
-    """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
-    return tuple(budget for budget in _BUDGETS if budget <= most) or (most,)

@@ -20,6 +20,7 @@ from sortnet.lab.simulated_annotators import (
     ask_all,
     pairs_of_a_question,
     refuse_unknown,
+    usual_budgets,
 )
 from sortnet.preference.base import Judgement, Pair, unordered_pair
 from sortnet.preference.comparisons import ByPair, Comparisons
@@ -35,7 +36,7 @@ def simulate_votes(
     features: F64,
     votes: Comparisons,
     strategies: Sequence[str],
-    budgets: Sequence[int],
+    budgets: Sequence[int] = (),
     *,
     group: I64 | None = None,
     seeds: int = 5,
@@ -58,7 +59,8 @@ def simulate_votes(
         votes: recorded votes. A pair can be asked about as often as it has votes, but at most by
             four annotators.
         strategies: names from `VOTE_STRATEGIES`.
-        budgets: numbers of answers after which accuracy is measured.
+        budgets: numbers of answers after which accuracy is measured; if there are none, the usual
+            numbers up to the number of votes.
         group: (n_votes,) the group of each vote. Each group is a separate collection, and the
             seeds use the collections in turn. If None, all votes are about one collection.
         seeds: number of divisions into asked and held-out pairs.
@@ -76,6 +78,7 @@ def simulate_votes(
     refuse_unknown(strategies, VOTE_STRATEGIES)
     collections = _collections(features, votes, group)[:seeds]
     most = min(_most_answers(votes_of_items, strategies) for _, votes_of_items in collections)
+    budgets = budgets or usual_budgets(most)
     if max(budgets) > most:
         raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
     return ask_all(

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class TTest(NamedTuple):
-    """Result of a two-sided t-test: the statistic t, positive if the mean difference is, and p."""
-
-    t: float
-    p: float
-
-
 class Friedman(NamedTuple):
     """Result of Friedman's test: the statistic, p, and the mean ranks (n_rankers,), 1 the best."""
 
@@ -37,7 +30,7 @@ class Friedman(NamedTuple):
     mean_ranks: F64
 
 
-def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
+def corrected_t(differences: ArrayLike, ratio: float) -> tuple[float, float]:
     """Test whether two rankers differ over random splits, by the corrected resampled t-test.
 
     The splits of one data set share training queries, so that a plain t-test (`ratio` 0) finds
@@ -54,6 +47,9 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
         ratio: n_test / n_train, test queries over training queries of a split; 0.5 if a third of
             the queries is held out.
 
+    Returns:
+        The statistic t, positive if the mean difference is, and p of the two-sided test.
+
     >>> t, p = corrected_t([0.02, 0.01, 0.03, 0.00, 0.02], 0.5)
     >>> round(t, 3), round(p, 3)
     (1.677, 0.169)
@@ -61,10 +57,10 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
     d = np.asarray(differences, dtype=np.float64)
     if np.ptp(d) == 0:  # the computed variance would only be the rounding error of the mean
         if d[0] == 0:
-            return TTest(0.0, 1.0)
-        return TTest(float(np.copysign(np.inf, d[0])), 0.0)
+            return 0.0, 1.0
+        return float(np.copysign(np.inf, d[0])), 0.0
     t = float(stats.ttest_1samp(d, 0.0).statistic / np.sqrt(1 + len(d) * ratio))
-    return TTest(t, float(2 * stats.t.sf(abs(t), len(d) - 1)))
+    return t, float(2 * stats.t.sf(abs(t), len(d) - 1))
 
 
 def friedman(table: ArrayLike) -> Friedman:
@@ -236,7 +232,7 @@ def _test_pairs(table: pd.DataFrame, ratio: float, unit: str) -> pd.DataFrame:
     for a, b in combinations(table.columns, 2):
         differences = (table[a] - table[b]).dropna().groupby(level=unit, sort=False).mean()
         n = len(differences)
-        t, p = corrected_t(differences, ratio) if n > 1 else TTest(np.nan, np.nan)
+        t, p = corrected_t(differences, ratio) if n > 1 else (np.nan, np.nan)
         rows.append((a, b, differences.mean(), t, p, n))
     frame = pd.DataFrame(rows, columns=["a", "b", "difference", "t", "p", "n"])
     frame["p_holm"] = holm(frame["p"].to_numpy(np.float64))

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # the better one wins with probability 3/4, the value of the normal distribution at 1 / 1.4865.
 NOISE = 1.4865
 N_ANNOTATORS = 4
+_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
+_MOST_BY_DEFAULT = 400  # largest usual budget if the answers come from true scores
 _ERRORS_OF_95_PERCENT = 1.96  # standard errors from the mean to a limit of its 95 % interval
 ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is made
 SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
@@ -130,7 +132,7 @@ def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> 
 
 def simulate(
     strategies: Sequence[str],
-    budgets: Sequence[int],
+    budgets: Sequence[int] = (),
     *,
     n: int = 20,
     d: int = 0,
@@ -150,7 +152,8 @@ def simulate(
 
     Args:
         strategies: names from `SAMPLERS`.
-        budgets: numbers of questions after which the ranking is measured.
+        budgets: numbers of questions after which the ranking is measured; if there are none, the
+            usual numbers up to 400.
         n: number of items.
         d: number of features. With 0, true scores are drawn by `ids_truth`, otherwise by
             `features_truth`.
@@ -180,7 +183,9 @@ def simulate(
     if top >= n or lacks_top:
         raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
     refuse_unknown(strategies, SAMPLERS)
-    most = most_questions(strategies, n)
+    n_pairs = n * (n - 1) // 2
+    most = N_ANNOTATORS * n_pairs // pairs_of_a_question(strategies)
+    budgets = budgets or usual_budgets(min(most, _MOST_BY_DEFAULT))
     if max(budgets) > most:
         raise JudgementError(
             f"{max(budgets)} questions about {n} items: "
@@ -391,10 +396,13 @@ def refuse_unknown(strategies: Sequence[str], known_strategies: Sequence[str]) -
             )
 
 
-def most_questions(strategies: Sequence[str], n: int) -> int:
-    """Compute the number of questions about n items that each of the strategies can ask."""
-    n_pairs = n * (n - 1) // 2
-    return N_ANNOTATORS * n_pairs // pairs_of_a_question(strategies)
+def usual_budgets(most: int) -> tuple[int, ...]:
+    """List the usual budgets that are at most `most`; if there is none, `most` is the only budget.
+
+    >>> usual_budgets(120), usual_budgets(6)
+    ((25, 50, 100), (6,))
+    """
+    return tuple(budget for budget in _BUDGETS if budget <= most) or (max(most, 1),)
 
 
 def pairs_of_a_question(strategies: Sequence[str]) -> int:

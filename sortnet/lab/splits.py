@@ -73,7 +73,6 @@ class OfficialFold(Split):
 
     def load(self) -> Fold:
         """Read the three parts of the folder; refuse a query that is in two parts."""
-        _parts_of(self.folder)  # refuses a folder that lacks a part
         fold = read_fold(self.folder, columns=self.columns)
         for a, b in combinations(_list_parts(fold), 2):
             refuse_shared(a, b)

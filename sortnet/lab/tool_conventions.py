@@ -102,6 +102,11 @@ def figures_under(
     return {metric.name: _values_of_queries(rule, metric, queries, order) for metric in metrics}
 
 
+def with_binary_grades(queries: Queries, relevant_from: int) -> Queries:
+    """Replace the grades of queries by 1 from the lowest relevant grade on, and by 0 below."""
+    return replace(queries, grades=(queries.grades >= relevant_from).astype(np.int32))
+
+
 def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order: I64) -> F64:
     """Compute one measure of every query by the rules of a convention.
 
@@ -115,8 +120,7 @@ def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order
         (n_queries,) the values, NaN where the convention skips the query.
     """
     if rule.binary:
-        binary_grades = (queries.grades >= metric.relevant_from).astype(np.int32)
-        binary_queries = replace(queries, grades=binary_grades)
+        binary_queries = with_binary_grades(queries, metric.relevant_from)
         values = outcomes(replace(metric, relevant_from=1), binary_queries, order)
     else:
         values = outcomes(metric, queries, order)
