@@ -21,8 +21,7 @@ from sortnet.core import I64
 from sortnet.data.read import Fold
 from sortnet.files import fingerprint
 from sortnet.lab.entries import Entry
-from sortnet.lab.splits import Split
-from sortnet.lab.tool_conventions import with_binary_grades
+from sortnet.lab.splits import Split, with_binary_grades
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sortnet.core import F64, I64, Queries
+from sortnet.lab.splits import with_binary_grades
 from sortnet.metrics import (
     Discount,
     Empty,
@@ -100,11 +101,6 @@ def figures_under(
     """
     rule, metrics = _convention_and_metrics(convention, measures)
     return {metric.name: _values_of_queries(rule, metric, queries, order) for metric in metrics}
-
-
-def with_binary_grades(queries: Queries, relevant_from: int) -> Queries:
-    """Replace the grades of queries by 1 from the lowest relevant grade on, and by 0 below."""
-    return replace(queries, grades=(queries.grades >= relevant_from).astype(np.int32))
 
 
 def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order: I64) -> F64:
