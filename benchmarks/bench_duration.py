@@ -145,15 +145,17 @@ def until_the_goal(n: int, explained: float, seed: int) -> int:
     variables. Annotators are right on three of four pairs whose scores differ by 1.
     """
     rng = np.random.default_rng([seed, n])
-    truth = features_truth(n, 5, 1 - explained, rng) if explained else ids_truth(n, rng)
-    session = Session(truth.features, n, seed=seed)
+    features, scores = None, ids_truth(n, rng)
+    if explained:
+        features, scores = features_truth(n, 5, 1 - explained, rng)
+    session = Session(features, n, seed=seed)
     while session.events < MOST_QUESTIONS:
         annotator = f"person-{session.events % 4}"
         questions = session.ask(annotator)
         if not questions:  # everybody has answered everything
             break
         question = questions[0]
-        gap = truth.scores[question.left] - truth.scores[question.right]
+        gap = scores[question.left] - scores[question.right]
         answer = "left" if rng.random() < ndtr(gap / NOISE) else "right"
         session.tell(question.answered(annotator, answer))
         if session.events % 5 == 0 and session.remaining().stop:

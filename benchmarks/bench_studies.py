@@ -22,7 +22,7 @@ from measuring import DATA, JOBS, Row, row
 
 from cli.lab.work import results_of
 from sortnet.lab.studies import STUDIES, frame_of, points_of
-from sortnet.lab.study_plan import SIZES, Point, Size
+from sortnet.lab.study_points import SIZES, Point, Size
 
 MQ2008 = DATA / "mq2008"
 COMMAND = "sortnet experiment folds MQ2008 --rankers all --jobs 2"

@@ -300,15 +300,15 @@ def kept(d: int, outside: float, seed: int) -> tuple[int, int] | None:
     """Number of the chosen that are wrong, and of questions; None if it does not stop."""
     rng = np.random.default_rng([2, seed])
     n, top = PROMISE["n"], PROMISE["top"]
-    truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
-    session = Session(truth.features, n, seed=seed, goal=Goal(PROMISE["wrong"] / top, top))
-    best = np.argsort(-truth.scores)[:top]
+    features, scores = features_truth(n, d, outside, rng) if d else (None, ids_truth(n, rng))
+    session = Session(features, n, seed=seed, goal=Goal(PROMISE["wrong"] / top, top))
+    best = np.argsort(-scores)[:top]
     while session.events < MOST:
         who = f"person-{session.events % 4}"
         if not (questions := session.ask(who)):
             return None
         (asked,) = questions
-        win = rng.random() < ndtr((truth.scores[asked.left] - truth.scores[asked.right]) / NOISE)
+        win = rng.random() < ndtr((scores[asked.left] - scores[asked.right]) / NOISE)
         session.tell(asked.answered(who, "left" if win else "right"))
         if session.events % 5 == 0 and session.remaining().stop:
             chosen = session.ranking(fresh=False).order[:top]

@@ -11,10 +11,9 @@ from click.testing import CliRunner, Result
 from result_helpers import value_of
 
 from cli.main import main
-from sortnet.errors import DataError
 from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import work_out
-from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of, models_named
+from sortnet.lab.set_generators import MEASURES, MadeSets, cells_of, models_named
 from sortnet.metrics import evaluate
 
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")
@@ -102,5 +101,3 @@ def test_parts_are_apart_and_the_same_for_every_test_size():
     alone = MadeSets("medoid", 3, n=4, d=3, train=50, test=30, seed=8).load()
     assert (alone.train.features == fold.train.features).all()
     assert (alone.test.features == fold.test.take(range(30, 60)).features).all()
-    with pytest.raises(DataError, match="training needs 2 sets or more, not 1"):
-        MadeSets("medoid", train=1).load()

@@ -42,19 +42,18 @@ def votes_of(scores, pairs, each):
 
 
 def test_scores_of_ids_are_uniform_from_zero_up_to_five():
-    scores = ids_truth(20_000, np.random.default_rng(0)).scores
+    scores = ids_truth(20_000, np.random.default_rng(0))
     assert scores.min() == 0 and 4.99 < scores.max() <= 5
     assert np.histogram(scores, 5, (0, 5))[0] == pytest.approx([4000] * 5, rel=0.06)
 
 
 def test_so_large_a_share_of_the_variance_as_asked_is_outside_the_features():
-    truth = features_truth(20_000, 3, 0.2, np.random.default_rng(0))
-    w, *_ = np.linalg.lstsq(truth.features, truth.scores, rcond=None)
-    rest = truth.scores - truth.features @ w
-    assert rest.var() / truth.scores.var() == pytest.approx(0.2, abs=0.01)
-    none = features_truth(50, 3, 0.0, np.random.default_rng(0))
-    w, *_ = np.linalg.lstsq(none.features, none.scores, rcond=None)
-    assert none.features @ w == pytest.approx(none.scores)
+    X, scores = features_truth(20_000, 3, 0.2, np.random.default_rng(0))
+    w, *_ = np.linalg.lstsq(X, scores, rcond=None)
+    assert (scores - X @ w).var() / scores.var() == pytest.approx(0.2, abs=0.01)
+    X, scores = features_truth(50, 3, 0.0, np.random.default_rng(0))
+    w, *_ = np.linalg.lstsq(X, scores, rcond=None)
+    assert X @ w == pytest.approx(scores)
 
 
 @given(st.permutations(range(13)), st.integers(1, 13), st.sampled_from(sorted(SORTS)))
@@ -121,9 +120,6 @@ def test_means_errors_and_intervals_are_those_of_the_seeds():
     [
         ({"strategies": ["guess"]}, "unknown strategy 'guess'"),
         ({"budgets": [100]}, "100 questions about 5 items: 4 annotators can be asked 40"),
-        ({"outside": 1.0}, "below 1"),
-        ({"budgets": []}, "takes a strategy"),
-        ({"n": 1}, "takes two items"),
         ({"top": 5}, "the top items are from 1 to 4 of 5, not 5"),
         ({"strategies": ["top"]}, "from 1 to 4 of 5, not 0"),
         ({"strategies": ["default", "sets-4"], "n": 8, "budgets": [30]}, "can be asked 18"),
@@ -145,10 +141,8 @@ def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
     assert rows == [(0, 1, 1.0), (2, 3, 1.0)]
 
 
-def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
-    known = Comparisons.of_one(
-        np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5])
-    )
+def test_an_accuracy_counts_equal_scores_half():
+    known = Comparisons.of_one(np.array([0, 1, 0]), np.array([1, 2, 3]), np.ones(3))
     assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
@@ -171,7 +165,7 @@ def annotators_of(rows):
     """Annotators who answer by votes (preferred item, other item)."""
     left, right = np.array(rows).T
     votes = Comparisons.of_one(left, right, np.ones(len(rows)))
-    return VotingAnnotators(np.empty((4, 0)), 4, np.random.default_rng(0), votes, votes)
+    return VotingAnnotators(np.empty((4, 0)), np.random.default_rng(0), votes, votes)
 
 
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():

@@ -18,15 +18,14 @@ from result_helpers import value_of
 
 from cli.main import main
 from sortnet.config import Config
-from sortnet.errors import SortNetError
 from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import Cell, Result, keys_of, work_out
 from sortnet.lab.entries import entry_of
-from sortnet.lab.observers import iterations, neighbours, orders
+from sortnet.lab.observers import iterations, neighbours
 from sortnet.lab.pair_efficiency import countable, learned_pairs
 from sortnet.lab.splits import OfficialFold
 from sortnet.lab.studies import STUDIES, frame_of, points_of
-from sortnet.lab.study_plan import SIZES, Point, Size
+from sortnet.lab.study_points import SIZES, Point, Size
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import evaluate
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -139,13 +138,6 @@ def test_shares_of_pairs_are_counted_by_hand(folder):
     ranker = "sortnet:pairs=compared,scaling=query,hidden=4,weight_decay=0.03,max_iter=2,epochs=1"
     seen = work_out(Cell(entry_of(ranker), split, observe=learned_pairs)).about["observed"]
     assert 0.2 < seen["pairs"] <= 1 and 0.2 < seen["answers"] <= 1
-
-
-def test_a_ranker_without_a_comparator_has_no_orders():
-    with pytest.raises(SortNetError, match="err does not sort by comparisons"):
-        work_out(Cell(entry_of("err"), LISTS, observe=orders))
-    with pytest.raises(SortNetError, match="err learns in no iterations"):
-        work_out(Cell(entry_of("err"), LISTS, observe=learned_pairs))
 
 
 def test_neighbours_and_their_classifier_are_those_of_brute_force():

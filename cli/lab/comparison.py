@@ -1,20 +1,19 @@
-"""A comparison of rankers: its figures, their differences, and its tables."""
+"""A comparison of rankers: figures, differences between rankers, and rows of tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import TYPE_CHECKING
 
 from cli.lab.work import Results, cpu_seconds
 from sortnet.errors import SortNetError
+from sortnet.lab.cells import Result
+from sortnet.lab.summaries import Spread, mean_texts
+from sortnet.lab.summaries import summary as summarise
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from sortnet.lab.cells import Result
-    from sortnet.lab.summaries import Spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +55,8 @@ class Comparison:
         summary = self.summary
         texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
         for measure in self.measures:
-            best = summary[measure].max()
-            means = zip(summary[measure], summary[f"{measure}_{self.spread}"], strict=True)
-            texts[measure] = [mean_text(mean, spread, best=mean == best) for mean, spread in means]
+            spreads = summary[f"{measure}_{self.spread}"]
+            texts[measure] = mean_texts(summary[measure], spreads, best="*{}")
         # The summary is sorted by the first measure, so that the best ranker is the first.
         p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
         best_ranker, *other_rankers = summary["ranker"]
@@ -110,11 +108,9 @@ def compare(
     """
     import pandas as pd
 
-    from sortnet.lab.measured import figures_of
     from sortnet.lab.published import published_for
     from sortnet.lab.significance import paired_by_part, paired_by_query
-    from sortnet.lab.summaries import summary as summarise
-    from sortnet.lab.tool_conventions import convention_line
+    from sortnet.lab.tool_conventions import convention_line, figures_of
 
     if not results.results:
         _, first_reason = results.failed[0]
@@ -149,9 +145,8 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     Returns:
         The names of the columns, and the rows.
     """
-    means = zip(published["value"], published["error"], strict=True)
     with_text = published.replace({"convention": {"": "not said"}}).assign(
-        text=[mean_text(mean, error) for mean, error in means]
+        text=mean_texts(published["value"], published["error"])
     )
     origin = ["protocol", "convention", "source"]
     table = with_text.pivot_table(
@@ -174,18 +169,6 @@ def settings_rows(results: Results, part_names: Sequence[str]) -> tuple[list[str
     rankers = dict.fromkeys(ranker for ranker, _ in texts)
     rows = [[name, *(texts.get((name, part), "failed") for part in part_names)] for name in rankers]
     return ["ranker", *part_names], rows
-
-
-def mean_text(value: float, error: float, best: bool = False) -> str:
-    """Write a mean with its spread, or without if the spread is NaN; mark the best mean by a star.
-
-    >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
-    ('*0.712 ± 0.010', '0.500', '3000 ± 20')
-    """
-    digits = 0 if value >= 1000 else 3
-    mark = "*" if best else ""
-    plus_minus = "" if isnan(error) else f" ± {error:.{digits}f}"
-    return f"{mark}{value:.{digits}f}{plus_minus}"
 
 
 def _chosen_settings(result: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,11 @@ from cli.options import SEED, Real, Whole, files, json_option, output_option
 from cli.printing.results import Result, print_result, table_of_cells
 from sortnet.errors import DataError
 from sortnet.files import rows_of, write_file
+from sortnet.messages import count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Numbers of questions after which each protocol is measured if the user names none. The numbers of
-# `ids` are in trials: as in the ASAP paper, a trial asks about each pair once.
-_TRIALS = (0.5, 1, 3)
-_BUDGETS = {
-    "features": (25, 50, 100, 200, 400),
-    "votes": (25, 50, 100, 200, 400, 800, 1600, 3200),
-}
 # {protocol: strategies that are simulated if the user names none}
 _USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
@@ -100,52 +95,40 @@ def simulate(
       sortnet experiment simulate --items 50 --strategy default --strategy sets-4
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
+    from sortnet.lab import simulated_annotators as annotators
+    from sortnet.lab.summaries import mean_texts
+
     if plot and Path(plot).suffix.lower() not in _PLOT_SUFFIXES:
         raise DataError(f"{plot}: plots are written as {', '.join(_PLOT_SUFFIXES)}")
     if top and protocol == "votes":
         raise click.UsageError("--top is for true scores, which the protocol votes has not")
     strategies = strategies or (_USUAL_OF_TOP if top else _USUAL[protocol])
-    repetitions = f"{seeds} seeds" if seeds > 1 else "one seed"
+    title = f"Protocol {protocol}, {count(seeds, 'seed')}"
     with progress() as status:
-        common = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
+        common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
             results = _by_votes(votes_file, items_file, by, strategies, budgets, common)
-            title = f"Pairs predicted from recorded votes, {repetitions}"
         else:
-            has_features = protocol == "features"
-            features = {"d": d, "outside": outside} if has_features else {}
-            results = _by_true_scores(n, strategies, budgets, top=top, **features, **common)
-            about_items = f"with {d} features" if has_features else "without features"
-            if has_features and outside:
-                about_items += f", {outside:.0%} of the variance not explained"
-            title = f"{n} items {about_items}, {repetitions}"
-    frame = _summarise(results)
-    print_result(_result(frame), as_json=as_json)
+            title += f", {n} items"
+            features: dict[str, Any] = (
+                {"d": d, "outside": outside} if protocol == "features" else {}
+            )
+            results = annotators.simulate(strategies, budgets, n=n, top=top, **features, **common)
+    titles = {name: text for name, text in _TITLES.items() if name in results}
+    frame = annotators.summary(results, [*titles, "ms"], ("strategy", "questions"))
+    cells = frame[["strategy", "questions"]].astype(str)
+    for name in titles:
+        cells[name] = mean_texts(frame[name], frame[f"{name}_se"])
+    cells["ms"] = frame["ms"].map("{:.1f}".format)
+    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
+    print_result(Result("simulated", rows_of(frame), text=[table]), as_json=as_json)
     if plot:
-        _write_plot(frame, title, plot)
+        from store.plots.figures import simulation_figure
+
+        figure = simulation_figure(frame, titles, title)
+        file_format = Path(plot).suffix.lower().removeprefix(".")
+        write_file(plot, partial(figure.savefig, format=file_format))
         say(f"{plot}: the plot")
-
-
-def _by_true_scores(
-    n: int, strategies: Sequence[str], budgets: Sequence[int], **options: Any
-) -> pd.DataFrame:
-    """Simulate annotators who know true scores, with the usual budgets if none are given.
-
-    Args:
-        n: number of items.
-        strategies: names of strategies.
-        budgets: numbers of questions.
-        options: further arguments of `sortnet.lab.simulated_annotators.simulate`.
-    """
-    from sortnet.lab.simulated_annotators import most_questions, simulate
-
-    most = most_questions(strategies, n)
-    if not budgets and "d" in options:
-        budgets = _up_to(most, _BUDGETS["features"])
-    elif not budgets:
-        n_pairs = n * (n - 1) / 2
-        budgets = [min(max(1, round(trials * n_pairs)), most) for trials in _TRIALS]
-    return simulate(strategies, budgets, n=n, **options)
 
 
 def _by_votes(
@@ -165,57 +148,13 @@ def _by_votes(
     Raises:
         UsageError: if the file of votes or of items is not given.
     """
-    import numpy as np
-
     from cli.inputs.votes import read_votes
     from sortnet.items import describe, read_items
     from sortnet.lab.recorded_votes import simulate_votes
-    from sortnet.lab.simulated_annotators import pairs_of_a_question
 
     if votes_file is None or items_file is None:
         raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
     items = read_items(items_file, features=())
     votes, group = read_votes(Path(votes_file), items, by)
     features = describe(items, progress=options["progress"]).features.astype("float64")
-    n_votes = len(votes) if group is None else int(np.bincount(group).min())
-    # About half of the votes can be used, because pairs are held out.
-    most = n_votes // 2 // pairs_of_a_question(strategies)
-    budgets = budgets or _up_to(max(1, most), _BUDGETS["votes"])
     return simulate_votes(features, votes, strategies, budgets, group=group, **options)
-
-
-def _up_to(most: int, budgets: Sequence[int]) -> list[int]:
-    """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
-    return [budget for budget in budgets if budget <= most] or [most]
-
-
-def _summarise(results: pd.DataFrame) -> pd.DataFrame:
-    """Average the measures over the repetitions: a row per strategy and number of questions."""
-    from sortnet.lab.simulated_annotators import summary
-
-    measures = [name for name in (*_TITLES, "ms") if name in results]
-    return summary(results, measures, ("strategy", "questions"))
-
-
-def _result(frame: pd.DataFrame) -> Result:
-    """Make the printed table: means with standard errors by strategy and number of questions."""
-    from cli.lab.comparison import mean_text  # loads numba and scipy, which the help does not
-
-    cells = frame[["strategy", "questions"]].astype(str)
-    for name in _TITLES:
-        if name in frame:
-            means = zip(frame[name], frame[f"{name}_se"], strict=True)
-            cells[name] = [mean_text(mean, error) for mean, error in means]
-    cells["ms"] = frame["ms"].map("{:.1f}".format)
-    table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
-    return Result("simulated", rows_of(frame), text=[table])
-
-
-def _write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
-    """Draw the measures of a simulation, and write the plot to a file."""
-    from store.plots.figures import simulation_figure
-
-    titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
-    figure = simulation_figure(frame, titles, title)
-    file_format = Path(file).suffix.lower().removeprefix(".")
-    write_file(file, lambda path: figure.savefig(path, format=file_format))

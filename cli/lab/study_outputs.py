@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.console import progress, say
-from cli.lab.comparison import mean_text
 from cli.lab.work import cpu_seconds, results_of
 from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
-from sortnet.lab.studies import STUDIES, frame_of
-from sortnet.lab.study_plan import Point, Study
+from sortnet.lab.studies import STUDIES, Study, frame_of
+from sortnet.lab.study_points import Point
+from sortnet.lab.summaries import mean_texts
 from sortnet.messages import count
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What a user has to give, for each value of `Study.data`.
 _TAKES = {"folder": "a folder of folds", "made": "nothing, it makes its data", "either": "either"}
-_MOST_LINES = 40  # largest number of lines of a table that is printed
+_MOST_LINES = 40  # largest number of points of a curve that is printed
 
 
 def print_studies(*, as_json: bool) -> None:
@@ -86,11 +86,28 @@ def run_study(
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
-    """List the printed parts of a study: its question, and a table for each measure."""
-    text: list[str | Table] = [study.question]
-    for measure, figures in frame.groupby("measure", sort=False):
-        text += ["", str(measure), _table_of_measure(figures, study.x)]
-    return [*text, ""]
+    """List the printed parts of a study: its question, and a table with a column for each measure.
+
+    A curve of more than 40 points is left out of the table.
+    """
+    n_points_of_curve = frame.groupby(["measure", "series"])["value"].transform("size")
+    shown = frame[n_points_of_curve <= _MOST_LINES]
+    text: list[str | Table] = [study.question, ""]
+    if len(shown):
+        texts = shown.assign(text=mean_texts(shown["value"], shown["value_error"]))
+        texts[study.x] = shown[study.x].map(_x_text)
+        cells = texts.pivot_table(
+            index=["series", study.x],
+            columns="measure",
+            values="text",
+            aggfunc="first",
+            sort=False,
+        )
+        rows = cells.fillna("").reset_index()
+        text += [table_of_cells([*rows.columns], rows.to_numpy().tolist(), left=2), ""]
+    if len(shown) < len(frame):
+        text += [f"{count(len(frame) - len(shown), 'further figure')}: --out writes them", ""]
+    return text
 
 
 def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -> str:
@@ -135,32 +152,6 @@ def _plot(figures: pd.DataFrame, study: Study, measure: str) -> Any:
     frame = figures.rename(columns=columns).infer_objects()
     remark = command_line(click.get_current_context())
     return curves(frame, study.x, measure, by, log=study.log, title=study.question, remark=remark)
-
-
-def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
-    """Make the table of one measure, with a row for each value of x and a column for each series.
-
-    If more than half of its cells would be empty, the table has a row for each figure instead. If
-    the table is too long, a line of text says how many figures there are.
-    """
-    texts = figures.assign(
-        series=figures["series"].replace("", "value"),  # a study with one series has no name for it
-        x=figures[x].map(_x_text),
-        text=[
-            mean_text(*row) for row in zip(figures["value"], figures["value_error"], strict=True)
-        ],
-    )
-    n_series = texts["series"].nunique()
-    if len(texts) > _MOST_LINES * n_series:
-        return f"{count(len(texts), 'figure')}: --out writes them"
-    is_mostly_empty = texts["x"].nunique() * n_series > 2 * len(texts)
-    if is_mostly_empty:
-        rows = texts[["series", "x", "text"]].to_numpy().tolist()
-        return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
-    cells = texts.pivot_table(
-        index="x", columns="series", values="text", aggfunc="first", sort=False
-    ).fillna("")
-    return table_of_cells([x, *cells.columns], cells.reset_index().to_numpy().tolist())
 
 
 def _x_text(x: Any) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from cli.console import say
 from sortnet.core import Progress
-from sortnet.errors import SortNetError, StoreError
+from sortnet.errors import SortNetError
 from sortnet.lab.cells import Cell, Result, keys_of
 from sortnet.lab.executor import work_out_all
 from sortnet.messages import count
@@ -16,8 +17,6 @@ from store.lab.cell_rows import keep_cell, kept_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
-
-    from store.database.engine import Database
 
 
 class Results(NamedTuple):
@@ -83,13 +82,18 @@ def results_of(
                     failed.append((cell, outcome))
                     line = f"{cell.name} failed: {outcome}"
                 else:
-                    _keep(database, key, cell, outcome)
+                    keep_cell(
+                        database, key, outcome.order, outcome.about,
+                        ranker=cell.ranker.name, part=cell.split.name, cell=cell.to_json(),
+                    )  # fmt: skip
                     results[key] = outcome
                     seconds = cpu_seconds(outcome)
                     line = f"{n_ended} of {len(to_do)}  {cell.name}  {seconds:.1f} CPU s"
                 n_left = len(to_do) - n_ended
                 seconds_left = (time.monotonic() - began) / n_ended * n_left
-                work_left = f"{count(n_left, 'cell')} left, about {in_words(seconds_left)}"
+                work_left = (
+                    f"{count(n_left, 'cell')} left, about {timedelta(seconds=round(seconds_left))}"
+                )
                 say(f"{line}; {work_left}" if n_left else line)
                 progress(work_left)
         except KeyboardInterrupt:
@@ -108,29 +112,3 @@ def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
     if n_to_do:
         processes = f" in {jobs} processes" if jobs > 1 else ""
         say(f"{count(n_to_do, 'cell')} to work out{processes}")
-
-
-def _keep(database: Database, key: str, cell: Cell, result: Result) -> None:
-    """Store the result of a cell.
-
-    Raises:
-        StoreError: if the result cannot be stored; the message names the cell.
-    """
-    names = {"ranker": cell.ranker.name, "part": cell.split.name}
-    try:
-        keep_cell(database, key, result.order, result.about, cell=cell.to_json(), **names)
-    except StoreError as error:
-        raise StoreError(f"{cell.name} cannot be kept: {error}") from None
-
-
-def in_words(seconds: float) -> str:
-    """Write a duration in seconds, minutes or hours.
-
-    >>> in_words(0.2), in_words(100), in_words(9000)
-    ('1 s', '2 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -15,15 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from sortnet import __version__
 from sortnet.config import choose_quality
-from sortnet.core import I64, Queries
+from sortnet.core import I64
 from sortnet.data.read import Fold
 from sortnet.files import fingerprint
 from sortnet.lab.entries import Entry
-from sortnet.lab.splits import Split
+from sortnet.lab.splits import Split, with_binary_grades
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
@@ -144,11 +142,9 @@ def learnable(cell: Cell) -> Fold:
     fold = cell.split.load()
     if not cell.binarise:
         return fold
-
-    def binary(part: Queries) -> Queries:
-        return replace(part, grades=(part.grades >= cell.relevant_from).astype(np.int32))
-
-    return replace(fold, train=binary(fold.train), vali=binary(fold.vali))
+    train = with_binary_grades(fold.train, cell.relevant_from)
+    vali = with_binary_grades(fold.vali, cell.relevant_from)
+    return replace(fold, train=train, vali=vali)
 
 
 def keys_of(cells: Sequence[Cell]) -> list[str]:

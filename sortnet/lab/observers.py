@@ -25,30 +25,25 @@ Observed: TypeAlias = tuple[str, str, Any, float]
 def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
     """Collect RankQuality, the share of wrong comparisons and the pairs kept by iteration."""
     quality = ranker.config.rank_quality.name
-    wrong = {
-        "train": [record.miscompared_train / record.comparisons_train for record in history],
-        "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
-    }
     rows: list[Observed] = []
-    for part, series in (("train", "training"), ("vali", "validation")):
-        for k, record in enumerate(history):
+    for k, record in enumerate(history):
+        wrong = {
+            "train": record.miscompared_train / record.comparisons_train,
+            "vali": record.miscompared_vali / record.comparisons_vali,
+        }
+        for part, series in (("train", "training"), ("vali", "validation")):
             rows.append((quality.upper(), series, k, record.measures[part][quality]))
-            rows.append(("share of comparisons wrong", series, k, wrong[part][k]))
-    rows += [("pairs kept", "training", k, record.tp) for k, record in enumerate(history)]
+            rows.append(("share of comparisons wrong", series, k, wrong[part]))
+        rows.append(("pairs kept", "training", k, record.tp))
     return rows
 
 
 def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> list[Observed]:
-    """Measure how far test documents move if the sort starts from another order.
-
-    Raises:
-        DataError: if the ranker does not sort by a comparator.
-    """
-    if not isinstance(ranker, Model):
-        raise DataError(f"a ranker of kind {ranker.config.kind} does not sort by comparisons")
+    """Measure how far test documents move if the sort starts from another order."""
+    model = cast(Model, ranker)  # the ranker sorts by a comparator
     test = cast(Queries, fold.test)
     rows: list[Observed] = []
-    for change in rank_changes(ranker.comparator, ranker.scaler(test)):
+    for change in rank_changes(model.comparator, model.scaler(test)):
         rows.append(("places moved, mean", "", change.against, change.mean))
         rows.append(("places moved, most", "", change.against, change.max))
         rows.append(("documents that moved, share", "", change.against, change.share))

@@ -18,7 +18,6 @@ from sortnet.config import DEFAULTS, PAIRS
 from sortnet.core import F64, Queries
 from sortnet.core.pairs import packed
 from sortnet.data.read import Fold
-from sortnet.errors import DataError
 from sortnet.lab.cells import Cell
 from sortnet.lab.entries import ENTRIES
 from sortnet.lab.splits import Split
@@ -102,16 +101,11 @@ def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> d
     Args:
         ranker: the fitted ranker.
         fold: the data.
-        history: the iterations of the training.
+        history: the iterations of the training, one or more.
 
     Returns:
         `pairs`: learned pairs / pairs of different grades; `answers`: answers / all pairs.
-
-    Raises:
-        DataError: if the kind of the ranker does not learn in iterations.
     """
-    if not history:
-        raise DataError(f"a ranker of kind {ranker.config.kind} learns in no iterations")
     n_pairs, n_learnable = countable(fold.train)
     # The last iteration only sorts; nothing is learned from its comparisons.
     learned = history[-2] if len(history) > 1 else history[-1]

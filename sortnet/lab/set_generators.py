@@ -1,4 +1,4 @@
-"""Synthetic sets whose ranking depends on the whole set: the medoid and the hypervolume problem.
+"""Experiments on sets whose ranking depends on the whole set: medoid and hypervolume problem.
 
 Both problems come from Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning
 context-dependent ranking functions, sections 5.1 and 5.2. A set becomes a query, and the objects of
@@ -8,33 +8,38 @@ lower, so that equal objects tie.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from sortnet.core import F32, F64, I32, Queries
+from sortnet.data.divide import joined
+from sortnet.data.read import Fold
 from sortnet.errors import DataError
+from sortnet.lab.cells import Cell
+from sortnet.lab.entries import Entry, entries_named
+from sortnet.lab.splits import Split
 
+MEASURES = ("spearman", "kendall", "concordance", "exact")
+QUALITY = "concordance"
+STUDIED_SIZES = (3, 24)  # least and largest size of the test sets in the study of set sizes
+# A scaling by query would give even rankers that score objects one by one a view of the whole set.
+_SCALING = "standard"
+_SEED = 13  # so that other random data with the same user's seed are drawn independently
+_VALIDATION = 10  # one training set in ten is used for validation
+# Settings with which RankNet reaches the figures of the paper.
+_NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
+_SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}
+MODELS = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
+SET_MODELS = ("fate", "setrank")
 _DIFFERENCES_AT_ONCE = 1 << 21  # bounds the memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances count as equal
-
-
-class Problem(NamedTuple):
-    """A problem of ranking sets of n points in d dimensions.
-
-    Attributes:
-        draw: draws points of the shape (n_sets, n, d).
-        utility: computes the utility (n_sets, n) of each point; the highest utility ranks first.
-        fewest_features: the least number of dimensions d.
-    """
-
-    draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]
-    utility: Callable[[F64], F64]
-    fewest_features: int
 
 
 def made_sets(
@@ -60,8 +65,8 @@ def made_sets(
         `n_sets` queries of n documents, with grades from n - 1 for the first object to 0.
 
     Raises:
-        DataError: if the problem is unknown, n or d is too small, or the library moocore is
-            missing, which hypervolumes in more than two dimensions need.
+        DataError: if hypervolumes are wanted in one dimension, or in more than two without the
+            library moocore.
 
     >>> sets = made_sets("medoid", 2, seed=1)
     >>> sets, sets.grades.tolist()
@@ -70,10 +75,10 @@ def made_sets(
     Cost: linear in the number of sets. For medoids quadratic in n; for hypervolumes a sort of each
     set in two dimensions, and growing fast with d in more dimensions.
     """
-    check_sizes(problem, n, d)
-    points_of_sets = PROBLEMS[problem].draw(np.random.default_rng(seed), (n_sets, n, d))
-    points: F32 = points_of_sets.astype(np.float32)
-    grades = grades_of(PROBLEMS[problem].utility(points.astype(np.float64)))
+    check_dimensions(problem, d)
+    draw, utility = PROBLEMS[problem]
+    points: F32 = draw(np.random.default_rng(seed), (n_sets, n, d)).astype(np.float32)
+    grades = grades_of(utility(points.astype(np.float64)))
     return Queries.from_codes(
         points.reshape(-1, d),
         grades.reshape(-1),
@@ -83,21 +88,10 @@ def made_sets(
     )
 
 
-def check_sizes(problem: str, n: int, d: int) -> None:
-    """Raise DataError for a problem or for sizes that `made_sets` cannot draw.
-
-    Args:
-        problem: a key of `PROBLEMS`.
-        n: number of objects of a set.
-        d: number of features of an object.
-    """
-    if problem not in PROBLEMS:
-        raise DataError(f"unknown problem {problem[:60]!r}; known are {', '.join(PROBLEMS)}")
-    if n < 2:
-        raise DataError(f"{problem}: sets have 2 objects or more, not {n}")
-    fewest = PROBLEMS[problem].fewest_features
-    if d < fewest:
-        raise DataError(f"{problem}: sets have {fewest} features or more, not {d}")
+def check_dimensions(problem: str, d: int) -> None:
+    """Raise DataError if `made_sets` cannot draw sets of a problem in d dimensions."""
+    if problem == "hypervolume" and d < 2:
+        raise DataError(f"hypervolume: sets have 2 features or more, not {d}")
     if problem == "hypervolume" and d > 2:
         _moocore()
 
@@ -149,15 +143,12 @@ def hypervolume_contributions(points: ArrayLike) -> F64:
         (n_sets, n) the contributions.
 
     Raises:
-        DataError: if a coordinate is above 0; in two dimensions, if a point dominates another
-            point; in more dimensions, if moocore is not installed.
+        DataError: if moocore is not installed, in more than two dimensions.
 
     >>> hypervolume_contributions([[[-3.0, -1.0], [-2.0, -2.0], [-1.0, -3.0]]]).tolist()
     [[1.0, 1.0, 1.0]]
     """
     x = np.asarray(points, np.float64)
-    if not (x <= 0).all():
-        raise DataError("hypervolume: a point has a number above 0, where the volume ends")
     if x.shape[2] == 2:
         return _contributions_to_front(x)
     library = _moocore()
@@ -177,8 +168,6 @@ def _contributions_to_front(x: F64) -> F64:
     sorted_y = np.take_along_axis(x[..., 1], order, axis=1)
     widths = np.diff(sorted_x, axis=1, append=0)
     heights = -np.diff(sorted_y, axis=1, prepend=0)
-    if (heights < 0).any():
-        raise DataError("hypervolume: a point dominates another of its set, so it is no front")
     contributions = np.empty_like(widths)
     np.put_along_axis(contributions, order, widths * heights, axis=1)
     return contributions
@@ -212,7 +201,95 @@ def _moocore() -> Any:
         ) from None
 
 
-PROBLEMS: dict[str, Problem] = {
-    "medoid": Problem(np.random.Generator.random, medoid_closeness, 1),
-    "hypervolume": Problem(_on_the_negative_sphere, hypervolume_contributions, 2),
+# {name of a problem: (draws points (n_sets, n, d), computes utilities (n_sets, n), highest first)}
+PROBLEMS: dict[str, tuple[Callable[..., F64], Callable[[F64], F64]]] = {
+    "medoid": (np.random.Generator.random, medoid_closeness),
+    "hypervolume": (_on_the_negative_sphere, hypervolume_contributions),
 }
+
+
+@dataclass(frozen=True)
+class MadeSets(Split):
+    """Random sets of a problem of `sortnet.lab.set_generators`, divided into three parts.
+
+    Attributes:
+        problem: `medoid` or `hypervolume`.
+        number: number of the split, from 1; the sets depend on it and on `seed`.
+        n: number of objects of a training set.
+        d: number of features of an object.
+        train: number of sets for training and validation, two or more; a tenth is for validation.
+        test: number of test sets of each size.
+        smallest: least number of objects of a test set; 0 for `n`.
+        largest: largest number of objects of a test set; 0 for `n`.
+        seed: seed of all splits.
+    """
+
+    problem: str
+    number: int = 1
+    n: int = 5
+    d: int = 2
+    train: int = 10_000
+    test: int = 100_000
+    smallest: int = 0
+    largest: int = 0
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem}, split {self.number}"
+
+    def load(self) -> Fold:
+        """Draw the sets; the number and sizes of the test sets do not change the training sets."""
+        draw = partial(made_sets, self.problem, d=self.d)
+        seed = (_SEED, self.seed, self.number)
+        drawn_sets = draw(self.train, self.n, seed=(*seed, 0), prefix="train ")
+        n_vali = max(1, self.train // _VALIDATION)
+        set_numbers = np.arange(self.train)
+        train = drawn_sets.take(set_numbers[n_vali:])
+        vali = drawn_sets.take(set_numbers[:n_vali])
+        smallest = self.smallest or self.n  # 0: test sets have the size of the training sets
+        largest = self.largest or self.n
+        test_sets_by_size = [
+            draw(self.test, size, seed=(*seed, size), prefix=f"{self.number}-{size}-")
+            for size in range(smallest, largest + 1)
+        ]
+        return Fold(train, vali, joined(test_sets_by_size))
+
+
+def models_named(names: str) -> list[Entry]:
+    """Look up the rankers in a list of names that are separated by commas.
+
+    `all` stands for `MODELS`, and `NAME:SETTING=VALUE` changes a setting. If no setting is given,
+    nets have the settings of the paper, and features are not scaled set by set.
+
+    Raises:
+        SortNetError: if a name is invalid, see `entries_named`.
+
+    >>> models_named("err, ranknet:lr=0.2")[0].changes
+    {'scaling': 'standard'}
+    """
+    models = []
+    for entry in entries_named(names, MODELS):
+        changes: dict[str, Any] = {}
+        if "scaling" in entry.settings().flat():
+            changes["scaling"] = _SCALING
+        changes |= _SETTINGS.get(entry.kind, {})  # the settings of the paper
+        changes |= entry.changes  # the settings in `names`, which have precedence
+        models.append(replace(entry, changes=changes, grids=() if changes else None))
+    return models
+
+
+def cells_of(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
+    """Make a cell for every model on every split, split by split.
+
+    Args:
+        models: the rankers.
+        splits: splits of the same problem and with the same sizes.
+        seed: seed of the rankers.
+
+    Raises:
+        DataError: if the sets cannot be drawn.
+    """
+    if splits:
+        check_dimensions(splits[0].problem, splits[0].d)
+    return [Cell(model, split, seed, quality=QUALITY) for split in splits for model in models]

@@ -8,11 +8,11 @@ are counted, and at each budget the answers so far become a ranking, which is me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import cycle
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # the better one wins with probability 3/4, the value of the normal distribution at 1 / 1.4865.
 NOISE = 1.4865
 N_ANNOTATORS = 4
+_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
+_MOST_BY_DEFAULT = 400  # largest usual budget if the answers come from true scores
 _ERRORS_OF_95_PERCENT = 1.96  # standard errors from the mean to a limit of its 95 % interval
 ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is made
 SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
@@ -44,22 +46,18 @@ SESSIONS = ("default", "informative", "random", "top", *SET_SIZES)
 # it has ended.
 SAMPLERS = (*SESSIONS, *SORTS)
 
-Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
-
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
     """Simulated annotators of n items, who answer questions, and can measure a ranking.
 
     Attributes:
-        features: (n, d) features of the items; None for items without features.
-        n: number of items.
+        features: (n, d) features of the items; d may be 0.
         rng: the random generator of the answers.
         among: (n_pairs, 2) the pairs that questions may be about; None for all pairs.
     """
 
-    features: F64 | None
-    n: int
+    features: F64
     rng: np.random.Generator
     _: KW_ONLY
     among: I64 | None = None
@@ -71,18 +69,6 @@ class Annotators:
     def figures(self, scores: F64) -> dict[str, float]:
         """Measure a ranking of the items by scores (n,): {name of a measure: value}."""
         raise NotImplementedError
-
-
-class Truth(NamedTuple):
-    """Items whose true order is known.
-
-    Attributes:
-        features: (n, d) features of the items; None for items without features.
-        scores: (n,) true scores.
-    """
-
-    features: F64 | None
-    scores: F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +83,15 @@ class NoisyAnnotators(Annotators):
 
     def answer(self, items: tuple[int, ...]) -> Judgement:
         """Answer with noise which of two items is better, or which of several is best and worst."""
-        scores = self.scores
+        scores = self.scores[[*items]]
         if len(items) == 2:
-            left, right = items
-            left_wins = self.rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
-            return Judgement(ANNOTATOR, items, "best", left if left_wins else right)
+            left_wins = self.rng.random() < ndtr((scores[0] - scores[1]) / NOISE)
+            return Judgement(ANNOTATOR, items, "best", items[0 if left_wins else 1])
         # The noise of a utility is divided by sqrt(2), so that the noise of the difference between
         # two utilities has the standard deviation NOISE, as in an answer about a pair.
-        utilities = scores[[*items]] + NOISE / np.sqrt(2) * self.rng.standard_normal(len(items))
-        best = items[int(utilities.argmax())]
-        worst = items[int(utilities.argmin())]
+        utilities = scores + NOISE / np.sqrt(2) * self.rng.standard_normal(len(items))
+        best = items[utilities.argmax()]
+        worst = items[utilities.argmin()]
         return Judgement(ANNOTATOR, items, "best", best, worst)
 
     def figures(self, scores: F64) -> dict[str, float]:
@@ -120,18 +105,19 @@ class NoisyAnnotators(Annotators):
         return figures
 
 
-def ids_truth(n: int, rng: np.random.Generator) -> Truth:
+def ids_truth(n: int, rng: np.random.Generator) -> F64:
     """Draw true scores from U[0, 5], shifted to minimum 0, which is the protocol of the ASAP paper.
 
     Mikhailiuk et al. 2020, *Active Sampling for Pairwise Comparisons via Approximate Message
     Passing and Information Gain Maximization*.
     """
-    scores = rng.uniform(0, 5, n)
-    return Truth(None, scores - scores.min())
+    scores: F64 = rng.uniform(0, 5, n)
+    scores -= scores.min()
+    return scores
 
 
-def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> Truth:
-    """Draw n items with d features X and true scores Xw + residual.
+def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> tuple[F64, F64]:
+    """Draw n items: their features X (n, d) and true scores Xw + residual (n,).
 
     X and the weights w are drawn from N(0, 1). The residual is normal, and the share `outside` of
     the variance of the scores.
@@ -141,12 +127,12 @@ def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> 
     linear = X @ w
     # With this standard deviation the residual has the share `outside` of the total variance.
     residual = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
-    return Truth(X, linear + residual)
+    return X, linear + residual
 
 
 def simulate(
     strategies: Sequence[str],
-    budgets: Sequence[int],
+    budgets: Sequence[int] = (),
     *,
     n: int = 20,
     d: int = 0,
@@ -166,7 +152,8 @@ def simulate(
 
     Args:
         strategies: names from `SAMPLERS`.
-        budgets: numbers of questions after which the ranking is measured.
+        budgets: numbers of questions after which the ranking is measured; if there are none, the
+            usual numbers up to 400.
         n: number of items.
         d: number of features. With 0, true scores are drawn by `ids_truth`, otherwise by
             `features_truth`.
@@ -192,15 +179,13 @@ def simulate(
     >>> frame[["strategy", "questions"]].values.tolist()[:3]
     [['default', 10], ['default', 40], ['default', 10]]
     """
-    if n < 2:
-        raise JudgementError(f"a simulation takes two items or more, not {n}")
-    if not 0 <= outside < 1:
-        raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
     lacks_top = top == 0 and "top" in strategies  # this strategy asks for the top items only
     if top >= n or lacks_top:
         raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
-    refuse_arguments(strategies, SAMPLERS, budgets, seeds)
-    most = most_questions(strategies, n)
+    refuse_unknown(strategies, SAMPLERS)
+    n_pairs = n * (n - 1) // 2
+    most = N_ANNOTATORS * n_pairs // pairs_of_a_question(strategies)
+    budgets = budgets or usual_budgets(min(most, _MOST_BY_DEFAULT))
     if max(budgets) > most:
         raise JudgementError(
             f"{max(budgets)} questions about {n} items: "
@@ -217,8 +202,10 @@ def _noisy_annotators(
     n: int, d: int, outside: float, top: int, repetition: int, rng: np.random.Generator
 ) -> NoisyAnnotators:
     """Draw the true scores of one repetition of `simulate`."""
-    truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
-    return NoisyAnnotators(truth.features, n, rng, truth.scores, top)
+    if not d:
+        return NoisyAnnotators(np.empty((n, 0)), rng, ids_truth(n, rng), top)
+    X, scores = features_truth(n, d, outside, rng)
+    return NoisyAnnotators(X, rng, scores, top)
 
 
 def ask_all(
@@ -272,49 +259,37 @@ def _ask(
     """
     rng = np.random.default_rng([seed, repetition])
     annotators = make_annotators(repetition, rng)
-    questions = _questions(strategy, annotators, top, repetition, rng)
+    n = len(annotators.features)
     judgements: list[Judgement] = []
     rows: list[dict[str, Any]] = []
     seconds = 0.0  # without the time of measuring
 
     def measure() -> None:
-        """Add a row with the measures of the ranking by the answers so far."""
+        """Add a row with the measures of the ranking by the answers so far.
+
+        For a fair comparison, the answers to the questions of each strategy are scored by a session
+        that gets all of them, as if they were by one annotator.
+        """
+        session = Session(annotators.features, n, seed=0)
+        session.replay(judgements)
         row = {"strategy": strategy, "seed": repetition, "questions": len(judgements)}
-        row |= annotators.figures(_scores(judgements, annotators))
+        row |= annotators.figures(session.ranking().score)
         rows.append(row | {"ms": 1000 * seconds / len(judgements)})
 
-    items = next(questions, None)
-    while items is not None and len(judgements) < budgets[-1]:
-        began = time.perf_counter()
-        judgement = annotators.answer(items)
-        items = next_items(questions, judgement)
+    if strategy in SORTS:
+        answers = _asked_by_sort(strategy, annotators, top or n)
+    else:
+        answers = _asked_by_session(_session(strategy, annotators, top, repetition), annotators)
+    began = time.perf_counter()
+    for judgement in islice(answers, budgets[-1]):
         seconds += time.perf_counter() - began
-        if judgement.answer != "cant-say":
-            judgements.append(judgement)
-            if len(judgements) in budgets:
-                measure()
+        judgements.append(judgement)
+        if len(judgements) in budgets:
+            measure()
+        began = time.perf_counter()
     if judgements and len(judgements) not in budgets:  # there was no further question
         measure()
     return rows
-
-
-def _scores(judgements: Sequence[Judgement], annotators: Annotators) -> F64:
-    """Score the items by a session that gets all answers, as if they were by one annotator.
-
-    For a fair comparison, the answers to the questions of each strategy are scored in this way.
-    """
-    session = Session(annotators.features, annotators.n, seed=0)
-    session.replay(judgements)
-    return session.ranking().score
-
-
-def _questions(
-    strategy: str, annotators: Annotators, top: int, seed: int, rng: np.random.Generator
-) -> Questions:
-    """Ask the questions of a strategy, one of `SAMPLERS`."""
-    if strategy in SORTS:
-        return _asked_by_sort(strategy, annotators.n, top or annotators.n, rng)
-    return _asked_by_session(_session(strategy, annotators, top, seed))
 
 
 def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Session:
@@ -330,7 +305,6 @@ def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Sess
     wants_top = strategy == "top" or strategy in SET_SIZES
     return Session(
         annotators.features,
-        annotators.n,
         seed=seed,
         strategy="random" if strategy == "random" else "default",
         goal=Goal(WRONG, top if wants_top else 0),
@@ -341,32 +315,37 @@ def _session(strategy: str, annotators: Annotators, top: int, seed: int) -> Sess
     )
 
 
-def _asked_by_session(session: Session) -> Questions:
-    """Ask the questions of a session, to each of four annotators in turn, until none is left."""
+def _asked_by_session(session: Session, annotators: Annotators) -> Iterator[Judgement]:
+    """Yield the answers to a session's questions, until no annotator has a question left.
+
+    Four annotators are asked in turn. The answer "can't say" is not yielded.
+    """
     n_without_question = 0  # annotators in a row who got no question
     for annotator in cycle(f"person-{k}" for k in range(N_ANNOTATORS)):
         questions = session.ask(annotator)
-        if questions:
-            n_without_question = 0
-            question = questions[0]
-            reply = yield question.items
-            answer = question.answered(annotator, reply.answer, best=reply.best, worst=reply.worst)
-            session.tell(answer)
-            continue
-        n_without_question += 1
+        n_without_question = 0 if questions else n_without_question + 1
         if n_without_question == N_ANNOTATORS:
             return
+        for question in questions[:1]:
+            answer = annotators.answer(question.items)
+            session.tell(
+                question.answered(annotator, answer.answer, best=answer.best, worst=answer.worst)
+            )
+            if answer.answer != "cant-say":
+                yield answer
 
 
-def _asked_by_sort(name: str, n: int, top: int, rng: np.random.Generator) -> Questions:
-    """Ask the questions of a sort of n shuffled items, and start again whenever it has ended."""
+def _asked_by_sort(name: str, annotators: Annotators, top: int) -> Iterator[Judgement]:
+    """Yield the answers to a sort of shuffled items, which starts again when it has ended."""
     while True:
-        sort = SORTS[name](rng.permutation(n).tolist(), top)
+        order = annotators.rng.permutation(len(annotators.features)).tolist()
+        sort = SORTS[name](order, top)
         items = next(sort, None)
         while items is not None:
-            judgement = yield items
-            assert judgement.best is not None  # annotators with noise always name it
-            items = next_items(sort, judgement.best)
+            answer = annotators.answer(items)
+            yield answer
+            assert answer.best is not None  # annotators with noise always name it
+            items = next_items(sort, answer.best)
 
 
 def summary(results: pd.DataFrame, values: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
@@ -383,15 +362,16 @@ def summary(results: pd.DataFrame, values: Sequence[str], by: Sequence[str]) -> 
         `_high` the standard error and the limits of the interval, NaN for a single seed.
     """
     groups = results.groupby(list(by), sort=False)
-    frame = groups.size().rename("seeds").to_frame()
-    for name in values:
-        mean = groups[name].mean()
-        error = groups[name].sem()
-        frame[name] = mean
-        frame[f"{name}_se"] = error
-        frame[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
-        frame[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
-    return frame.reset_index()
+    means = groups[list(values)].mean()
+    errors = groups[list(values)].sem()
+    margins = _ERRORS_OF_95_PERCENT * errors
+    columns: list[pd.DataFrame | pd.Series[Any]] = [
+        means,
+        errors.add_suffix("_se"),
+        (means - margins).add_suffix("_low"),
+        (means + margins).add_suffix("_high"),
+    ]
+    return groups.size().rename("seeds").to_frame().join(columns).reset_index()
 
 
 def spearman(x: F64, y: F64) -> float:
@@ -407,23 +387,22 @@ def rmse(x: F64, y: F64) -> float:
     return float(np.sqrt(np.mean((z_scores[0] - z_scores[1]) ** 2)))
 
 
-def refuse_arguments(
-    strategies: Sequence[str], known_strategies: Sequence[str], budgets: Sequence[int], seeds: int
-) -> None:
-    """Raise JudgementError for a strategy that is not known, or if there is nothing to simulate."""
+def refuse_unknown(strategies: Sequence[str], known_strategies: Sequence[str]) -> None:
+    """Raise JudgementError for a strategy that is not known."""
     for name in strategies:
         if name not in known_strategies:
             raise JudgementError(
                 f"unknown strategy {name!r}; known are {', '.join(known_strategies)}"
             )
-    if not strategies or not budgets or min(budgets) < 1 or seeds < 1:
-        raise JudgementError("a simulation takes a strategy, a question and a seed")
 
 
-def most_questions(strategies: Sequence[str], n: int) -> int:
-    """Compute the number of questions about n items that each of the strategies can ask."""
-    n_pairs = n * (n - 1) // 2
-    return N_ANNOTATORS * n_pairs // pairs_of_a_question(strategies)
+def usual_budgets(most: int) -> tuple[int, ...]:
+    """List the usual budgets that are at most `most`; if there is none, `most` is the only budget.
+
+    >>> usual_budgets(120), usual_budgets(6)
+    ((25, 50, 100), (6,))
+    """
+    return tuple(budget for budget in _BUDGETS if budget <= most) or (max(most, 1),)
 
 
 def pairs_of_a_question(strategies: Sequence[str]) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sortnet.core import NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
@@ -73,7 +75,6 @@ class OfficialFold(Split):
 
     def load(self) -> Fold:
         """Read the three parts of the folder; refuse a query that is in two parts."""
-        _parts_of(self.folder)  # refuses a folder that lacks a part
         fold = read_fold(self.folder, columns=self.columns)
         for a, b in combinations(_list_parts(fold), 2):
             refuse_shared(a, b)
@@ -177,6 +178,11 @@ def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]
     for fold in folds:
         _parts_of(str(fold))
     return [OfficialFold(str(fold), columns=columns) for fold in folds]
+
+
+def with_binary_grades(queries: Queries, relevant_from: int) -> Queries:
+    """Replace the grades of queries by 1 from the lowest relevant grade on, and by 0 below."""
+    return replace(queries, grades=(queries.grades >= relevant_from).astype(np.int32))
 
 
 def _parts_of(folder: str) -> tuple[Path, ...]:

@@ -7,7 +7,8 @@ standard errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,8 @@ from sortnet.lab import study_points, study_readings
 from sortnet.lab.cells import Result
 from sortnet.lab.observers import iterations
 from sortnet.lab.splits import Split
-from sortnet.lab.study_plan import Plan, Point, Row, Size, Study
-from sortnet.lab.study_points import on_folds, on_made_data
-from sortnet.lab.study_readings import measures
+from sortnet.lab.study_points import Plan, Point, Size, on_folds, on_made_data
+from sortnet.lab.study_readings import Reading, Row, measures
 from sortnet.lab.summaries import group_means
 
 if TYPE_CHECKING:
@@ -32,6 +32,32 @@ _RANKNET = "RankNet revisited (Köppel et al. 2025)"
 _PAPER = "sortnet-paper:hidden=20"
 _SCALINGS = ("none", "standard", "log", "normal", "quantile", "query", "zscore",
              "rank", "query+rank")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of the papers: its question, its cells and how its figures are read.
+
+    Attributes:
+        question: the question that the study answers, in a sentence.
+        source: paper and section with the same study.
+        x: name of the quantity on the x axis.
+        points: lists the cells to compute, with their curves and x.
+        read: reads the values of measures from the result of one cell.
+        data: the data of the study: a `folder` of folds, synthetic (`made`), or `either`.
+        log: whether x is drawn on a logarithmic scale.
+        notes: writes further lines of text about the frame of figures.
+    """
+
+    question: str
+    source: str
+    x: str
+    points: Callable[[Plan], list[Point]]
+    read: Reading
+    data: str = "folder"
+    log: bool = False
+    notes: Callable[[pd.DataFrame], list[str]] = lambda frame: []
+
 
 # The cells of most studies are rankers on folds: (curve, x, ranker as a user types it).
 STUDIES: dict[str, Study] = {
@@ -269,7 +295,7 @@ def frame_of(name: str, results: Iterable[tuple[Point, Result]]) -> pd.DataFrame
     rows = [
         row
         for point, result in results
-        for row in study.read(point, result, partial(test_part, point.cell.split))
+        for row in study.read(point, result, test_part(point.cell.split))
     ]
     frame = pd.DataFrame(rows, columns=Row._fields)
     # Rows with the same `at` are averaged; without it, rows with the same x.

@@ -6,18 +6,19 @@ A point is a cell with its place in the figure of the study: its curve and its x
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from sortnet.core import NamedColumns
+from sortnet.core.named_columns import UNNAMED
 from sortnet.lab.cells import Cell
 from sortnet.lab.entries import Entry, entry_of
 from sortnet.lab.observers import neighbours, orders
 from sortnet.lab.pair_efficiency import REFERENCE, STRATEGIES, budgets_of, cell_of
-from sortnet.lab.set_problems import SET_MODELS, SIZES, MadeSets, cells_of, models_named
-from sortnet.lab.splits import Split
-from sortnet.lab.study_plan import Plan, Point
-from sortnet.lab.synthetic import Digits, TrainingShare
+from sortnet.lab.set_generators import SET_MODELS, STUDIED_SIZES, MadeSets, cells_of, models_named
+from sortnet.lab.splits import OfficialFold, Split, folds_of
+from sortnet.lab.synthetic import Digits, MadeClasses, TrainingShare
 
 # A curve (`series`), an x, and a ranker as a user types it, see `entry_of`.
 Placed: TypeAlias = tuple[str, Any, str]
@@ -36,6 +37,72 @@ _SORTING: list[Placed] = [
     ("DirectRanker", "", "sortnet-directranker:scaling=query,hidden=32"),
 ]
 _LOWEST_RELEVANT_MADE = 3  # lowest relevant grade of synthetic data, whose grades are from 0 to 4
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a study.
+
+    Attributes:
+        documents: number of training documents of synthetic data.
+        tested: number of test documents, or test sets, of synthetic data.
+        draws: number of times that synthetic data are drawn; each draw is a repetition.
+        folds: number of folds that are used, from the first on. If None, all folds.
+        step: the factor between a budget of answers and the next larger budget.
+        most: number of documents in the largest training part of a study of training sizes.
+        sets: number of training sets, in a study of sets.
+    """
+
+    documents: int
+    tested: int
+    draws: int
+    folds: int | None
+    step: int
+    most: int
+    sets: int
+
+
+SIZES = {
+    "small": Size(10_000, 2_000, 3, 2, 8, 10_000, 2_000),
+    "paper": Size(100_000, 10_000, 5, None, 2, 100_000, 10_000),
+}
+
+
+class Plan(NamedTuple):
+    """The data of a study: a folder of folds or synthetic data, a size and a seed.
+
+    Attributes:
+        folder: a folder of folds; None for synthetic data.
+        size: the size of the study.
+        seed: the first seed of the synthetic data, and the seed of the rankers on folds.
+        columns: names of the columns, if the folds are tables.
+    """
+
+    folder: str | None
+    size: Size
+    seed: int
+    columns: NamedColumns = UNNAMED
+
+    def folds(self) -> list[OfficialFold]:
+        """List the first folds of the folder, as many as the size says."""
+        return folds_of(str(self.folder), self.columns)[: self.size.folds]
+
+    def seeds(self) -> range:
+        """Return a seed for each draw of synthetic data."""
+        return range(self.seed, self.seed + self.size.draws)
+
+    def made(self, **changes: Any) -> list[MadeClasses]:
+        """List the draws of synthetic data; `changes` are values for fields of `MadeClasses`."""
+        fields = {"n_train": self.size.documents, "n_test": self.size.tested, **changes}
+        return [MadeClasses(**fields, seed=seed) for seed in self.seeds()]
+
+
+class Point(NamedTuple):
+    """A cell with its curve (`series`) and its x in the figure of a study."""
+
+    cell: Cell
+    series: str
+    x: Any
 
 
 def on_folds(plan: Plan, rankers: Iterable[Placed], **options: Any) -> list[Point]:
@@ -119,19 +186,10 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
     relevant_from = _LOWEST_RELEVANT_MADE
     if plan.folder:
         relevant_from = (int(splits[0].load().train.grades.max()) + 1) // 2
-    cell_of_first_split = Cell(
-        _net("RankNet*", n_classes=5),
-        splits[0],
-        quality="ndcg@20",
-        relevant_from=relevant_from,
-        observe=neighbours,
-    )
+    net = _net("RankNet*", n_classes=5)
+    cell = Cell(net, splits[0], quality="ndcg@20", relevant_from=relevant_from, observe=neighbours)
     return [
-        Point(
-            replace(cell_of_first_split, split=split, seed=plan.seed + k, binarise=binarise),
-            series,
-            k,
-        )
+        Point(replace(cell, split=split, seed=plan.seed + k, binarise=binarise), series, k)
         for series, binarise in (("all grades learned", False), ("two grades learned", True))
         for k, split in enumerate(splits)
     ]
@@ -196,7 +254,7 @@ def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> 
     Raises:
         DataError: if the sets cannot be drawn.
     """
-    smallest, largest = SIZES
+    smallest, largest = STUDIED_SIZES
     splits = [
         MadeSets("medoid", number, smallest=smallest, largest=largest, seed=seed, **sizes)
         for number in range(1, draws + 1)

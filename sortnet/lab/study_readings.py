@@ -1,21 +1,22 @@
 """Functions that read the figures of a study from the result of a cell.
 
-A reading gets a point, the result of its cell and a function that reads the test part. It returns
-rows: values of measures, with the curve and the x that they belong to.
+A reading gets a point, the result of its cell and the test part. It returns rows: values of
+measures, with the curve and the x that they belong to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.lab.cells import Result
 from sortnet.lab.pair_efficiency import REACHED, REFERENCE, crossing
-from sortnet.lab.set_problems import QUALITY
-from sortnet.lab.study_plan import Point, Reading, Row, TestPart
+from sortnet.lab.set_generators import QUALITY
+from sortnet.lab.study_points import Point
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import Metric, evaluate, outcomes
 
@@ -26,27 +27,44 @@ _NDCG = "NDCG@10"
 _SHARE_LEARNED = "share of pairs learned from"
 
 
+class Row(NamedTuple):
+    """The value of one measure that is read from the result of one cell.
+
+    Rows with the same measure, series and `at` are averaged to one point of a curve. If `at` is
+    None, rows with the same x are averaged; otherwise the x are averaged, too.
+    """
+
+    measure: str
+    series: str
+    x: Any
+    value: float
+    at: Any = None
+
+
+Reading: TypeAlias = Callable[[Point, Result, Queries], Iterable[Row]]
+
+
 def measures(*names: str) -> Reading:
     """Make a reading of the given measures; queries without a relevant document are left out."""
 
-    def read(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-        values = evaluate(test_part(), result.order, names, empty="skip")
+    def read(point: Point, result: Result, test: Queries) -> list[Row]:
+        values = evaluate(test, result.order, names, empty="skip")
         return [Row(name.upper(), point.series, point.x, value) for name, value in values.items()]
 
     return read
 
 
-def ndcg_of_training_part(point: Point, result: Result, test_part: TestPart) -> Iterable[Row]:
+def ndcg_of_training_part(point: Point, result: Result, test: Queries) -> Iterable[Row]:
     """Read NDCG@20 on synthetic data, as the paper does, and NDCG@10 on folds."""
     name = "ndcg@20" if isinstance(point.cell.split, MadeClasses) else "ndcg@10"
-    return measures(name)(point, result, test_part)
+    return measures(name)(point, result, test)
 
 
-def measures_at_ranks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def measures_at_ranks(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read NDCG@n and P@n for n from 1 to 10, and MAP."""
     ranks = range(1, 11)
     names = ["map", *(f"{kind}@{n}" for kind in ("ndcg", "p") for n in ranks)]
-    values = evaluate(test_part(), result.order, names, empty="skip")
+    values = evaluate(test, result.order, names, empty="skip")
     return [
         *(Row("NDCG@n", point.series, n, values[f"ndcg@{n}"]) for n in ranks),
         *(Row("P@n", point.series, n, values[f"p@{n}"]) for n in ranks),
@@ -54,18 +72,17 @@ def measures_at_ranks(point: Point, result: Result, test_part: TestPart) -> list
     ]
 
 
-def accuracy_by_set_size(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def accuracy_by_set_size(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read the 0/1 ranking accuracy (share of pairs in order) for each size of the test sets."""
-    sets = test_part()
-    accuracy_of_sets = outcomes(Metric(QUALITY), sets, result.order)
+    accuracy_of_sets = outcomes(Metric(QUALITY), test, result.order)
     rows = []
-    for size in np.unique(sets.sizes):
-        mean = float(accuracy_of_sets[sets.sizes == size].mean())
+    for size in np.unique(test.sizes):
+        mean = float(accuracy_of_sets[test.sizes == size].mean())
         rows.append(Row("0/1 ranking accuracy", point.series, int(size), mean))
     return rows
 
 
-def observed(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def observed(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read the values that an observer has listed, see `sortnet.lab.observers.Observed`."""
     return [
         Row(measure, series or point.series, x, value)
@@ -73,7 +90,7 @@ def observed(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     ]
 
 
-def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def runtime(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read the CPU seconds of reading the data, of training, and of ranking the test part."""
     seconds = result.about["seconds"]
     return [
@@ -83,7 +100,7 @@ def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     ]
 
 
-def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def peaks(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read how well peaks of the margins between neighbours separate the grades.
 
     The values are from `sortnet.lab.observers.neighbours`. For every split there are rows of the
@@ -107,13 +124,13 @@ def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
     return rows
 
 
-def quality_by_answers(point: Point, result: Result, test_part: TestPart) -> list[Row]:
+def quality_by_answers(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read NDCG@10 and the share of pairs learned from; x is the share of pairs asked about."""
     shares = result.about["observed"]
     share_answered = shares["answers"]
     # Cells with the same budget are averaged, although their shares of answers may differ.
     budget = 0 if point.x is None else point.x
-    ndcg = evaluate(test_part(), result.order, "ndcg@10", empty="skip")["ndcg@10"]
+    ndcg = evaluate(test, result.order, "ndcg@10", empty="skip")["ndcg@10"]
     return [
         Row(_NDCG, point.series, share_answered, ndcg, budget),
         Row(_SHARE_LEARNED, point.series, share_answered, shares["pairs"], budget),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Spread: TypeAlias = Literal["error", "deviation"]
-_DIGITS = 3  # digits after the decimal point in LaTeX
+_DIGITS = 3  # digits after the decimal point
 _ESCAPED = str.maketrans(
     {
         **{character: rf"\{character}" for character in "&%$#_{}"},
@@ -113,7 +113,9 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
     for column in map(str, summary):
         measure, _, ending = column.rpartition("_")
         if ending in get_args(Spread):
-            columns[escaped(measure)] = _cells(summary, measure, column)
+            columns[escaped(measure)] = mean_texts(
+                summary[measure], summary[column], best=r"\textbf{{{}}}", plus_minus=r" $\pm$ "
+            )
     table = summary[["ranker"]].map(escaped).assign(**columns)
     text = table.to_latex(index=False, escape=False, column_format="l" + "r" * len(columns))
     if caption:
@@ -131,17 +133,29 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def _cells(summary: pd.DataFrame, measure: str, spread_column: str) -> list[str]:
-    """Write the cells of a measure for LaTeX: mean and spread; the best mean is bold."""
-    means = summary[measure].to_numpy(np.float64).round(_DIGITS)
-    best = np.nanmax(means, initial=-np.inf)
-    spreads = summary[spread_column].to_numpy(np.float64)
-    cells = []
-    for mean, spread in zip(means, spreads, strict=True):
-        text = "--" if np.isnan(mean) else f"{mean:.{_DIGITS}f}"
-        if mean == best:
-            text = rf"\textbf{{{text}}}"
-        if not np.isnan(spread):
-            text += rf" $\pm$ {spread:.{_DIGITS}f}"
-        cells.append(text)
-    return cells
+def mean_texts(
+    means: Iterable[float], errors: Iterable[float], *, best: str = "{}", plus_minus: str = " ± "
+) -> list[str]:
+    """Write means with their spreads, or without a spread that is NaN; `--` for a mean that is NaN.
+
+    Args:
+        means: the means.
+        errors: their spreads.
+        best: pattern in which the highest means are written.
+        plus_minus: text between a mean and its spread.
+
+    >>> mean_texts([0.71239, 0.5], [0.01, np.nan], best="*{}"), mean_texts([3000.0], [20.0])
+    (['*0.712 ± 0.010', '0.500'], ['3000 ± 20'])
+    """
+    rounded = np.round([*means], _DIGITS)
+    highest = np.nanmax(rounded, initial=-np.inf)
+    texts = []
+    for mean, error in zip(rounded, errors, strict=True):
+        digits = 0 if mean >= 1000 else _DIGITS
+        text = "--" if np.isnan(mean) else f"{mean:.{digits}f}"
+        if mean == highest:
+            text = best.format(text)
+        if not np.isnan(error):
+            text += f"{plus_minus}{error:.{digits}f}"
+        texts.append(text)
+    return texts

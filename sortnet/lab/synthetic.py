@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -77,11 +76,13 @@ class MadeClasses(Split):
         test = self._draw_documents(means, deviations, self.n_test, self._rng_of_step(3))
 
         # Divide the documents into queries, which are lists of document numbers.
-        kept_docs = self._kept_docs(train.grades, self._rng_of_step(5))
+        _, train_grades = train
+        _, vali_grades = vali
+        kept_docs = self._kept_docs(train_grades, self._rng_of_step(5))
         train_docs = self._rng_of_step(4).permutation(kept_docs)
         n_train_queries = math.ceil(len(train_docs) / _LIST)
         train_lists = np.array_split(train_docs, n_train_queries)
-        vali_docs = self._kept_docs(vali.grades, self._rng_of_step(6))
+        vali_docs = self._kept_docs(vali_grades, self._rng_of_step(6))
         vali_lists = self._random_lists(vali_docs, self._rng_of_step(7))
         test_lists = self._random_lists(np.arange(self.n_test), self._rng_of_step(8))
         return Fold(
@@ -96,8 +97,8 @@ class MadeClasses(Split):
 
     def _draw_documents(
         self, means: F32, deviations: F32, n_docs: int, rng: np.random.Generator
-    ) -> _Documents:
-        """Draw documents and their noisy grades.
+    ) -> tuple[F32, I32]:
+        """Draw the features (n_docs, features) of documents, and their noisy grades (n_docs,).
 
         Args:
             means: (classes, features) mean of each feature in each class.
@@ -111,7 +112,7 @@ class MadeClasses(Split):
         features *= deviations[classes]
         features += means[classes]
         grades = np.clip(np.rint(classes + noise), 0, self.classes - 1).astype(np.int32)
-        return _Documents(features, grades)
+        return features, grades
 
     def _kept_docs(self, grades: I32, rng: np.random.Generator) -> I64:
         """Draw the documents that are kept with this `label_ratio`; return their numbers."""
@@ -123,13 +124,6 @@ class MadeClasses(Split):
         """Draw random subsets of the documents, with random sizes."""
         sizes = rng.integers(self.shortest, self.longest + 1, self.lists)
         return [rng.choice(docs, min(size, len(docs)), replace=False) for size in sizes]
-
-
-class _Documents(NamedTuple):
-    """Features (n_docs, n_features) and grades (n_docs,) of documents."""
-
-    features: F32
-    grades: I32
 
 
 def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) -> I64:
@@ -157,14 +151,14 @@ def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) ->
     return np.sort(np.concatenate(docs_by_grade))
 
 
-def _queries(documents: _Documents, lists: list[I64], part: str) -> Queries:
-    """Make Queries of documents, given the document numbers of each query as a list."""
+def _queries(documents: tuple[F32, I32], lists: list[I64], part: str) -> Queries:
+    """Make Queries of features and grades, given the document numbers of each query as a list."""
     docs = np.concatenate(lists)
-    query_sizes = [len(docs_of_query) for docs_of_query in lists]
+    features, grades = documents
     return Queries.from_arrays(
-        documents.features[docs],
-        documents.grades[docs],
-        group=query_sizes,
+        features[docs],
+        grades[docs],
+        group=[len(docs_of_query) for docs_of_query in lists],
         source=f"made/{part}",
     )
 

@@ -8,15 +8,30 @@ and RankNet* make the test grades binary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sortnet.core import F64, I64, Queries
-from sortnet.errors import DataError
-from sortnet.metrics import Discount, Empty, Metric, as_metrics, outcomes
+from sortnet.lab.splits import with_binary_grades
+from sortnet.metrics import (
+    Discount,
+    Empty,
+    Metric,
+    as_metrics,
+    count_empty,
+    outcomes,
+    parse_metric,
+)
 from sortnet.metrics import conventions as conventions_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.lab.cells import Cell, Result
 
 # Value of a query without a relevant document, by `Convention.empty`; NaN if it is skipped.
 _VALUE_OF_EMPTY: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
@@ -72,7 +87,6 @@ def figures_under(
         {name of a measure: (n_queries,) its values, NaN where the convention skips the query}.
 
     Raises:
-        DataError: if the convention is unknown.
         MetricError: if a measure is unknown, or is a measure of judged pairs.
 
     >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 0], qid=["a", "a", "b", "b"])
@@ -102,8 +116,7 @@ def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order
         (n_queries,) the values, NaN where the convention skips the query.
     """
     if rule.binary:
-        binary_grades = (queries.grades >= metric.relevant_from).astype(np.int32)
-        binary_queries = replace(queries, grades=binary_grades)
+        binary_queries = with_binary_grades(queries, metric.relevant_from)
         values = outcomes(replace(metric, relevant_from=1), binary_queries, order)
     else:
         values = outcomes(metric, queries, order)
@@ -148,13 +161,55 @@ def convention_line(
     return "; ".join([f"convention {convention}", *clauses, clause_about_empty])
 
 
+def figures_of(
+    results: Iterable[tuple[Cell, Result]], measures: Sequence[str], convention: str
+) -> pd.DataFrame:
+    """Compute the measures of every test query of an experiment under one convention.
+
+    Args:
+        results: the cells with their results, division by division.
+        measures: names of the measures.
+        convention: a key of `CONVENTIONS`.
+
+    Returns:
+        A frame with the columns `ranker`, `part`, `qid` and the measures, NaN where the convention
+        skips the query. Its `attrs` have, summed over the divisions: `n_queries`, the number of
+        test queries; `n_empty`, the number of test queries without a relevant document; and
+        `ratio`, test queries / queries for training and validation.
+
+    Raises:
+        SortNetError: if the data cannot be read, or a measure is unknown.
+
+    Cost: reading the test part of every division once.
+    """
+    import pandas as pd
+
+    frames = []
+    n_test = n_empty = n_learned = 0
+    for split, results_of_split in groupby(
+        results, lambda cell_and_result: cell_and_result[0].split
+    ):
+        fold = split.load()
+        assert fold.test is not None
+        any_order = np.arange(fold.test.n_docs)  # every order gives NaN to the same queries
+        n_empty += count_empty(outcomes(parse_metric(measures[0]), fold.test, any_order))
+        n_test += len(fold.test)
+        n_learned += len(fold.train) + len(fold.vali)
+        # The rows of all rankers refer to the same objects, which saves memory.
+        qids = fold.test.qids.astype(object)
+        for cell, result in results_of_split:
+            metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
+            values = figures_under(convention, fold.test, result.order, metrics)
+            names = {"ranker": cell.ranker.name, "part": split.name, "qid": qids}
+            frames.append(pd.DataFrame({**names, **values}))
+    frame = pd.concat(frames, ignore_index=True)
+    frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
+    return frame
+
+
 def _convention_and_metrics(
     convention: str, measures: Metric | str | Iterable[Metric | str]
 ) -> tuple[Convention, list[Metric]]:
     """Look up a convention by its name, and give the measures the discount of the convention."""
-    if convention not in CONVENTIONS:
-        raise DataError(
-            f"unknown convention {convention[:60]!r}; known are {', '.join(CONVENTIONS)}"
-        )
     rule = CONVENTIONS[convention]
     return rule, [replace(metric, discount=rule.discount) for metric in as_metrics(measures)]
