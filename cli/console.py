@@ -95,7 +95,7 @@ def progress() -> Iterator[Progress]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     description = TextColumn("{task.description}", markup=False)  # a text may have brackets
-    columns = (SpinnerColumn(), description, TimeElapsedColumn())
+    columns = [SpinnerColumn(), description, TimeElapsedColumn()]
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("")

@@ -31,7 +31,7 @@ _KERNEL_THREADS: list[int] = []  # the same for compiled functions
 
 
 class _ThisThread(threading.local):
-    """What this thread knows of itself.
+    """State of one thread.
 
     Attributes:
         is_limited: whether this thread is inside a context that limits torch.

@@ -318,7 +318,7 @@ def _store_columns(connection: Connection, collection: int, columns: Mapping[str
 def _insert_queries(connection: Connection, run: int, split: Split, queries: Queries) -> None:
     """Store the name, the first document and the number of documents of each query of a split."""
     first_documents = queries.offsets[:-1]
-    columns = (queries.qids.tolist(), first_documents.tolist(), queries.sizes.tolist())
+    columns = [queries.qids.tolist(), first_documents.tolist(), queries.sizes.tolist()]
     rows = [
         {"run": run, "split": split, "query": number, "qid": qid, "first": first, "size": size}
         for number, (qid, first, size) in enumerate(zip(*columns, strict=True))

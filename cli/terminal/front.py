@@ -41,7 +41,7 @@ _FURTHER = "skip (s), cant-say (?), undo (z), quit (q), flag (f), comment TEXT"
 
 
 class Kind(NamedTuple):
-    """What may be typed at a question.
+    """Keys and words that may be typed at a question.
 
     Attributes:
         keys: {key: its word}.

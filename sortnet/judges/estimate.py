@@ -47,7 +47,7 @@ class CallEstimate:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a judge would be sent, and where; making it sends nothing.
+    """Request that a judge would get, and its address; making it sends nothing.
 
     Attributes:
         judge: name under which the judge's answers are stored.

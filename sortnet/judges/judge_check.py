@@ -30,7 +30,7 @@ EXPECTED = "right"
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """How a judge has answered one easy question.
+    """Answer of a judge to one easy question.
 
     Attributes:
         judge: name under which the judge's answers are stored.

@@ -166,7 +166,7 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What an answer says.
+    """Choice that was read in an answer.
 
     Attributes:
         best: letter of the best item's place; `SAME` if all items are equally good; None if the

@@ -303,16 +303,16 @@ def _shares(totals: F64) -> tuple[float | None, float | None, int]:
 
 
 def _agreements(votes: ByPair, posterior: Posterior, n_annotators: int) -> tuple[F64, F64]:
-    """Compare each annotator's answers with other annotators' and with their own first answers.
+    """Count how often an annotator's answers agree with other annotators and with earlier answers.
 
-    Of the answers of an annotator to a pair, let l prefer the lower item number and h the higher,
-    and L and H of the other annotators. Then (l + h) (L + H) answers are compared, of which
-    l L + h H are the same. Two average annotators give the same answer with the probability
-    E[p^2 + (1 - p)^2], p = Φ(s_i - s_j), which is an integral that Owen (1956) has tabulated.
+    Suppose l answers of an annotator to a pair prefer the lower item number and h answers the
+    higher, and L and H answers of other annotators do. Then (l + h) (L + H) times two answers are
+    compared, and l L + h H times both are the same. Two average annotators give the same answer
+    with the probability E[p^2 + (1 - p)^2], p = Φ(s_i - s_j), an integral tabulated by Owen (1956).
 
     Returns:
-        The numbers of compared answers, of the same ones, and of those expected to be the same,
-        with others and with self, (annotators + 1, 3) each; the last row is 0.
+        Counts of compared, same, and expected same answers: with other annotators, and with the
+        annotator's own first answers, (annotators + 1, 3) each; the last row is 0.
     """
     mean, variance = posterior.difference(votes.low, votes.high)
     expected = 1 - 4 * owens_t(mean / np.sqrt(1 + variance), 1 / np.sqrt(1 + 2 * variance))

@@ -48,7 +48,7 @@ def unordered_pair(left: int, right: int) -> Pair:
 
 
 class OfItems:
-    """What a question and a judgement have in common: two to six items in their places."""
+    """Base of a question and a judgement: two to six items in their places."""
 
     items: tuple[int, ...]
 

@@ -143,7 +143,7 @@ class Prior:
 
 
 class Predicted(NamedTuple):
-    """What the model expects of each answer, and how the answer differs.
+    """Probability of each answer by the model, and how the answer differs from what is expected.
 
     Attributes:
         log_p: (..., m) the log-probability of the answer.

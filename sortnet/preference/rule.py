@@ -64,7 +64,7 @@ def openness(posterior: Posterior, groups: Groups, top: int, set_size: int) -> F
 
 
 class Beliefs:
-    """What is believed about the items that a question may be about; m items, by their index.
+    """Beliefs about the m items that a question may be about, by their index.
 
     Of many items, these are the 400 most open ones.
 

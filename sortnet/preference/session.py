@@ -210,7 +210,8 @@ class Session(FittedEvents):
         if fresh:
             self.refit()
         check = self.check()  # before the lock: it may need a fit
-        history, groups, goal = self.history, self.groups, self.goal
+        history = self.history
+        groups = self.groups
         with self.lock:
             posterior = self.fits.all
             n_votes = history.n_votes
@@ -222,13 +223,15 @@ class Session(FittedEvents):
         # The lock is not held from here on, so that no question waits for the computations.
         # Each annotator can be asked each pair once. A question has one free pair at least.
         n_pairs_left = groups.n_askable * max(n_annotators, 1) - n_annotators_of_pairs.total()
-        standings = group_standings(posterior, groups, goal, seed=self.seed, n_answers=n_answers)
-        wrong, sure, is_reached = overall(standings, goal)
+        standings = group_standings(
+            posterior, groups, self.goal, seed=self.seed, n_answers=n_answers
+        )
+        wrong, sure, is_reached = overall(standings, self.goal)
         groups_to_stop = [
             standing._replace(stop=standing.stop and check.passed) for standing in standings
         ]
         remaining = Remaining(
-            goal=goal,
+            goal=self.goal,
             standing=Standing.ASKING,
             wrong=wrong,
             sure=sure,
@@ -240,7 +243,7 @@ class Session(FittedEvents):
             groups=tuple(groups_to_stop) if len(groups) > 1 else (),
             apart=count_apart(component, n_answers > 0, groups),
         )
-        if goal.top >= max(map(len, groups.members)):
+        if self.goal.top >= max(map(len, groups.members)):
             return replace(remaining, standing=Standing.ALL_TOP, questions=0, fewest=0, most=0)
         if is_reached:
             return remaining.with_check()

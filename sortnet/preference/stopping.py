@@ -34,7 +34,7 @@ _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, eve
 
 
 class Standing(Enum):
-    """How far a session is."""
+    """State of a session."""
 
     ASKING = "the goal is not reached"
     SHORT = "the questions that are left are too few for the goal"

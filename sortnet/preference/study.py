@@ -31,7 +31,7 @@ LATEST = 2.0**33  # seconds since 1970: the year 2242
 
 
 class Kind(NamedTuple):
-    """What decisions of a kind do.
+    """Effect of decisions of one kind.
 
     Attributes:
         field: the field of `Study` that they set.

@@ -85,7 +85,7 @@ class SetSettings(ContextSettings):
     def net(self, n_columns: int) -> SetEncoder:
         """Make the net with random weights, in evaluation mode."""
         values = self.filled | {"points": self.points or 0}
-        names = ("width", "heads", "layers", "points", "dropout", "seed")
+        names = ["width", "heads", "layers", "points", "dropout", "seed"]
         return SetEncoder(n_columns, **{name: values[name] for name in names}).eval()
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:

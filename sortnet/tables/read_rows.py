@@ -188,8 +188,8 @@ def is_frame(X: Any) -> bool:
         return bool(X) and all(isinstance(row, Mapping) for row in X)
     if isinstance(X, np.ndarray):
         return X.dtype.names is not None
-    arrow_or_interchange = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
-    return any(hasattr(X, name) for name in ("collect", "columns", *arrow_or_interchange))
+    arrow_or_interchange = ["__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"]
+    return any(hasattr(X, name) for name in ["collect", "columns", *arrow_or_interchange])
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

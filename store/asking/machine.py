@@ -55,7 +55,7 @@ class EndReason(Enum):
 
 
 class Questions(Protocol):
-    """Where the questions to a judge come from, and where its answers go.
+    """Source of the questions to a judge, which also takes the answers.
 
     Attributes:
         ids: ids of the items, whose numbers the questions have.
@@ -509,11 +509,11 @@ class Machine:
 
     def _progress_text(self, rate: float) -> str:
         """Describe the progress: answers, rate, questions left, and what was spent."""
-        texts = (
+        texts = [
             f"{self.answered} answered",
             f"{rate:.1f} a second",
             f"{self.failed} failed" if self.failed else "",
             self.questions.left(),
             self.judge.spent_text(),
-        )
+        ]
         return ", ".join(filter(None, texts))

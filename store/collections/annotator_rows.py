@@ -66,12 +66,12 @@ class AnnotatorRows(CollectionRows):
         )
         with self.locked():
             keys = [row.number for row in self.read(query)]
-            uses = (
+            uses = [
                 JudgementRow.annotator.in_(keys),
                 DecisionRow.annotator.in_(keys),
                 BatchRow.annotator.in_(keys),
                 LeaseRow.annotator.in_(keys) & LeaseRow.open,  # another process may have taken it
-            )
+            ]
             if not any(self.read_value(select(exists().where(use))) for use in uses):
                 self.write(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
                 self.write(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))

@@ -76,7 +76,7 @@ class BatchRows(AnnotatorRows):
 
     def cancel_batch(self, name: str) -> int:
         """Take back the open questions of a batch, and return their number."""
-        conditions = (LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open)
+        conditions = [LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open]
         with self.locked() as connection:
             close = update(LeaseRow).where(*conditions).values(open=False)
             n_closed = int(connection.execute(close).rowcount)

@@ -200,11 +200,11 @@ def collections_query() -> Any:
     `run_id` is the id of the run that owns a collection; it is missing for a user's collection.
     """
     collection_of_items = func.coalesce(CollectionRow.items_of, CollectionRow.number)
-    counts = (
+    counts = [
         _count(ItemRow, collection_of_items),
         _count(AnnotatorRow, CollectionRow.number),
         _count(JudgementRow, CollectionRow.number),
-    )
+    ]
     owner = select(RunRow.id).where(RunRow.number == CollectionRow.run).scalar_subquery()
     query = select(CollectionRow.__table__, *counts, owner.label("run_id"))
     return query.order_by(CollectionRow.number)

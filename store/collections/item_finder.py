@@ -47,7 +47,7 @@ class ItemFinder:
         # Each id, text or name is mapped to the numbers of the items that have it. The numbers are
         # keys of a dict, which keeps them in order and without duplicates.
         self._numbers: defaultdict[str, dict[int, None]] = defaultdict(dict)
-        columns = (items.ids, items.texts, items.images, items.audio)
+        columns = [items.ids, items.texts, items.images, items.audio]
         for number, names in enumerate(zip(*columns, strict=True)):
             for name in filter(None, names):
                 self._numbers[name.strip()][number] = None

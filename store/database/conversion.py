@@ -36,7 +36,7 @@ _ROWS = 5_000  # rows that are copied at a time
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion has brought to the new store, and what it has left.
+    """Result of a conversion: what the new store got, and what was left.
 
     Attributes:
         old: the name of the old store in messages.

@@ -33,7 +33,7 @@ _MOST_FITTED = 5_000_000  # values that LightGBM is fitted to: a few seconds
 
 @dataclass(eq=False)
 class Findings:
-    """What was found out about a model; all fields are empty if the model or the data is missing.
+    """Facts found out about a model; all fields are empty if the model or the data is missing.
 
     Attributes:
         measures: {(part, name of a model): {measure: value}}.
