@@ -22,7 +22,7 @@ from pandas.testing import assert_frame_equal
 import sortnet.rankers.sortnet
 from sortnet.errors import SortNetError
 from store import Run, Store, open_store
-from store.runs.remembered_data import find_data
+from store.runs.resuming import find_data
 from store.training import training_run
 
 SETTINGS = [

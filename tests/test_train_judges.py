@@ -25,7 +25,7 @@ from sortnet.core import NamedColumns
 from sortnet.errors import SortNetError
 from store import open_store
 from store.runs.judge_record import other_argument, record_of, recorded_judge
-from store.runs.unfinished import again
+from store.runs.resuming import again
 from store.training import RunOptions, Watcher, estimate, resume, train
 
 COLUMNS = NamedColumns(query="search", id="product")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from cli.console import progress
-from cli.inputs.model_and_data import data_arguments
+from cli.inputs.data_options import data_arguments
 from cli.options import Whole, format_of, json_option, output_option
 from cli.printing.models import evaluation_result
 from cli.printing.results import print_result, write_csv_file

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.console import progress
-from cli.inputs.model_and_data import data_argument, data_options, model_argument
+from cli.inputs.data_options import data_argument, data_options, model_argument
 from cli.options import Whole, json_option
 from cli.printing.models import comparison_result
 from cli.printing.results import print_result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.console import progress, write_output
-from cli.inputs.model_and_data import data_arguments
+from cli.inputs.data_options import data_arguments
 from cli.options import SEED, Whole, format_of, json_option, output_option
 from cli.printing.models import importance_result
 from cli.printing.results import print_result, text_of

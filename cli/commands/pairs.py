@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.console import progress
-from cli.inputs.run_ids import run_ids
+from cli.inputs.named_run import run_ids
 from cli.options import FORMAT_HELP, format_of, output_option, store_option
 from store.service.existing_store import open_run
 

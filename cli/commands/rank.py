@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.console import progress, say
-from cli.inputs.model_and_data import data_arguments
+from cli.inputs.data_options import data_arguments
 from cli.options import format_of, output_option
 from cli.printing.models import usual_form, write_ranked
 from sortnet.tables.column_groups import columns_sentence

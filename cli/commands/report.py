@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.console import progress, put, say, write_output
-from cli.inputs.run_ids import run_ids
+from cli.inputs.named_run import is_model_folder, run_ids, run_of_folder
 from cli.options import (
     Whole,
     files,
@@ -21,7 +21,6 @@ from cli.options import (
 )
 from cli.printing.results import Result, print_result
 from sortnet.threads import set_threads
-from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
 @click.command()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from cli.inputs.run_ids import run_ids
+from cli.inputs.named_run import is_model_folder, run_ids, run_of_folder
 from cli.options import Real, is_typed, store_and_json
 from cli.printing.models import model_result
 from cli.printing.results import print_result
 from cli.printing.runs import print_until_it_ends, run_result
 from sortnet.errors import StoreError
 from store.service.existing_store import open_run
-from store.training.run_named_by_folder import is_model_folder, run_of_folder
 
 
 @click.command()

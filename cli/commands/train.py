@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.console import progress, silent
-from cli.inputs.column_options import training_name_options
+from cli.inputs.data_options import training_name_options
 from cli.judges.judge_options import judge_options
 from cli.options import files, folders, json_option, store_option
 from cli.printing.results import print_result
@@ -115,8 +115,7 @@ def train(
       sortnet train essays.csv --query none --judge judge.toml --judgements 60
       sortnet train --resume --out m
     """
-    from cli.training.command_judge import print_dry_run
-    from cli.training.command_options import checked_judge, run_options
+    from cli.training.command_options import checked_judge, print_dry_run, run_options
     from cli.training.printed_run import PrintedRun, kind_result
     from store.training.fit_kind import fit_kind
     from store.training.run_processes import joined

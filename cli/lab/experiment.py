@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cli.inputs.column_options import training_name_options
+from cli.inputs.data_options import training_name_options
 from cli.lab.simulated import simulate
 from cli.options import (
     SEED,

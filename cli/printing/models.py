@@ -18,7 +18,7 @@ from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.rows import listed
 from store.report.columns import Record
-from store.report.models_of_run import from_which, kept_model
+from store.report.run_texts import from_which, kept_model
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:

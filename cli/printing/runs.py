@@ -16,11 +16,18 @@ from sortnet.errors import SortNetError
 from sortnet.files import write_file
 from sortnet.messages import count
 from store.csv_file import rows_of_frame, write_csv
-from store.report import iteration_table
 from store.report.columns import Record
-from store.report.iteration_table import quality_of
-from store.report.models_of_run import from_which, kept_figure, kept_model
-from store.runs.unfinished import again, resume_command
+from store.report.run_texts import (
+    MEANING,
+    from_which,
+    iteration_header,
+    iteration_line,
+    iteration_row,
+    kept_figure,
+    kept_model,
+    quality_of,
+)
+from store.runs.resuming import again, resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +93,7 @@ def run_result(run: Run) -> Result:
         words = _facts_in_words(run)
     rows = facts["iterations"]
     quality = quality_of(run.config)
-    notes = [iteration_table.MEANING] if rows else ["no iteration has ended yet"]
+    notes = [MEANING] if rows else ["no iteration has ended yet"]
     step = None
     is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
     command = again(run) if is_cut_off else None
@@ -95,8 +102,8 @@ def run_result(run: Run) -> Result:
     text: list[Block] = [
         Facts(words),
         "",
-        *map(Bold, iteration_table.header(quality)),
-        *(iteration_table.line(row, quality) for row in rows),
+        *map(Bold, iteration_header(quality)),
+        *(iteration_line(row, quality) for row in rows),
     ]
     return Result("run", facts, text, notes, step)
 
@@ -153,14 +160,14 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration | Record],
         quality: name of the RankQuality measure, the title of its columns.
         err: whether to print on stderr.
     """
-    header_lines = iteration_table.header(quality)
+    header_lines = iteration_header(quality)
 
     def show(iteration: Iteration | Record) -> None:
         """Print an iteration of a training, or a row of a stored iteration."""
         while header_lines:
             put(header_lines.pop(0), err=err, bold=True)
-        row = iteration if isinstance(iteration, dict) else iteration_table.flat(iteration)
-        put(iteration_table.line(row, quality), err=err, bold=bool(row["best"]))
+        row = iteration if isinstance(iteration, dict) else iteration_row(iteration)
+        put(iteration_line(row, quality), err=err, bold=bool(row["best"]))
 
     return show
 
@@ -172,7 +179,7 @@ def print_until_it_ends(run: Run, interval: float) -> None:
         run: the run.
         interval: seconds between two reads of the store.
     """
-    from store.training.watch_run import watch  # it imports sqlalchemy, which takes a while
+    from store.runs.run import watch  # it imports sqlalchemy, which takes a while
 
     show = shower(quality_of(run.config))
     n_iterations = 0

@@ -27,12 +27,17 @@ from store.report.html_page import (
     picture,
     render_page,
 )
-from store.report.iteration_table import header, line, quality_of, share
 from store.report.model_findings import Findings, find_out, settings_of
-from store.report.models_of_run import from_which, kept_model
+from store.report.run_texts import (
+    from_which,
+    iteration_header,
+    iteration_line,
+    kept_model,
+    quality_of,
+    share,
+)
 from store.report.sources import Sources, find_sources
-from store.runs.remembered_data import find_data
-from store.runs.unfinished import again
+from store.runs.resuming import again, find_data
 from store.service.judged_queries import Source
 
 N_COLUMNS = 10  # columns whose importance is shown
@@ -358,7 +363,10 @@ def _pair_cells(pair: Record, sources: Sources) -> list[str]:
 def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Block]:
     """List what it takes to do the run again: command, conventions, iterations and versions."""
     quality = quality_of(run.config)
-    table_lines = [*header(quality), *(line(row, quality) for row in rows_of(iterations))]
+    table_lines = [
+        *iteration_header(quality),
+        *(iteration_line(row, quality) for row in rows_of(iterations)),
+    ]
     lines = [
         "A pair is two rows of one query, of which one belongs first; it is wrong if the sort "
         "compared the two and the model put the other first.",

@@ -12,7 +12,7 @@ from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.items.base import words_of
 from sortnet.messages import cut
 from store.plots.figures import PARTS
-from store.runs.remembered_data import find_data
+from store.runs.resuming import find_data
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker

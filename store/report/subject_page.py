@@ -14,7 +14,7 @@ from sortnet.messages import note
 from sortnet.preference.goal import Goal
 from store.collections.collection import Collection
 from store.report.html_page import PageFile
-from store.runs.remembered_data import find_data
+from store.runs.resuming import find_data
 from store.runs.run import Run
 from store.service.existing_store import ITEMS_MAKER, open_existing
 from store.service.judged_queries import PREFIX

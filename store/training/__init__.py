@@ -13,10 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.training.train_or_resume import RunOptions, resume, train
-    from store.training.training_estimate import estimate
+    from store.runs.run import RunChange, watch
+    from store.training.train_or_resume import RunOptions, estimate, resume, train
     from store.training.training_run import TrainedRun, Watcher
-    from store.training.watch_run import RunChange, watch
 
 __all__ = [
     "RunChange",
@@ -30,14 +29,14 @@ __all__ = [
 ]
 
 _MODULE_OF_NAME = {
-    "RunChange": "watch_run",
-    "RunOptions": "train_or_resume",
-    "TrainedRun": "training_run",
-    "Watcher": "training_run",
-    "estimate": "training_estimate",
-    "resume": "train_or_resume",
-    "train": "train_or_resume",
-    "watch": "watch_run",
+    "RunChange": "store.runs.run",
+    "RunOptions": "store.training.train_or_resume",
+    "TrainedRun": "store.training.training_run",
+    "Watcher": "store.training.training_run",
+    "estimate": "store.training.train_or_resume",
+    "resume": "store.training.train_or_resume",
+    "train": "store.training.train_or_resume",
+    "watch": "store.runs.run",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
@@ -45,7 +44,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would accept every misspel
     def __getattr__(name):
         if name not in _MODULE_OF_NAME:
             raise AttributeError(f"module 'store.training' has no attribute {name!r}")
-        module = import_module(f"store.training.{_MODULE_OF_NAME[name]}")
+        module = import_module(_MODULE_OF_NAME[name])
         globals()[name] = getattr(module, name)
         return globals()[name]
 

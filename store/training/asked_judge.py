@@ -23,8 +23,7 @@ from store.runs.judge_record import (
     record_of,
     recorded_judge,
 )
-from store.runs.remembered_data import find_data
-from store.runs.unfinished import resume_call, resume_command
+from store.runs.resuming import find_data, resume_call, resume_command
 from store.service.run_answers import AskedDocuments
 from store.training.documents import asked_documents, refuse_without_content
 from store.training.job import TrainingJob

@@ -18,11 +18,9 @@ from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import fit
-from store.training.iteration_pairs import IterationPairs
 from store.training.job import TrainingJob
-from store.training.origin import Origin
-from store.training.run_folder import Folder
-from store.training.training_run import TrainingRun, parse_state
+from store.training.run_folder import Folder, Origin
+from store.training.training_run import IterationPairs, TrainingRun, parse_state
 
 
 @contextmanager

@@ -1,11 +1,15 @@
-"""Train a new run or resume a run, for Python and for the command line."""
+"""Train a new run, resume a run or estimate its calls, for Python and for the command line."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from sortnet.config import Config
 from sortnet.core import NamedColumns
@@ -13,19 +17,23 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder
+from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, judges_by_name
+from sortnet.judges.asked_question import asked_question
+from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.distributed import broadcast, threads_of
+from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
+from sortnet.preference.study import QUESTION
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
 from store import open_store
-from store.runs.unfinished import resume_command
+from store.runs.resuming import resume_command
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, paths_to_resume, read_job
-from store.training.origin import find_origin, refuse_own_folder
-from store.training.run_folder import Folder
+from store.training.run_folder import Folder, find_origin, refuse_own_folder
 from store.training.run_processes import check_processes, join_run, share_run
 from store.training.training_run import (
     PreparedRun,
@@ -350,3 +358,58 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
             f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}; "
             f"train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"
         )
+
+
+def estimate(
+    data: str | Sequence[str],
+    *,
+    judge: LanguageModel | Program,
+    question: str | None = None,
+    options: RunOptions | None = None,
+    **settings: Any,
+) -> DryRun:
+    """Estimate the calls and cost of `train` with the same arguments; send and write nothing.
+
+    Raises:
+        SortNetError: if the judge is a function, and for the errors of `train`.
+
+    Cost: the data are read.
+    """
+    options = with_judge(options or RunOptions(), judge, question)
+    (run,) = estimate_judges(data, options, **settings)
+    return run
+
+
+def estimate_judges(
+    data: str | Sequence[str], options: RunOptions, **settings: Any
+) -> list[DryRun]:
+    """Return what `estimate` does for each judge of the options, as if it were the only judge.
+
+    Raises:
+        SortNetError: as `estimate`.
+    """
+    judges = [
+        judge
+        for judge in options.judge.judges.values()
+        if isinstance(judge, LanguageModel | Program)
+    ]
+    if len(judges) < max(1, len(options.judge.judges)):
+        raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
+    paths = [data] if isinstance(data, str) else list(data)
+    folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
+    prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
+    job = prepared.job
+    question_about = partial(
+        asked_question,
+        prepared.documents.shown["train"],
+        id="example",
+        question=options.judge.question or QUESTION,
+        instructions=None,
+    )
+    # The first pair of training documents that are in one query, and random pairs.
+    i, j = all_pairs(job.train.offsets)
+    chosen = [0, *np.random.default_rng(0).permutation(len(i))[: N_EXAMPLES - 1]]
+    examples = list(map(question_about, i[chosen].tolist(), j[chosen].tolist()))
+    n_documents = int(job.train.offsets[-1] + job.vali.offsets[-1])
+    n_once = math.ceil(n_documents / 2)
+    return [dry_run(judge, examples, n_once, job.config.judgements) for judge in judges]

@@ -25,7 +25,7 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
-from sortnet.core import I64, SPLITS, Queries
+from sortnet.core import I64, SPLITS, ComparedPairs, Queries, Split
 from sortnet.core.shard import Alone, Group
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
@@ -48,12 +48,11 @@ from store import Run, Store
 from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
+from store.runs.pair_rows import AddedPairs
 from store.service.run_answers import AskedDocuments
 from store.store import new_run_id
-from store.training.iteration_pairs import IterationPairs
 from store.training.job import TrainingJob
-from store.training.origin import Origin
-from store.training.run_folder import JUDGED_BY, Folder
+from store.training.run_folder import JUDGED_BY, Folder, Origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,3 +370,39 @@ def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tupl
     if recorded_store not in (None, url_to_record):
         raise StoreError(f"the run's pairs are in {recorded_store}, not in {url_to_record}")
     return url, url_to_record
+
+
+class IterationPairs:
+    """A `PairSink` that keeps the pairs of an iteration, for the first process to store.
+
+    Args:
+        group: the processes of the run.
+        run: the run, whose stored pairs are read; None in all processes but the first.
+    """
+
+    def __init__(self, group: Group, run: Run | None = None) -> None:
+        self._group = group
+        self._run = run
+        self._added: list[AddedPairs] = []
+
+    def add(
+        self,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        wrong: ComparedPairs | None = None,
+    ) -> None:
+        """Keep an iteration's pairs, see `PairSink.add`."""
+        self._added.append(AddedPairs.of(split, iteration, pairs, wrong))
+
+    def pairs(self, split: Split, before: int | None = None) -> ComparedPairs:
+        """Send the stored pairs of the first process to all processes, see `PairSink.pairs`."""
+        keys = np.empty(0, np.int64)
+        if self._run is not None:
+            keys = self._run.pairs(split, before).key
+        return ComparedPairs.of_keys(self._group.gather(keys))
+
+    def take(self) -> list[AddedPairs]:
+        """Return the pairs that were added since the last call."""
+        added, self._added = self._added, []
+        return added

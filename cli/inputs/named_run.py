@@ -1,4 +1,4 @@
-"""Shell completion of the id of a run."""
+"""The argument RUN or FOLDER of a command: complete the id of a run, or find the folder's run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, StoreError
 
 _NEWEST = 30  # number of runs that are offered
 
@@ -44,3 +44,35 @@ def _newest_runs(store: str | None) -> list[CompletionItem]:
         rows = connection.execute(query, (_NEWEST,)).fetchall()
     # The first 16 characters of a time are the date and the minute.
     return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]
+
+
+def is_model_folder(name: str) -> bool:
+    """Whether `name` is the path of a folder that has a model or the record of a run."""
+    return any(Path(name, file).is_file() for file in ("model.json", "run.json"))
+
+
+def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
+    """Return the id of the run that made a folder's model, and the URL of the run's store.
+
+    Args:
+        folder: the model folder.
+        store: the store that has the run. If None, the store that the folder's record names, and
+            without a record the default store of the user.
+
+    Raises:
+        StoreError: if no run made the model.
+        ModelError: on a damaged folder.
+    """
+    from sortnet.rankers.load_ranker import load_ranker
+    from store.training.run_folder import Folder
+
+    record = Folder(folder).run()
+    url = store
+    if record is None:
+        run_id = load_ranker(folder).info.get("run")
+    else:
+        run_id = record["run"]
+        url = store or record["store"]
+    if run_id is None:
+        raise StoreError(f"{folder}: no run of a store made this model")
+    return str(run_id), url

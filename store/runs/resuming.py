@@ -1,11 +1,41 @@
-"""Paths of the data of a run, remembered so that a command in another folder finds the data."""
+"""Describe what resumes a run from any folder: its command, and the paths of its data.
+
+`store.training.train_or_resume` resumes the run.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from store.runs.run import Run
+
+
+def resume_command(out: str) -> str:
+    """Return the command that resumes the run in the folder `out`."""
+    return shlex.join(["sortnet", "train", "--resume", "--out", out])
+
+
+def resume_call(out: str) -> str:
+    """Return the Python call that resumes the run in the folder `out` with a judge as argument."""
+    return f"store.training.resume({out!r}, judge=...)"
+
+
+def again(run: Run) -> str | None:
+    """Return the command or the Python call that resumes a run; None if the run is done."""
+    if run.status == "done" or run.out is None:
+        return None
+    judge = run.judge
+    if judge is not None:
+        from store.runs.judge_record import is_stored_whole
+
+        if not all(map(is_stored_whole, judge.values())):
+            return resume_call(run.out)
+    return resume_command(run.out)
 
 
 def remembered(path: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Options that name the columns of labelled tables, for all commands that read such tables."""
+"""Arguments and options of commands that read labelled tables: MODEL, DATA, and their columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.options import Whole, with_options
+from cli.options import Whole, files, folders, threads_option, with_options
 from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
+from sortnet.data.read import PARTS
+from store.service.model_data import DataFile
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -83,3 +85,35 @@ def _with_columns(command: C) -> C:
         return command(*args, columns=columns, **other_parameters)
 
     return with_columns  # type: ignore[return-value]
+
+
+def data_arguments(command: C) -> C:
+    """Add the arguments MODEL DATA, the options of `data_options`, and `--threads`."""
+    return model_argument(data_argument(data_options(threads_option(command))))
+
+
+def data_options(command: C) -> C:
+    """Add the options of the file of data; the command gets a `DataFile` as `data`.
+
+    The options name columns, and are `--part`.
+    """
+    return name_options(_part_option(_with_data_file(command)))
+
+
+model_argument = click.argument("model", shell_complete=folders)
+data_argument = click.argument("data", shell_complete=files)
+_part_option = click.option(
+    "--part",
+    type=click.Choice(PARTS),
+    help="Only this part of DATA, the one file that train divided.",
+)
+
+
+def _with_data_file(command: C) -> C:
+    """Wrap a command so that it gets a `DataFile` in place of the options of the file."""
+
+    @wraps(command)
+    def with_data_file(*, data: str, columns: Any, part: Any, **parameters: Any) -> Any:
+        return command(data=DataFile(data, columns, part), **parameters)
+
+    return with_data_file  # type: ignore[return-value]

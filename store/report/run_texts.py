@@ -1,9 +1,10 @@
-"""Format a run's iterations as a text table of at most 80 columns."""
+"""Format a run's iterations as a table, and describe the models that it began with and kept."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sortnet.metrics import parse_metric
 from store.report.columns import Record
@@ -18,7 +19,7 @@ MEANING = (
 _LINE = "{:>4} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {}"
 
 
-def header(quality: str) -> list[str]:
+def iteration_header(quality: str) -> list[str]:
     """Return the two header lines of the table.
 
     Args:
@@ -30,11 +31,11 @@ def header(quality: str) -> list[str]:
     return [part_titles.rstrip(), titles.rstrip()]
 
 
-def line(row: Record, quality: str) -> str:
+def iteration_line(row: Record, quality: str) -> str:
     """Format an iteration as a line of the table; the best iteration so far is marked with `*`.
 
     Args:
-        row: the iteration, as a row of the store's frame or as `flat` returns it.
+        row: the iteration, as a row of the store's frame or as `iteration_row` returns it.
         quality: the name of the run's RankQuality.
     """
     n_compared = (row["comparisons_train"] or 0) + (row["comparisons_vali"] or 0)
@@ -50,7 +51,7 @@ def line(row: Record, quality: str) -> str:
     return _LINE.format(*cells, f"{seconds:.1f}", "*" if row["best"] else "").rstrip()
 
 
-def flat(record: Iteration) -> Record:
+def iteration_row(record: Iteration) -> Record:
     """Convert an iteration to a row with the columns of the store's frame, such as `vali_map`."""
     measures = {
         f"{split}_{name}": value
@@ -72,3 +73,42 @@ def share(value: float | None) -> str:
     ('0.5000', '-')
     """
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+Kept: TypeAlias = Mapping[str, Any]  # the value of `store.Run.kept`: kind, measure, figures, reason
+_NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
+
+
+def kept_figure(model: Kept) -> float:
+    """Return the value of the measure for the kept model."""
+    return float(model["figures"][model["kind"]])
+
+
+def kept_model(model: Kept) -> str:
+    """Describe the kept model: its measure, the measures of the other models, and the reason.
+
+    >>> figures = {"sortnet": 0.75, "posterior": 1.0}
+    >>> kept_model({"kind": "posterior", "measure": "accuracy", "figures": figures,
+    ...     "reason": "better on the judgements held out"})
+    "the posterior: accuracy 1.0000, the comparator's is 0.7500; better on the judgements held out"
+    """
+    figures = [f"{model['measure']} {kept_figure(model):.4f}"]
+    for kind, figure in model["figures"].items():
+        if kind != model["kind"]:
+            figures.append(f"{_NAMES.get(kind, kind)}'s is {float(figure):.4f}")
+    name = _NAMES.get(model["kind"], model["kind"])
+    return f"{name}: {', '.join(figures)}; {model['reason']}"
+
+
+def from_which(facts: Mapping[str, Any]) -> str:
+    """Name the folder of the model that a run began with, and the run that trained the model.
+
+    Args:
+        facts: the folder `path` of the model, and the id `run` of its run, if they are recorded.
+
+    >>> from_which({"path": "old", "run": "3f2a5b"}), from_which({"path": "old", "run": None})
+    ('old (run 3f2a5b)', 'old')
+    """
+    path = facts.get("path") or "a model"
+    run = facts.get("run")
+    return f"{path} (run {run})" if run else str(path)
