@@ -200,8 +200,18 @@ class Store:
         """
         import pandas as pd
 
+        n_iterations = select(func.count()).where(_IS_OF_RUN).scalar_subquery()
+        query = select(
+            RunRow.__table__,
+            n_iterations.label("iterations"),
+            _newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
+            _newest(IterationRow.quality, IterationRow.best).label("best_quality"),
+            # The sizes of the training and validation pairs are those of the newest iteration.
+            _newest(IterationRow.tp).label("tp"),
+            _newest(IterationRow.vp).label("vp"),
+        )
         with self.database.transaction() as connection:
-            rows = connection.execute(_runs_query()).all()
+            rows = connection.execute(query.order_by(RunRow.number.desc())).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
         statuses = [
             status_of(self.database, row.number) if row.status == "running" else row.status
@@ -254,7 +264,9 @@ class Store:
         """
         checked_new(name)
         with self.database.transaction(write=True) as connection:
-            number = _lock_collection(connection, name)
+            # The row is locked, because other processes may add items to the collection too.
+            query = select(CollectionRow.number).where(CollectionRow.name == name)
+            number = connection.execute(query.with_for_update()).scalar()
             if number is None:
                 number = make_collection(
                     connection, name, seed=seed, settings=plain(settings or {})
@@ -298,15 +310,6 @@ def _facts(queries: Queries) -> dict[str, Any]:
     }
 
 
-def _lock_collection(connection: Connection, name: str) -> int | None:
-    """Lock the row of a collection, because other processes may add items to the collection too.
-
-    Returns the key of the collection; None if there is no collection of that name.
-    """
-    query = select(CollectionRow.number).where(CollectionRow.name == name)
-    return connection.execute(query.with_for_update()).scalar()
-
-
 def _store_columns(connection: Connection, collection: int, columns: Mapping[str, Any]) -> None:
     """Store the roles of columns in the settings of a collection."""
     query = select(CollectionRow.settings).where(CollectionRow.number == collection)
@@ -325,22 +328,6 @@ def _insert_queries(connection: Connection, run: int, split: Split, queries: Que
     ]
     if rows:
         connection.execute(insert(QueryRow), rows)
-
-
-def _runs_query() -> Any:
-    """Make the query of all runs, the newest first, with the columns that `runs_frame` shows.
-
-    The sizes `tp` and `vp` of the training and validation pairs are from the newest iteration.
-    """
-    n_iterations = select(func.count()).where(_IS_OF_RUN).scalar_subquery()
-    return select(
-        RunRow.__table__,
-        n_iterations.label("iterations"),
-        _newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
-        _newest(IterationRow.quality, IterationRow.best).label("best_quality"),
-        _newest(IterationRow.tp).label("tp"),
-        _newest(IterationRow.vp).label("vp"),
-    ).order_by(RunRow.number.desc())
 
 
 def _newest(column: Any, *conditions: Any) -> Any:

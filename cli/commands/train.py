@@ -115,10 +115,12 @@ def train(
       sortnet train essays.csv --query none --judge judge.toml --judgements 60
       sortnet train --resume --out m
     """
-    from cli.training.command_options import checked_judge, print_dry_run, run_options
+    from cli.judges.judge_results import dry_run_result
+    from cli.training.command_options import checked_judge, run_options
     from cli.training.printed_run import PrintedRun, kind_result
     from store.training.fit_kind import fit_kind
     from store.training.run_processes import joined
+    from store.training.train_or_resume import estimate_judges
     from store.training.train_or_resume import resume as resume_run
     from store.training.train_or_resume import train as train_run
 
@@ -135,7 +137,8 @@ def train(
             print_result(kind_result(fitted), as_json=as_json)
             return
         if ctx.params["dry_run"]:
-            print_dry_run(ctx.params, options, settings)
+            estimates = estimate_judges(data, options, **settings)
+            print_result(dry_run_result(estimates), as_json=as_json)
         elif resume:
             resume_run(out, data, options=options, **settings)
         else:

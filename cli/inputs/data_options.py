@@ -52,11 +52,6 @@ _FEATURES = (
 OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 
-def name_options(command: C) -> C:
-    """Add `--query`, `--grade` and `--id`; the command gets their values as `columns`."""
-    return with_options(*_NAMES)(_with_columns(command))
-
-
 def training_name_options(command: C) -> C:
     """Add all options that name columns; the command gets their values as `columns`."""
     return with_options(*_NAMES, *_FEATURES)(_with_columns(command))
@@ -95,9 +90,9 @@ def data_arguments(command: C) -> C:
 def data_options(command: C) -> C:
     """Add the options of the file of data; the command gets a `DataFile` as `data`.
 
-    The options name columns, and are `--part`.
+    The options are `--query`, `--grade` and `--id`, which name columns, and `--part`.
     """
-    return name_options(_part_option(_with_data_file(command)))
+    return with_options(*_NAMES)(_with_columns(_part_option(_with_data_file(command))))
 
 
 model_argument = click.argument("model", shell_complete=folders)

@@ -89,7 +89,12 @@ def run_result(run: Run) -> Result:
     If the run was cut off, the next step resumes it.
     """
     with run.database.one_state():  # the run may be training
-        facts = _facts_of(run)
+        facts = {name: getattr(run, name) for name in ("id", "status", *_FACTS)}
+        facts["collection"] = (
+            None if run.judge is None else run.collection
+        )  # of its judge's answers
+        facts["created"] = run.created.isoformat()
+        facts["iterations"] = run.iteration_rows()
         words = _facts_in_words(run)
     rows = facts["iterations"]
     quality = quality_of(run.config)
@@ -106,19 +111,6 @@ def run_result(run: Run) -> Result:
         *(iteration_line(row, quality) for row in rows),
     ]
     return Result("run", facts, text, notes, step)
-
-
-def _facts_of(run: Run) -> Record:
-    """Collect all facts of a run from the store, with a row for each iteration.
-
-    `collection` is the name of the collection with the answers of the run's judge; None without a
-    judge.
-    """
-    facts = {name: getattr(run, name) for name in ("id", "status", *_FACTS)}
-    facts["collection"] = None if run.judge is None else run.collection
-    facts["created"] = run.created.isoformat()
-    facts["iterations"] = run.iteration_rows()
-    return facts
 
 
 def _facts_in_words(run: Run) -> dict[str, str]:

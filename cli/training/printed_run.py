@@ -31,7 +31,7 @@ from store.training.run_folder import Origin
 from store.training.training_run import TrainedRun, TrainingRun, Watcher, vali_pairs_of
 
 
-def training_facts(train: Queries) -> dict[str, str]:
+def _training_facts(train: Queries) -> dict[str, str]:
     """Tell the columns of each role in a table of training queries.
 
     Returns:
@@ -60,25 +60,12 @@ def _readable_names(train: Queries) -> tuple[str, ...]:
     return names
 
 
-def near_grade_lines(train: Queries) -> Iterator[str]:
-    """Yield a warning about each column that orders the documents nearly as the grade does."""
-    if train.roles is None:
-        return
-    readable = _readable_names(train)
-    for feature, correlation in features_near_grades(train).items():
-        column = printable(column_of(readable[feature], train.roles.features))
-        yield (
-            f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
-            f"if it is made of the grade, leave it out with --ignore"
-        )
-
-
 def near_model_lines(
     train: Queries, vali: Queries, config: Config, quality: float
 ) -> Iterator[str]:
     """Yield a warning about each column that alone orders VALI nearly as well as the model does.
 
-    Columns that `near_grade_lines` has named are left out.
+    Columns that are nearly the grade, which `say_data` has named, are left out.
 
     Args:
         train, vali: the training and the validation part.
@@ -121,7 +108,7 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     Args:
         err: whether everything is printed on stderr, because stdout has JSON.
     """
-    facts = training_facts(job.train)
+    facts = _training_facts(job.train)
     if job.is_divided:
         unit, plural = ("row", "rows") if "rows" in job.data["train"] else ("query", "queries")
         n_train, n_vali, n_test = (len(job.data[part][plural]) for part in PARTS)
@@ -141,8 +128,14 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
             f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
             f"{printable(job.train.roles.grade)} repeat, and equal numbers have the same grade"
         )
-    for line in near_grade_lines(job.train):
-        say(line)
+    if job.train.roles is not None:
+        readable = _readable_names(job.train)
+        for feature, correlation in features_near_grades(job.train).items():
+            column = printable(column_of(readable[feature], job.train.roles.features))
+            say(
+                f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
+                f"if it is made of the grade, leave it out with --ignore"
+            )
     if job.note is not None:
         say(f"note: {job.note}")
 

@@ -144,6 +144,8 @@ def _judge_reports(
 def _ranking_facts(service: LabellingService, top: int | None) -> Record:
     """Return how many items are the top, the rows of these items, and the rows of the page.
 
+    The rows are the best first, group by group. A row includes the probability that the item is
+    among the top items of its group.
     `intervals` has all rows of the group whose item has the most answers.
 
     Args:
@@ -152,22 +154,7 @@ def _ranking_facts(service: LabellingService, top: int | None) -> Record:
             the page shows all items.
     """
     n_top = top or service.session.goal.top or TOP
-    rows = _ranking_rows(service, n_top)
-    most_judged = max(rows, key=lambda row: row["judgements"])
-    return {
-        "top": n_top,
-        "ranking": [row for row in rows if row["rank"] <= n_top],
-        "rows": rows if top is None else [row for row in rows if row["rank"] <= top],
-        "intervals": [row for row in rows if row["group"] == most_judged["group"]],
-    }
-
-
-def _ranking_rows(service: LabellingService, top: int) -> list[Record]:
-    """Make a row for each item, the best first, group by group.
-
-    A row includes the probability that the item is among the `top` best items of its group.
-    """
-    ranking = service.session.ranking(fresh=False, top=top)
+    ranking = service.session.ranking(fresh=False, top=n_top)
     items = service.items
     rows = []
     for item in ranking.order.tolist():
@@ -176,7 +163,13 @@ def _ranking_rows(service: LabellingService, top: int) -> list[Record]:
         for name in _RANKING_COLUMNS:
             row[name] = plain(getattr(ranking, name)[item])
         rows.append(row)
-    return rows
+    most_judged = max(rows, key=lambda row: row["judgements"])
+    return {
+        "top": n_top,
+        "ranking": [row for row in rows if row["rank"] <= n_top],
+        "rows": rows if top is None else [row for row in rows if row["rank"] <= top],
+        "intervals": [row for row in rows if row["group"] == most_judged["group"]],
+    }
 
 
 def _dispute_facts(dispute: Dispute, items: Items) -> Record:

@@ -84,13 +84,19 @@ def _sections(facts: Record) -> list[Section]:
     """Make the sections about a criterion; of several, the contents list only the first section."""
     criterion = facts["criterion"]
     instructions = instructions_html(facts["instructions"])
+    pictures = [
+        _intervals_picture(facts["intervals"]),
+        growth_picture(growth_of(facts["service"]), facts["goal"]),
+        _calibration_picture(facts["judges"]),
+    ]
+    known_pictures = [of_facts for of_facts in pictures if of_facts is not None]
     blocks_of_title: dict[str, list[Block]] = {
         criterion or "The question": [
             ("lead", facts["question"]),
             ("html", Markup('<div dir="auto">{}</div>').format(instructions)),
             ("tiles", [*_tiles(facts)]),
         ],
-        "How reliable it is": [("lines", [*_reliability(facts)]), *_pictures(facts)],
+        "How reliable it is": [("lines", [*_reliability(facts)]), ("pictures", known_pictures)],
         "Who judged": _judges(facts),
         _ranking_title(facts): [("table", _ranking_table(facts))],
         "Pairs most in doubt": _pairs_in_doubt(facts),
@@ -111,18 +117,6 @@ def _tiles(facts: Record) -> Iterator[tuple[str, str]]:
     if facts["cost"] is not None:
         yield "Cost", amount(facts["cost"])
     yield "Goal", _GOAL_STATES[facts["remaining"]["standing"]]
-
-
-def _pictures(facts: Record) -> list[Block]:
-    """Draw the pictures of a collection for which there are enough answers."""
-    pictures = [
-        _intervals_picture(facts["intervals"]),
-        growth_picture(growth_of(facts["service"]), facts["goal"]),
-        _calibration_picture(facts["judges"]),
-    ]
-    return [
-        ("pictures", [known_picture for known_picture in pictures if known_picture is not None])
-    ]
 
 
 def _intervals_picture(rows: Sequence[Record]) -> Picture | None:
@@ -215,23 +209,21 @@ def _ranking_table(facts: Record) -> Table:
             f"{facts['collection']}."
         )
     heads = ["rank", "item", "score", "90 %", f"among the top {facts['top']}", "answers"]
-    cells = [_ranking_row(row) for row in rows[:_MOST_RANKING_ROWS]]
+    cells = [
+        [
+            str(row["rank"]),
+            [row["id"], row["text"] or ""],
+            page_cell("score", row["score"]),
+            f"{row['low']}-{row['high']}",
+            page_cell(TOP, row[TOP]),
+            str(row["judgements"]),
+        ]
+        for row in rows[:_MOST_RANKING_ROWS]
+    ]
     if not facts["groups"]:
         return Table(caption, heads, cells, text=(1,), is_sortable=True)
     of_groups = [[str(row["group"]), *of_row] for row, of_row in zip(rows, cells, strict=False)]
     return Table(caption, ["group", *heads], of_groups, text=(0, 2), is_sortable=True)
-
-
-def _ranking_row(row: Record) -> list[str | list[str]]:
-    """Make the cells of an item's row; the cell of the item is a list of its id and text."""
-    return [
-        str(row["rank"]),
-        [row["id"], row["text"] or ""],
-        page_cell("score", row["score"]),
-        f"{row['low']}-{row['high']}",
-        page_cell(TOP, row[TOP]),
-        str(row["judgements"]),
-    ]
 
 
 def _pairs_in_doubt(facts: Record) -> list[Block]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.errors import DataError, SortNetError
 from sortnet.metrics import evaluate
@@ -150,8 +149,3 @@ def _fit_lightgbm(
     names = ["quality", "gain", "relevant_from", "empty", "seed"]
     settings = TreeSettings(**{name: getattr(model.config, name) for name in names})
     return {"LightGBM, on the same rows": fit_ranker(train, data["vali"], settings)}
-
-
-def settings_of(config: Mapping[str, object]) -> Config:
-    """Read the recorded settings of a run, which also name the model that the run began with."""
-    return Config.from_json({name: config[name] for name in config if name != "from"})

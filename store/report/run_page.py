@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explanation.dependence import Dependence
@@ -17,7 +18,7 @@ from sortnet.tables.values import date_text
 from store import Run
 from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
-from store.report.columns import Record
+from store.report.columns import Record, cell
 from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
     Block,
@@ -27,14 +28,13 @@ from store.report.html_page import (
     picture,
     render_page,
 )
-from store.report.model_findings import Findings, find_out, settings_of
+from store.report.model_findings import Findings, find_out
 from store.report.run_texts import (
     from_which,
     iteration_header,
     iteration_line,
     kept_model,
     quality_of,
-    share,
 )
 from store.report.sources import Sources, find_sources
 from store.runs.resuming import again, find_data
@@ -67,7 +67,12 @@ def page_of(
     Cost: reading the run's pairs and data, some seconds to find out about the model, and about two
     seconds to draw.
     """
-    _refuse_without_iterations(run)
+    if not len(run.iterations_frame()):
+        if run.status == "running":
+            step = f"follow it: sortnet show {run.id} --follow"
+        else:
+            step = f"resume it: {again(run) or run.command}"
+        raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
     sources = find_sources(run, model, data, progress=progress)
     findings = find_out(sources, _MODEL, progress)
     progress("drawing")
@@ -110,17 +115,6 @@ def render(
     return render_page(
         f"A ranking learned from {_data_name(run)}", sections, about=subtitle, alert=status
     )
-
-
-def _refuse_without_iterations(run: Run) -> None:
-    """Raise SortNetError if a run has no iterations; the message has the next step."""
-    if len(run.iterations_frame()):
-        return
-    if run.status == "running":
-        step = f"follow it: sortnet show {run.id} --follow"
-    else:
-        step = f"resume it: {again(run) or run.command}"
-    raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
 
 
 def _data_name(run: Run) -> str:
@@ -216,7 +210,7 @@ def _how_good(run: Run, iterations: pd.DataFrame, findings: Findings) -> list[Bl
             measures["vali", _MODEL] = values
     measures.update(findings.measures)
     rows = [
-        [PARTS[part], model, *(share(values.get(name)) for name in names)]
+        [PARTS[part], model, *(cell("figure", values.get(name)) for name in names)]
         for (part, model), values in measures.items()
     ]
     advice = "sortnet evaluate measures it on new data."
@@ -396,7 +390,8 @@ def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[s
     """Describe the conventions of the measures, or return them as the run recorded them."""
     if not sources.data:
         return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
-    config = settings_of(run.config)
+    # The recorded settings also name the model that the run began with.
+    config = Config.from_json({name: run.config[name] for name in run.config if name != "from"})
     queries_of_part = {PARTS[part]: queries for part, queries in sources.data.items()}
     return conventions_of(queries_of_part, metrics_of(config), config.empty)
 

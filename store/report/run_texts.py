@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sortnet.metrics import parse_metric
-from store.report.columns import Record
+from store.report.columns import Record, cell
 
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
 
+Kept: TypeAlias = Mapping[str, Any]  # the value of `store.Run.kept`: kind, measure, figures, reason
+_NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
 MEANING = (
     "wrong: share of the comparisons that had the wrong order; pairs: compared so far and kept; "
     "*: best so far"
@@ -47,7 +48,7 @@ def iteration_line(row: Record, quality: str) -> str:
         is_known = n_compared_in_part and n_wrong is not None
         cells.append(f"{n_wrong / n_compared_in_part:.1%}" if is_known else "-")
         cells.append("-" if row[pairs] is None else row[pairs])
-        cells.append(share(row.get(f"{part}_{quality}")))
+        cells.append(cell("figure", row.get(f"{part}_{quality}")))
     return _LINE.format(*cells, f"{seconds:.1f}", "*" if row["best"] else "").rstrip()
 
 
@@ -64,19 +65,6 @@ def iteration_row(record: Iteration) -> Record:
 def quality_of(config: Record) -> str:
     """Return the name of the RankQuality of a run with these settings."""
     return parse_metric(config.get("quality", "map")).name
-
-
-def share(value: float | None) -> str:
-    """Format a share with four decimals; `-` if it is unknown.
-
-    >>> share(0.5), share(None)
-    ('0.5000', '-')
-    """
-    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
-
-
-Kept: TypeAlias = Mapping[str, Any]  # the value of `store.Run.kept`: kind, measure, figures, reason
-_NAMES = {"sortnet": "the comparator", "posterior": "the posterior"}
 
 
 def kept_figure(model: Kept) -> float:

@@ -100,10 +100,6 @@ class AskedJudge:
         if config.judgements < LEAST:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
-    def check_connection(self) -> None:
-        """Raise an error if a judge's program does not exist, or its key or server is invalid."""
-        connect_judges(self.judges)  # raises the error
-
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
         """Read the documents of both parts as judges are shown them, or nothing without a judge.
 

@@ -100,7 +100,18 @@ class Folder:
         if not path.exists():
             return None
         record = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
-        _check_record(record, path)
+        # Damaged settings are refused here, before a comparator made by them takes much memory.
+        if record["settings_sha256"] != _settings_sha256(record):
+            raise ModelError(f"{path}: its settings were changed after it was written")
+        check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
+        for facts in record["data"].values():
+            check_fields(facts, {"path": str, "fingerprint": str}, path)
+        if record["threads"] < 1:
+            raise ModelError(f"{path}: threads cannot be {record['threads']}")
+        if record.get("judged_by") not in (None, *JUDGED_BY.values()):
+            raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
+        if "from" in record:
+            check_fields(record["from"], _ORIGIN_FIELDS, path)
         return record
 
     def write_run(self, record: Mapping[str, Any]) -> None:
@@ -133,27 +144,6 @@ class Folder:
             if is_new:
                 with suppress(OSError):  # the folder is not empty
                     self.path.rmdir()
-
-
-def _check_record(record: Mapping[str, Any], path: Path) -> None:
-    """Raise a ModelError if the record of a run is damaged.
-
-    Args:
-        record: the record, which has the fields of `_RUN_FIELDS`.
-        path: the path of the record, for messages.
-    """
-    # Damaged settings are refused here, before a comparator made by them takes much memory.
-    if record["settings_sha256"] != _settings_sha256(record):
-        raise ModelError(f"{path}: its settings were changed after it was written")
-    check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
-    for facts in record["data"].values():
-        check_fields(facts, {"path": str, "fingerprint": str}, path)
-    if record["threads"] < 1:
-        raise ModelError(f"{path}: threads cannot be {record['threads']}")
-    if record.get("judged_by") not in (None, *JUDGED_BY.values()):
-        raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
-    if "from" in record:
-        check_fields(record["from"], _ORIGIN_FIELDS, path)
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from sortnet.core.shard import Group
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
-from sortnet.judges.any_judge import OneJudge, judges_by_name
+from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.distributed import broadcast, threads_of
@@ -266,7 +266,7 @@ def prepare(
     )
     check_processes(job, options.group)
     if will_ask_judge:
-        judge.check_connection()
+        connect_judges(judge.judges)  # raises an error if a program, key or server is invalid
     documents = judge.documents(job, progress)
     return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
 
