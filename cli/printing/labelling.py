@@ -1,15 +1,14 @@
-"""Results about a labelling: its status, questions, judgements, annotators, and links."""
+"""Results about a labelling: its status, questions, judgements and annotators."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection as Names
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
-from cli.console import put, say, write_output
+from cli.console import say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
 from sortnet.messages import count, printable
 from store.report.columns import TITLES, Record, annotator_row, meanings
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from store.service.listed_rows import NewestJudgements
 
 _GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
-_REVOKED = "link revoked; sortnet annotators revoke --undo makes a new one"
 _NOT_SHOWN = ("quit", "status", "summary")  # facts about a labelling that JSON does not have
 _JUDGEMENTS = ("number", "annotator", "question", "answer", "seconds", "at")
 _OPTIONAL = ("p", "cost", "comment")  # columns only if a judgement has a value
@@ -317,52 +315,3 @@ def agreement_result(
         notes.append(f"{count(n_more, 'group')} more with --json")
     table = table_of([{"group": name, **asdict(overall)}, *by_group[:_GROUPS]], _AGREEMENT)
     return Result("agreement", value, text=[table], notes=notes)
-
-
-class Links(NamedTuple):
-    """The secret parts of the links to the pages of a collection.
-
-    Attributes:
-        collection: name of the collection.
-        tokens: {annotator: secret part of the annotator's link}.
-        revoked: annotators whose link is revoked.
-        admin: secret part of the link to the admin page.
-    """
-
-    collection: str
-    tokens: Mapping[str, str]
-    revoked: Names[str]
-    admin: str
-
-
-def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> None:
-    """Print a line for each link, and a warning on stderr if other machines can reach the server.
-
-    Args:
-        address: address of the server, with which all links start.
-        links: the links of each collection.
-        is_public: whether other machines can reach the server.
-    """
-    for links_of_collection in links:
-        name = printable(links_of_collection.collection)
-        prefix = f"{name}, " if len(links) > 1 else ""
-        _print_links_of_collection(address, links_of_collection, prefix)
-    if not all(links_of_collection.tokens for links_of_collection in links):
-        say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
-    if is_public:
-        say("WARNING: others can reach this server. The links are its only protection: anyone who")
-        say("has one can answer, and with the admin link see and add everything.")
-    if is_public and address.startswith("http:"):
-        say("WARNING: over plain http the links can be read on the way, and slow clients can block")
-        say("the server. Put an https proxy in front of it (--url), or use a trusted network.")
-    say("Ctrl-C stops the server")
-
-
-def _print_links_of_collection(address: str, links: Links, prefix: str) -> None:
-    """Print the link of each annotator and of the admin; each line begins with the prefix."""
-    for annotator, token in links.tokens.items():
-        if annotator in links.revoked:
-            say(f"{prefix}{printable(annotator)}: {_REVOKED}")
-        else:
-            put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
-    put(f"{prefix}admin: {address}/admin/{links.admin}")

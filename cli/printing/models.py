@@ -18,7 +18,7 @@ from sortnet.messages import count, printable
 from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.rows import listed
 from store.report.columns import Record
-from store.report.run_texts import from_which, kept_model
+from store.report.run_texts import conventions_of, from_which, kept_model
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
@@ -107,7 +107,6 @@ def evaluation_result(
         SortNetError: if the model, the data or a measure cannot be used.
     """
     from sortnet.metrics import MEASURED, as_metrics, average, per_query
-    from store.report.conventions import conventions_of
 
     ranker = load_model(model, progress, threads)
     config = ranker.config.changed(**rules)
@@ -168,7 +167,6 @@ def importance_result(
         SortNetError: if the model, the data or the measure cannot be used.
     """
     from sortnet.explanation.permutation import permutation_importance
-    from store.report.conventions import conventions_of
 
     ranker = load_model(model, progress, threads)
     config = ranker.config

@@ -23,8 +23,7 @@ from sortnet.rankers.registry import name_of
 from sortnet.tables.column_groups import feature_groups, listed_names
 from sortnet.tables.roles import column_of
 from store.database.engine import without_passwords
-from store.report.conventions import conventions_of
-from store.report.run_texts import MEANING, from_which, kept_model
+from store.report.run_texts import MEANING, conventions_of, from_which, kept_model
 from store.training.fit_kind import FittedKind
 from store.training.job import TrainingJob
 from store.training.run_folder import Origin

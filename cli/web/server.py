@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import click
 import uvicorn
 
-from cli.console import say
-from cli.printing.labelling import Links, print_links
+from cli.console import put, say
 from cli.signals import signals_handled
 from cli.web.app import make_app
 from cli.web.guard import Guard, Names
 from cli.web.pages import Pages
 from sortnet.errors import SortNetError
+from sortnet.messages import printable
 from store import Collection, Store
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine can reach
@@ -219,14 +219,29 @@ def serve_collections(
 
 
 def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
-    """Print the links, and open the first link in a browser if `options.browser` is set."""
-    links = [
-        Links(pages.collection.name, pages.people.tokens, pages.people.revoked, pages.people.admin)
-        for pages in sites
-    ]
-    print_links(address, links, is_public=options.is_public)
+    """Print the links, with a warning if others can reach them; open the first one if asked."""
+    tokens_of_sites = [pages.people.tokens for pages in sites]
+    for pages, tokens in zip(sites, tokens_of_sites, strict=True):
+        prefix = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
+        revoked = pages.people.revoked
+        for annotator, token in tokens.items():
+            name = f"{prefix}{printable(annotator)}"
+            if annotator in revoked:
+                say(f"{name}: link revoked; sortnet annotators revoke --undo makes a new one")
+            else:
+                put(f"{name}: {address}/a/{token}")
+        put(f"{prefix}admin: {address}/admin/{pages.people.admin}")
+    if not all(tokens_of_sites):
+        say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
+    if options.is_public:
+        say("WARNING: others can reach this server. The links are its only protection: anyone who")
+        say("has one can answer, and with the admin link see and add everything.")
+    if options.is_public and address.startswith("http:"):
+        say("WARNING: over plain http the links can be read on the way, and slow clients can block")
+        say("the server. Put an https proxy in front of it (--url), or use a trusted network.")
+    say("Ctrl-C stops the server")
     if options.browser:
-        first_token = next(iter(links[0].tokens.values()), "")
+        first_token = next(iter(tokens_of_sites[0].values()), "")
         click.launch(f"{address}/a/{first_token}")
 
 

@@ -14,7 +14,7 @@ from sortnet.core import Progress, Queries
 from sortnet.errors import DataError, SortNetError
 from sortnet.metrics import evaluate
 from store.plots.figures import PARTS
-from store.report.conventions import metrics_of
+from store.report.run_texts import metrics_of
 from store.report.sources import Sources
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from store import Run
 from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
 from store.report.columns import Record, cell
-from store.report.conventions import conventions_of, metrics_of
 from store.report.html_page import (
     Block,
     Picture,
@@ -30,10 +29,12 @@ from store.report.html_page import (
 )
 from store.report.model_findings import Findings, find_out
 from store.report.run_texts import (
+    conventions_of,
     from_which,
     iteration_header,
     iteration_line,
     kept_model,
+    metrics_of,
     quality_of,
 )
 from store.report.sources import Sources, find_sources

@@ -1,11 +1,23 @@
-"""Format a run's iterations as a table, and describe the models that it began with and kept."""
+"""Describe a run: its iterations as a table, its models, and the conventions of its measures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sortnet.metrics import parse_metric
+import numpy as np
+
+from sortnet.config import Settings
+from sortnet.core import Queries
+from sortnet.metrics import (
+    Empty,
+    Metric,
+    conventions,
+    count_empty,
+    measured,
+    outcomes,
+    parse_metric,
+)
 from store.report.columns import Record, cell
 
 if TYPE_CHECKING:
@@ -100,3 +112,33 @@ def from_which(facts: Mapping[str, Any]) -> str:
     path = facts.get("path") or "a model"
     run = facts.get("run")
     return f"{path} (run {run})" if run else str(path)
+
+
+def metrics_of(config: Settings) -> list[Metric]:
+    """List all measures that a run reports, the RankQuality first."""
+    quality = config.rank_quality
+    return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
+
+
+def conventions_of(
+    queries_of_part: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
+) -> list[str]:
+    """Describe the conventions of measures, such as the discount of nDCG.
+
+    Measures with the same numbers of empty queries, which have no relevant document, share a line.
+
+    Args:
+        queries_of_part: the queries that are measured, by the name of their part; a single part
+            needs no name.
+        metrics: the measures.
+        empty: how an empty query counts.
+    """
+    by_counts: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        counts = []
+        for name, queries in queries_of_part.items():
+            n_empty = count_empty(outcomes(metric, queries, np.arange(queries.n_docs)))
+            counts.append(f"{name} {n_empty} of {len(queries)}".strip())
+        text = "" if metric.row.of_pairs else f": {', '.join(counts)}"
+        by_counts.setdefault(text, []).append(metric)
+    return [f"{conventions(group, empty)}{counts}" for counts, group in by_counts.items()]

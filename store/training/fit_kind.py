@@ -12,7 +12,7 @@ from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.threads import set_threads
-from store.report.conventions import conventions_of, metrics_of
+from store.report.run_texts import conventions_of, metrics_of
 from store.training.job import TrainingJob, read_job
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions

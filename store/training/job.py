@@ -25,7 +25,7 @@ from sortnet.files import check_fields
 from sortnet.metrics import Metric, check_can_choose, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import checked_config
-from store.report.conventions import metrics_of
+from store.report.run_texts import metrics_of
 from store.runs.resuming import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged_queries import Source, read_judged
