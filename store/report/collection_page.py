@@ -273,7 +273,21 @@ def _reliability(facts: Record) -> Iterator[str]:
         if sentence:
             yield _sentence(sentence)
     yield _holdout_sentence(remaining)
-    yield from _agreement_sentences(facts["agreement"])
+    agreement = facts["agreement"]
+    alpha = agreement["krippendorff_alpha"]
+    pairs = count(agreement["shared_pairs"], "pair")
+    if alpha is not None and agreement["shared_pairs"] >= ENOUGH_SHARED:
+        yield (
+            f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
+            "1 is perfect agreement, 0 is chance."
+        )
+    elif agreement["shared_pairs"]:
+        yield f"Only {pairs} answered by two judges or more: too few to measure their agreement."
+    if agreement["consistency"] is not None and agreement["repeats"] >= ENOUGH_SHARED:
+        yield (
+            f"{agreement['consistency']:.0%} of {count(agreement['repeats'], 'answer')} to a pair "
+            "that the same judge had answered before were the same."
+        )
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
         "and side bias, not what all judges get wrong alike."
@@ -293,24 +307,6 @@ def _holdout_sentence(remaining: Record) -> str:
         f"Held-out accuracy: {remaining['holdout_right']:.0%} of {n_answers} {answers}; "
         f"{remaining['holdout_expected']:.0%} were to be expected if the probabilities are right."
     )
-
-
-def _agreement_sentences(agreement: Record) -> Iterator[str]:
-    """Yield sentences on how well judges agree with each other, and with their earlier answers."""
-    alpha = agreement["krippendorff_alpha"]
-    pairs = count(agreement["shared_pairs"], "pair")
-    if alpha is not None and agreement["shared_pairs"] >= ENOUGH_SHARED:
-        yield (
-            f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
-            "1 is perfect agreement, 0 is chance."
-        )
-    elif agreement["shared_pairs"]:
-        yield f"Only {pairs} answered by two judges or more: too few to measure their agreement."
-    if agreement["consistency"] is not None and agreement["repeats"] >= ENOUGH_SHARED:
-        yield (
-            f"{agreement['consistency']:.0%} of {count(agreement['repeats'], 'answer')} to a pair "
-            "that the same judge had answered before were the same."
-        )
 
 
 def _sentence(text: str) -> str:

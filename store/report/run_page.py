@@ -362,12 +362,18 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
         *iteration_header(quality),
         *(iteration_line(row, quality) for row in rows_of(iterations)),
     ]
+    conventions = [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
+    if sources.data:
+        # The recorded settings also name the model that the run began with.
+        config = Config.from_json({name: run.config[name] for name in run.config if name != "from"})
+        queries_of_part = {PARTS[part]: queries for part, queries in sources.data.items()}
+        conventions = conventions_of(queries_of_part, metrics_of(config), config.empty)
     lines = [
         "A pair is two rows of one query, of which one belongs first; it is wrong if the sort "
         "compared the two and the model put the other first.",
         "Iteration 0 sorts with random weights. The best iteration on validation, the last one "
         "marked with a star, is kept, unless another ranker was better.",
-        *_conventions(run, iterations, sources),
+        *conventions,
     ]
     data = {
         f"{PARTS[part]} data": {
@@ -385,16 +391,6 @@ def _settings(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[Bloc
         ("listing", "\n".join(table_lines)),
         ("table", table),
     ]
-
-
-def _conventions(run: Run, iterations: pd.DataFrame, sources: Sources) -> list[str]:
-    """Describe the conventions of the measures, or return them as the run recorded them."""
-    if not sources.data:
-        return [str(iterations.attrs.get("conventions") or "Conventions were not recorded.")]
-    # The recorded settings also name the model that the run began with.
-    config = Config.from_json({name: run.config[name] for name in run.config if name != "from"})
-    queries_of_part = {PARTS[part]: queries for part, queries in sources.data.items()}
-    return conventions_of(queries_of_part, metrics_of(config), config.empty)
 
 
 def _flat(config: Record, prefix: str = "") -> Iterator[list[str]]:
