@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
-from sortnet.core.large_arrays import joined_ranges
+from sortnet.core.memory import joined_ranges
 from sortnet.core.shard import ALONE, Group, own_share
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
