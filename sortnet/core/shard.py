@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import SortNetError
-from sortnet.threads import cores
 
 T = TypeVar("T", bound=NDArray[Any])
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
@@ -117,6 +116,8 @@ def threads_of(group: Group) -> int | None:
     """
     if group.size == 1:
         return None
+    from sortnet.threads import cores  # imports threadpoolctl, which few commands need
+
     n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", group.size))
     return max(1, cores() // n_processes_here)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, SupportsFloat
 
@@ -275,18 +275,14 @@ def train_on_pairs(
         group=group,
     )
     results = _train_members(comparator, training, moments, seed, progress)
-    trained = _mean([result for result, _ in results], time.perf_counter() - started)
-    return replace(trained, moments=tuple(moments_of_member for _, moments_of_member in results))
-
-
-def _mean(members: list[Trained], seconds: float) -> Trained:
-    """Average the results of a committee's members, whose training took `seconds` in all."""
+    members = [result for result, _ in results]
     return Trained(
         float(np.mean([member.epochs for member in members])),
         float(np.mean([member.kept_epoch for member in members])),
         float(np.mean([member.train_loss for member in members])),
         float(np.mean([member.vali_loss for member in members])),
-        seconds,
+        seconds=time.perf_counter() - started,
+        moments=tuple(moments_of_member for _, moments_of_member in results),
     )
 
 
