@@ -22,9 +22,9 @@ from typing import Any
 from sortnet.core import SPLITS
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
+from sortnet.rankers.model import saved_values
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import Model
-from sortnet.rankers.weights import saved_values
 from store.database.claims import lock
 
 FORMAT_VERSION = 2

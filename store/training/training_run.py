@@ -39,9 +39,9 @@ from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
+from sortnet.rankers.model import load_state, save_state
 from sortnet.rankers.posterior_ranker import better_than_posterior
 from sortnet.rankers.sortnet import complete_settings, fit, with_epochs
-from sortnet.rankers.weights import load_state, save_state
 from sortnet.threads import n_threads
 from store import Run, Store
 from store.asking.run_judge import RunJudge, vali_pairs
