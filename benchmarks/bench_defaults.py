@@ -21,9 +21,7 @@ from measuring import NDCG, Row, difference, mq2008, ndcg, row, smaller, spread,
 from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data import Fold
-from sortnet.rankers.complete_settings import complete_settings
-from sortnet.rankers.from_model import settings_from_model, with_epochs
-from sortnet.rankers.sortnet import fit
+from sortnet.rankers.sortnet import complete_settings, fit, settings_from_model, with_epochs
 
 DRAWS = 2  # of made data, and seeds of a fold of MQ2008
 FIRST_WAY = "random, once, none"

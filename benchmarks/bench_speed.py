@@ -21,9 +21,8 @@ from sortnet import SortNetRanker
 from sortnet.comparators import CmpNN, Committee, DirectRanker, SoftTrees, TrainableComparator
 from sortnet.config import Training
 from sortnet.core import ComparedPairs, Queries
-from sortnet.learning.learner import learner_of
 from sortnet.learning.mini_batches import QueryPairs
-from sortnet.learning.training import train_on_pairs
+from sortnet.learning.training import learner_of, train_on_pairs
 from sortnet.sorting import sort
 from sortnet.threads import one_thread_an_operation
 

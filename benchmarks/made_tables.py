@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from sortnet.core import F32, F64, I64, ComparedPairs, Queries
-from sortnet.core.large_arrays import allocate
+from sortnet.core.memory import allocate
 from sortnet.data import Fold
 from sortnet.data.digits import digits_fold
 

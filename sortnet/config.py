@@ -6,10 +6,10 @@ descriptions.
 
 The default of a setting is in its field. If the value is None, the value to use is in `DEFAULTS`,
 or is chosen by `choose_quality` for RankQuality. Values that depend on the data are chosen
-elsewhere: the scaling and the weight decay in `sortnet.rankers.complete_settings`, the epochs and
-the batch size in `sortnet.learning.step_budget`, and the settings of a run that begins with a model
-in `sortnet.rankers.from_model`. The settings of the other rankers, in `sortnet.rankers`, have a
-property `fixed` with their own defaults.
+elsewhere: the epochs and the batch size in `sortnet.learning.step_budget`, and the scaling, the
+weight decay and the settings of a run that begins with a model in `sortnet.rankers.sortnet`. The
+settings of the other rankers, in `sortnet.rankers`, have a property `fixed` with their own
+defaults.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from graded_queries import graded
 
 from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
-from sortnet.rankers.adarank import AdaRankSettings, adarank
 from sortnet.rankers.base import order_by
 from sortnet.rankers.fit_ranker import fit_ranker
+from sortnet.rankers.linear import AdaRankSettings, adarank
 
 
 def measured(part, score, metric):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_set_transformer import of_sizes, told_by_one
 
-from sortnet.context.nets import FateNet
+from sortnet.context import FateNet
 from sortnet.core import Queries
 from sortnet.learning.net_learner import OPTIMIZERS
 from sortnet.rankers.fit_ranker import fit_ranker

@@ -23,8 +23,7 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.evaluation import hold_out
-from sortnet.rankers.from_model import with_share_of_epochs
-from sortnet.rankers.sortnet import fit
+from sortnet.rankers.sortnet import fit, with_share_of_epochs
 
 SMALL = {"hidden": (6,), "committee": 1, "max_iter": 3, "epochs": 4, "scaling": "query"}
 SMALL |= {"batch_size": 64, "weight_decay": 0.01}

@@ -21,8 +21,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
-from sortnet.rankers.from_model import settings_from_model
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.sortnet import Model, fit, settings_from_model
 from store import open_store
 from store.training import training_run
 from store.training.run_folder import Folder

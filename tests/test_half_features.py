@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sortnet.config import Config
-from sortnet.core import Queries, large_arrays
+from sortnet.core import Queries, memory
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.loop import MemoryPairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import sort
 
@@ -30,7 +30,7 @@ def made(sizes, seed=0):
 @pytest.fixture
 def large(monkeypatch):
     """Any training part is one whose scaled features take too much memory."""
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
 
 
 @pytest.mark.parametrize("sizes", [[40] * 30, [1200], [0, 3, 1197]])
@@ -61,7 +61,7 @@ def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
     queries = made([30] * 20)
     model = fit(queries, queries, QUICK.changed(scaling="query+rank"))
     copied = sort(model.comparator, model.scaled(queries))
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
     monkeypatch.setattr(importlib.import_module("sortnet.sorting.sort"), "_READ_AT_ONCE", 8 * 90)
     rows, scaling = [], importlib.import_module("sortnet.data.scaling")
     monkeypatch.setattr(

@@ -16,8 +16,7 @@ from sortnet.errors import DataError
 from sortnet.learning.judges import (
     judged_by_data,
 )
-from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.loop import MemoryPairs, learn_to_sort
 from sortnet.metrics import Metric, evaluate
 
 

@@ -14,11 +14,18 @@ from graded_queries import graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.comparators.losses import LOSSES as BY_NAME
-from sortnet.comparators.losses import hinge, lambdarank, listnet, plackett_luce, ranknet, softmax
 from sortnet.errors import DivergedError
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.listwise import ListwiseSettings
+from sortnet.rankers.listwise import LOSSES as BY_NAME
+from sortnet.rankers.listwise import (
+    ListwiseSettings,
+    hinge,
+    lambdarank,
+    listnet,
+    plackett_luce,
+    ranknet,
+    softmax,
+)
 
 LISTS = st.lists(
     st.lists(st.tuples(st.integers(0, 4), st.integers(-8, 8)), min_size=1, max_size=6),

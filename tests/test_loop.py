@@ -12,8 +12,7 @@ from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, LoopTraining
 from sortnet.core import SPLITS, ComparedPairs, Queries
 from sortnet.learning.iterations import State
-from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.loop import MemoryPairs, learn_to_sort
 from sortnet.learning.step_budget import Budget, Share
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate, parse_metric

@@ -14,7 +14,7 @@ from file_helpers import assert_same
 
 from sortnet import read_letor, write_letor
 from sortnet.config import Config
-from sortnet.core import Queries, large_arrays
+from sortnet.core import Queries, memory
 from sortnet.data import read_queries, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
@@ -27,14 +27,14 @@ EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+none+missing"
 @pytest.fixture
 def on_disk(monkeypatch, tmp_path):
     """Every array is a file."""
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
 def test_a_model_learned_from_a_file_is_the_same(monkeypatch):
     parts, config = (made(600), made(300, seed=1)), Config(scaling="normal", committee=1, trees=2)
     one = fit(*parts, config.changed(epochs=2))
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
     monkeypatch.setattr(scaling.Scaler, "is_large", lambda self, queries: False)  # not in float16
     for name in ("_VALUES", "_READ_AT_ONCE"):
         monkeypatch.setattr(sys.modules["sortnet.sorting.sort"], name, 1 << 14)
@@ -52,11 +52,11 @@ def made(n: int = 3000, d: int = 20, seed: int = 0) -> Queries:
 
 
 def test_a_large_array_takes_no_memory_of_the_process(monkeypatch):
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 1 << 20)
+    monkeypatch.setattr(memory, "IN_MEMORY", 1 << 20)
     tracemalloc.start()
     try:
-        large = large_arrays.allocate((1 << 20, 4))
-        small = large_arrays.allocate((1 << 10,), np.int64)
+        large = memory.allocate((1 << 20, 4))
+        small = memory.allocate((1 << 10,), np.int64)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -65,15 +65,15 @@ def test_a_large_array_takes_no_memory_of_the_process(monkeypatch):
 
 
 def test_its_file_is_in_tmpdir_has_no_name_and_its_space_is_taken_at_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 0)
+    monkeypatch.setattr(memory, "IN_MEMORY", 0)
     reserved = []
     monkeypatch.setattr(os, "posix_fallocate", lambda *given: reserved.append(given[1:]))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
     with pytest.raises(DataError, match=r"temporary space in .*/gone: No such file or directory"):
-        large_arrays.allocate((1000,))
+        memory.allocate((1000,))
     (tmp_path / "gone").mkdir()
-    monkeypatch.setattr(large_arrays.mmap, "mmap", lambda file, n_bytes: bytearray(n_bytes))
-    large_arrays.allocate((1000,))
+    monkeypatch.setattr(memory.mmap, "mmap", lambda file, n_bytes: bytearray(n_bytes))
+    memory.allocate((1000,))
     assert reserved == [(0, 4000)] and not list((tmp_path / "gone").iterdir())
 
 
@@ -83,7 +83,7 @@ def test_a_full_disk_is_one_line_that_names_the_cure(monkeypatch, tmp_path, on_d
     write_letor(queries, tmp_path / "train.txt")
     if step == "asked before":
         disk_usage = shutil_usage(free=1000)
-        monkeypatch.setattr(large_arrays.shutil, "disk_usage", lambda folder: disk_usage)
+        monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: disk_usage)
     else:
         monkeypatch.setattr(os, "posix_fallocate", full)
     pattern = r"GB of temporary space in .*: No space left on device: set TMPDIR to a folder"
@@ -121,7 +121,7 @@ def test_text_is_read_into_a_file_as_into_memory(monkeypatch, tmp_path, block, s
         lines = [lines[k] for k in np.random.default_rng(0).permutation(len(lines))]
     path.write_bytes(pack(b"".join(lines)))
     in_memory = read_letor(path)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 10_000)
+    monkeypatch.setattr(memory, "IN_MEMORY", 10_000)
     monkeypatch.setattr(letor, "BLOCK_BYTES", block)
     mapped = read_letor(path)
     assert is_mapped(mapped.features) and not is_mapped(in_memory.features)
@@ -132,7 +132,7 @@ def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
     queries = made()
     scaler = fit_scaler(EVERY_PART, queries)
     mapped = scaler(queries)
-    monkeypatch.setattr(large_arrays, "IN_MEMORY", 1 << 30)
+    monkeypatch.setattr(memory, "IN_MEMORY", 1 << 30)
     in_memory = scaler(queries)
     assert is_mapped(mapped.features) and not is_mapped(in_memory.features)
     np.testing.assert_array_equal(mapped.features, in_memory.features)
@@ -146,10 +146,10 @@ from sortnet.config import Config
 from sortnet.data import read_queries, scaled_columns, scaling
 from sortnet.tables import letor
 from sortnet.data.scaling import fit_scaler
-from sortnet.core import large_arrays
+from sortnet.core import memory
 threading.stack_size(1 << 18)
 small, large, limit = sys.argv[1:]
-large_arrays.IN_MEMORY = 1 << 20
+memory.IN_MEMORY = 1 << 20
 scaling.CHUNK = scaled_columns.CHUNK = 1 << 16
 scaled_columns._VALUES_COPIED_AT_ONCE = 1 << 18
 def use(path):

@@ -21,7 +21,7 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.core.shard import Alone
 from sortnet.learning.judges import judge_by_grades
-from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.loop import MemoryPairs
 from sortnet.rankers.sortnet import fit
 from store.training.run_processes import joined
 

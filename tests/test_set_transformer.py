@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from sortnet.context.attention import SetEncoder
+from sortnet.context import SetEncoder
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError, DataError
-from sortnet.rankers import set_transformer
+from sortnet.rankers import context_rankers
+from sortnet.rankers.context_rankers import SetSettings
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.set_transformer import SetSettings
 
 FORMS = [{"points": 0}, {"points": 3}]
 
@@ -71,7 +71,7 @@ def told_by_one(seed: int, n: int = 60) -> Queries:
 def test_long_queries_are_attended_to_by_points_and_dropout_is_repeatable(tmp_path, monkeypatch):
     part = of_sizes([6, 2, 4])
     assert fit_ranker(part, part, SetSettings(epochs=1, quality="mrr")).config.points == 0
-    monkeypatch.setattr(set_transformer, "_MANY", 5)
+    monkeypatch.setattr(context_rankers, "_MANY", 5)
     config = SetSettings(epochs=2, quality="mrr", dropout=0.5)
     ranker = fit_ranker(part, part, config)
     assert ranker.config.points == 32

@@ -17,7 +17,7 @@ from pair_tables import table
 
 from sortnet.core import NEVER_ADDED, NEVER_WRONG, SPLITS, ComparedPairs, Queries, Split
 from sortnet.errors import SortNetError
-from sortnet.learning.pair_sinks import MemoryPairs
+from sortnet.learning.loop import MemoryPairs
 from store import Run, Store, open_store
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9

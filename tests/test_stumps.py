@@ -10,8 +10,8 @@ import pytest
 from graded_queries import graded
 
 from sortnet.core import Queries
-from sortnet.rankers.forest import Forest
 from sortnet.rankers.stumps import boosted, by_exponential, by_fidelity
+from sortnet.rankers.trees import Forest
 
 
 def pairs_of(part: Queries) -> list[tuple[int, int]]:

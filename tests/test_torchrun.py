@@ -22,7 +22,7 @@ from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
 from cli.signals import signals_as_ctrl_c, signals_restored
-from sortnet.learning.distributed import AnotherProcessEnded
+from sortnet.core.shard import AnotherProcessEnded
 from sortnet.learning.torchrun import Processes, ignore_signals
 from store import open_store
 

@@ -14,10 +14,9 @@ from sortnet.core import Queries
 from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.forest import Forest, ForestRanker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import write_folder
-from sortnet.rankers.trees import TreeSettings
+from sortnet.rankers.trees import Forest, ForestRanker, TreeSettings
 
 
 def made(seed: int = 0, *, missing: float = 0.0) -> Queries:

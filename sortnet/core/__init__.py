@@ -9,11 +9,10 @@
 | | `Judge`, which answers which of two documents is better |
 | | `PairSink`, which keeps the pairs of TP and VP |
 | `named_columns` | `NamedColumns`, the columns of a table that have a role |
-| `shard` | `Group`, the processes that learn one model |
-| `memory` | free memory, and checks that data fit into it |
-| `large_arrays` | arrays that are larger than memory, in files |
+| `shard` | `Group`, the processes that learn one model, and the values that they share |
+| `memory` | free memory, checks that data fit into it, and arrays in files that are larger |
 | `float32` | a check that float32 keeps the differences of features |
-| `arrays` | short names of array types, for annotations |
+| `arrays` | short names of array types, for annotations; a refusal of masked values |
 """
 
 from __future__ import annotations

@@ -52,8 +52,18 @@ class NamedColumns:
     def __post_init__(self) -> None:
         """Raise DataError if a name, the bins or the edges cannot be used."""
         self._check_roles()
-        self._check_ignored()
-        self._check_bins()
+        is_tuple = isinstance(self.ignore, tuple)
+        if not is_tuple or not all(isinstance(name, str) for name in self.ignore):
+            raise DataError(f"the ignored columns must be names, got {_shortened(self.ignore)!r}")
+        if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
+            raise DataError(
+                f"bins must be a whole number from {LEAST_BINS} to {MOST_BINS}, "
+                f"got {_shortened(self.bins)}"
+            )
+        if not isinstance(self.edges, tuple) or not _are_increasing(self.edges):
+            raise DataError(
+                f"edges of bins must be increasing numbers, got {_shortened(self.edges)}"
+            )
 
     def _check_roles(self) -> None:
         """Raise DataError if the column of a role is no name, or one column has two roles."""
@@ -66,24 +76,6 @@ class NamedColumns:
                 raise DataError(
                     f"column {_shortened(column)!r} cannot be two of query, grade and id"
                 )
-
-    def _check_ignored(self) -> None:
-        """Raise DataError if `ignore` is no tuple of names."""
-        is_tuple = isinstance(self.ignore, tuple)
-        if not is_tuple or not all(isinstance(name, str) for name in self.ignore):
-            raise DataError(f"the ignored columns must be names, got {_shortened(self.ignore)!r}")
-
-    def _check_bins(self) -> None:
-        """Raise DataError if the number of bins or their edges cannot be used."""
-        if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
-            raise DataError(
-                f"bins must be a whole number from {LEAST_BINS} to {MOST_BINS}, "
-                f"got {_shortened(self.bins)}"
-            )
-        if not isinstance(self.edges, tuple) or not _are_increasing(self.edges):
-            raise DataError(
-                f"edges of bins must be increasing numbers, got {_shortened(self.edges)}"
-            )
 
     def over(self, remembered: NamedColumns) -> NamedColumns:
         """Return a copy that takes a remembered value wherever this object has None or no edges."""

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sortnet.core.arrays import F32, F64, I64, Ints
-from sortnet.core.masked import refuse_masked
+from sortnet.core.arrays import F32, F64, I64, Ints, refuse_masked
 from sortnet.errors import DataError
 
 _LARGEST = np.finfo(np.float32).max  # the largest weight

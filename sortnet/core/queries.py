@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
+from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str, refuse_masked
 from sortnet.core.float32 import origins_of_dates, refuse_lost
-from sortnet.core.large_arrays import joined_ranges, rows_of
-from sortnet.core.masked import refuse_masked
-from sortnet.core.memory import texts
+from sortnet.core.memory import joined_ranges, rows_of, texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
 from sortnet.core.pairs import Pairs
 from sortnet.errors import DataError

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sortnet.core import F32, Bool, Pairs, Queries
-from sortnet.core.large_arrays import allocate
+from sortnet.core.memory import allocate
 from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError

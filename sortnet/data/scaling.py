@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.config import BY_QUERY, scaling_parts
-from sortnet.core import F32, F64, I64, Bool, Queries, large_arrays
-from sortnet.core.large_arrays import allocate, runs_of_queries
+from sortnet.core import F32, F64, I64, Bool, Queries, memory
+from sortnet.core.memory import allocate, runs_of_queries
 from sortnet.data.scaled_columns import CHUNK, PARTS, runs
 from sortnet.errors import DataError
 from sortnet.threads import side_by_side
@@ -154,7 +154,7 @@ class Scaler:
     def _fits_in_memory(self, queries: Queries) -> bool:
         """Whether the scaled features are small enough for memory, as float32."""
         n_bytes = 4 * queries.n_docs * self.n_columns
-        return n_bytes <= large_arrays.IN_MEMORY
+        return n_bytes <= memory.IN_MEMORY
 
     def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
         """Scale whole queries, and yield blocks of scaled columns.

@@ -14,8 +14,8 @@ from sortnet.comparators import make_comparator
 from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.registry import name_of, settings_for
+from sortnet.rankers.sortnet import settings_from_model
 
 _LIMIT_OF_SEEDS = 2**31  # a drawn seed is below this limit
 OWN = {  # default values of the parameters that are no settings of a run

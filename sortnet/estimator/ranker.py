@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
 from sortnet.core import F32, F64, I64, NamedColumns, Queries
-from sortnet.core.masked import refuse_masked
+from sortnet.core.arrays import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
 from sortnet.data.near_grades import features_near_model
@@ -34,9 +34,8 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
-from sortnet.rankers.from_model import with_share_of_epochs
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.sortnet import Model, as_model
+from sortnet.rankers.sortnet import Model, as_model, with_share_of_epochs
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
-from sortnet.core.large_arrays import joined_ranges
+from sortnet.core.memory import joined_ranges
 from sortnet.core.shard import ALONE, Group, own_share
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
@@ -223,7 +223,10 @@ class QueryPairs:
         is_drawn_pair = np.repeat(gives_some, ranges.n)
         first_pair = np.repeat(self.offsets[ranges.queries[gives_some]], n_drawn)
         limits = np.repeat(n_pairs[gives_some], n_drawn)
-        pairs[is_drawn_pair] = first_pair + _random_below(limits, bits[is_drawn_pair])
+        # The product of 32 bits and a limit is 64 bits wide, and its upper half is below the limit.
+        products = bits[is_drawn_pair].astype(np.uint64)
+        products *= limits.astype(np.uint64)
+        pairs[is_drawn_pair] = first_pair + (products >> np.uint64(32)).astype(np.int64)
 
     def _shuffle_pairs(self, pairs: I64, ranges: _PairRanges, shuffled: Callable[..., I64]) -> None:
         """Replace pairs of a mini-batch, in place, by pairs at the same places of a random order.
@@ -336,13 +339,3 @@ def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I
     all_losers = np.append(loser, winner[is_unsure])
     order = np.argsort(all_winners, kind="stable")
     return all_winners[order], all_losers[order], all_weights[order]
-
-
-def _random_below(limits: I64, bits: NDArray[np.uint32]) -> I64:
-    """Turn 32 random bits each into random numbers from 0 to limit - 1, (m,).
-
-    The product of 32 bits and a limit is 64 bits wide, and its upper half is below the limit.
-    """
-    products = bits.astype(np.uint64)
-    products *= limits.astype(np.uint64)
-    return (products >> np.uint64(32)).astype(np.int64)

@@ -399,14 +399,10 @@ def _draw(part: SortedPart, n: int) -> I64:
     for start in range(0, n, _AT_ONCE):
         m = min(_AT_ONCE, n - start)
         query = part.rng.choice(len(sizes), m, p=share)
-        i, j = _draw_two_documents(part.rng, sizes[query])
+        size = sizes[query]
+        i = (part.rng.random(m) * size).astype(np.int64)
+        # The numbers form a circle, where 0 follows size - 1: j is 1 to size - 1 steps after i.
+        distance = 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)
+        j = (i + distance) % size
         batches.append(unordered(offsets[query] + i, offsets[query] + j))
     return np.concatenate(batches)
-
-
-def _draw_two_documents(rng: np.random.Generator, size: I64) -> tuple[I64, I64]:
-    """Draw two different numbers from 0 to size - 1 for each of m sizes, (m,) each."""
-    i = (rng.random(len(size)) * size).astype(np.int64)
-    # The numbers form a circle, where 0 follows size - 1: j is 1 to size - 1 steps after i.
-    distance = 1 + (rng.random(len(size)) * (size - 1)).astype(np.int64)
-    return i, (i + distance) % size

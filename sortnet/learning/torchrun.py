@@ -17,9 +17,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
-from sortnet.core.shard import Group
+from sortnet.core.shard import SIGTERM_CAME, AnotherProcessEnded, Group, is_from_torchrun
 from sortnet.errors import SortNetError
-from sortnet.learning.distributed import SIGTERM_CAME, AnotherProcessEnded, is_from_torchrun
 
 _TIME_TO_JOIN = timedelta(minutes=10)
 # A process may spend hours reading or choosing settings, while a crash is detected immediately.

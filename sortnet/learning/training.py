@@ -1,7 +1,8 @@
 """Train a comparator on pairs by minimising a loss of pairs.
 
 `train_on_pairs` makes a whole training and keeps the weights of the best epoch. With a `Share` it
-makes the steps of one iteration, in a run whose iterations share one budget of steps.
+makes the steps of one iteration, in a run whose iterations share one budget of steps. A `Learner`
+makes the steps of a net.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,9 @@ from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
 from sortnet.core.shard import ALONE, Group
 from sortnet.errors import DataError, DivergedError
-from sortnet.learning.learner import Learner, learner_of
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.learning.step_budget import Share, batch_size, learning_rate, whole_training
+from sortnet.learning.tree_learner import TreeLearner
 from sortnet.threads import one_numpy_thread, one_thread_an_operation
 
 Score = Callable[[Trainable], float]
@@ -274,18 +275,14 @@ def train_on_pairs(
         group=group,
     )
     results = _train_members(comparator, training, moments, seed, progress)
-    trained = _mean([result for result, _ in results], time.perf_counter() - started)
-    return replace(trained, moments=tuple(moments_of_member for _, moments_of_member in results))
-
-
-def _mean(members: list[Trained], seconds: float) -> Trained:
-    """Average the results of a committee's members, whose training took `seconds` in all."""
+    members = [result for result, _ in results]
     return Trained(
         float(np.mean([member.epochs for member in members])),
         float(np.mean([member.kept_epoch for member in members])),
         float(np.mean([member.train_loss for member in members])),
         float(np.mean([member.vali_loss for member in members])),
-        seconds,
+        seconds=time.perf_counter() - started,
+        moments=tuple(moments_of_member for _, moments_of_member in results),
     )
 
 
@@ -355,3 +352,46 @@ def _is_scored(epoch: int, epochs: float) -> bool:
     """Whether RankQuality is measured after an epoch: a few times, in the second half only."""
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
+
+
+class Learner(Protocol):
+    """A net in training, with the state of its optimiser."""
+
+    def step(self, batch: MiniBatch, rate: float, share: float) -> SupportsFloat:
+        """Change the weights by the gradient of a mini-batch's loss; return the loss before.
+
+        Args:
+            batch: the mini-batch.
+            rate: the learning rate.
+            share: the share of the training's steps that are done, 0 to 1.
+        """
+        ...
+
+    def loss(self, batch: MiniBatch) -> float:
+        """Compute the loss of this process's share of a mini-batch, without dropout."""
+        ...
+
+    def moments(self) -> dict[str, NDArray[Any]]:
+        """Copy the state of the optimiser, from which another learner can continue."""
+        ...
+
+
+def learner_of(
+    net: Trainable,
+    settings: Training,
+    moments: Mapping[str, NDArray[Any]],
+    group: Group = ALONE,
+) -> Learner:
+    """Make the learner of soft trees, or of a net of torch.
+
+    Args:
+        net: the comparator, which is trained in place.
+        settings: the settings of the training.
+        moments: the result of `Learner.moments` of an earlier training to continue, or nothing.
+        group: the processes that share the training.
+    """
+    if isinstance(net, SoftTrees):
+        return TreeLearner(net, settings.fixed_weight_decay, moments, group)
+    from sortnet.learning.net_learner import NetLearner  # imports torch
+
+    return NetLearner(net, settings, moments, group)

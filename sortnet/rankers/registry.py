@@ -28,14 +28,14 @@ KINDS: dict[str, str] = {
     "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",
     "directranker": "sortnet.rankers.pairwise:PairwiseSettings",
     "ranknet": "sortnet.rankers.listwise:ListwiseSettings",
-    "set-transformer": "sortnet.rankers.set_transformer:SetSettings",
+    "set-transformer": "sortnet.rankers.context_rankers:SetSettings",
     "fate": "sortnet.rankers.context_rankers:DenseSettings",
     "lambdamart": "sortnet.rankers.trees:TreeSettings",
     "ranksvm": "sortnet.rankers.linear:RankSvmSettings",
     "err": "sortnet.rankers.linear:ErrSettings",
     "es-rank": "sortnet.rankers.linear:EsSettings",
     "rankboost": "sortnet.rankers.stumps:StumpSettings",
-    "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
+    "adarank-ndcg": "sortnet.rankers.linear:AdaRankSettings",
 }
 
 

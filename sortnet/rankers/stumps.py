@@ -18,7 +18,7 @@ import numpy as np
 from sortnet.config import TRAINING, setting
 from sortnet.core import F32, F64, I64, Progress, Queries
 from sortnet.learning.pairs_to_ask import pairs_of_grades
-from sortnet.rankers.forest import Forest, ForestSettings
+from sortnet.rankers.trees import Forest, ForestSettings
 
 _THRESHOLDS = 255  # largest number of thresholds of a feature, quantiles of its training values
 _TINY = 1e-12  # a sum of weights that counts as 0

@@ -1,7 +1,7 @@
 """Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
 
 Without tuning the scaling, and with judged pairs the weight decay, follow from the training data,
-see `sortnet.rankers.complete_settings`.
+see `sortnet.rankers.sortnet.complete_settings`.
 """
 
 from __future__ import annotations

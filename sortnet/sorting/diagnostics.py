@@ -10,9 +10,6 @@ from sortnet.core import I64, Comparator, Queries
 from sortnet.sorting.sort import margins_of, sort
 
 _SHUFFLES = 5  # number of shuffles that `rank_changes` sorts
-# Bins of diagnostics of older runs, for their frames.
-MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
-RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 
 
 @dataclass(frozen=True)

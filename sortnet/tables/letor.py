@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from sortnet.compiled import compiled
 from sortnet.core import F64, I32, Queries, Str, grade_fault
-from sortnet.core.large_arrays import GrowingTable, allocate
-from sortnet.core.memory import refuse_long, texts
+from sortnet.core.memory import GrowingTable, allocate, refuse_long, texts
 from sortnet.errors import DataError
 from sortnet.files import data_files, encoding_of, note, note_unfinished, open_bytes, reading, shown
 

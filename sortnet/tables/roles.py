@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F64
-from sortnet.core.large_arrays import allocate
+from sortnet.core.memory import allocate
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.messages import printable

@@ -12,9 +12,8 @@ import numpy as np
 from sortnet.comparators.make import resolve_device
 from sortnet.config import Config
 from sortnet.core import Progress
-from sortnet.core.shard import Alone, Group
+from sortnet.core.shard import Alone, Group, broadcast, every
 from sortnet.errors import SortNetError
-from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import fit

@@ -14,20 +14,18 @@ import numpy as np
 from sortnet.config import Config
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
-from sortnet.core.shard import Group
+from sortnet.core.shard import Group, broadcast, threads_of
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
-from sortnet.learning.distributed import broadcast, threads_of
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
 from sortnet.preference.study import QUESTION
-from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.model_folder import read_bytes
-from sortnet.rankers.sortnet import ALONE
+from sortnet.rankers.sortnet import ALONE, settings_from_model
 from sortnet.threads import set_threads
 from store import open_store
 from store.runs.resuming import resume_command
@@ -62,7 +60,7 @@ class RunOptions:
             `resume` replaces these judges.
         watcher: called at each step of the training.
         command: the command to record. If None, the call of the Python function is recorded.
-        group: the processes of the run, see `sortnet.learning.distributed.joined`.
+        group: the processes of the run, see `sortnet.learning.torchrun.joined_processes`.
     """
 
     store: str | None = None

@@ -26,23 +26,22 @@ from sortnet.comparators import make_comparator
 from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
 from sortnet.core import I64, SPLITS, ComparedPairs, Queries, Split
-from sortnet.core.shard import Alone, Group
-from sortnet.data.scaling import fit_scaler
-from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.distributed import (
+from sortnet.core.shard import (
     SIGTERM_CAME,
+    Alone,
     AnotherProcessEnded,
+    Group,
     is_from_torchrun,
 )
+from sortnet.data.scaling import fit_scaler
+from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.iterations import Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
-from sortnet.rankers.complete_settings import complete_settings
-from sortnet.rankers.from_model import with_epochs
+from sortnet.rankers.model import load_state, save_state
 from sortnet.rankers.posterior_ranker import better_than_posterior
-from sortnet.rankers.sortnet import fit
-from sortnet.rankers.weights import load_state, save_state
+from sortnet.rankers.sortnet import complete_settings, fit, with_epochs
 from sortnet.threads import n_threads
 from store import Run, Store
 from store.asking.run_judge import RunJudge, vali_pairs

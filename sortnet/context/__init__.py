@@ -1,1 +1,0 @@
-"""Nets that score the documents of a query together, each in the context of the others."""
