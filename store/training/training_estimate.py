@@ -12,7 +12,7 @@ import numpy as np
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.asked_question import asked_question
-from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
+from sortnet.judges.trial import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.preference.study import QUESTION
 from store.training.run_folder import Folder
