@@ -135,6 +135,7 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
         SortNetError: if a file or a value cannot be used.
     """
     from sortnet.judges import LanguageModel, Program
+    from sortnet.judges.any_judge import judge_from_file
 
     source = values["judge"]
     typed = {name: values[name] for name in FIELDS if values.get(name)}
@@ -149,29 +150,13 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
                 "--max-cost needs prices: give --judge FILE.toml, which has them"
             )
         return LanguageModel(**{"server": "", **typed})
-    judge = judge_in(source)
+    is_file = source.endswith(_END_OF_FILES) and (" " not in source or Path(source).exists())
+    judge = judge_from_file(source) if is_file else Program(source)
     if isinstance(judge, Program):
         for name in typed:
             if name not in ("workers", "max_calls"):
                 raise click.UsageError(f"{option_of(name)} is for a language model")
     return replace(judge, **typed)
-
-
-def is_judge_file(source: str) -> bool:
-    """Whether the value of `--judge` is the path of a file, and not a command."""
-    return source.endswith(_END_OF_FILES) and (" " not in source or Path(source).exists())
-
-
-def judge_in(source: str) -> LanguageModel | Program:
-    """Make the judge of a value of `--judge`: a file that describes a judge, or a command.
-
-    Raises:
-        SortNetError: if the file or the command cannot be used.
-    """
-    from sortnet.judges import Program
-    from sortnet.judges.any_judge import judge_from_file
-
-    return judge_from_file(source) if is_judge_file(source) else Program(source)
 
 
 def refuse_without_server(judge: LanguageModel | Program) -> None:

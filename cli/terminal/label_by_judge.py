@@ -173,7 +173,11 @@ def label_by_file(
             return _write(collection, judges[0], name, until, batch_size, file), ""
         if values["read_batch"]:
             return _read(collection, values["read_batch"], until)
-        return _cancel(collection, values["cancel_batch"]), ""
+        batch = values["cancel_batch"]
+        n_questions = cancel_batch(collection, batch)
+        taken_back = f"{count(n_questions, 'question')} of batch {batch} taken back"
+        text = [f"{taken_back}: answers to them are refused"]
+        return Result("cancelled", {"name": batch, "questions": n_questions}, text=text), ""
 
 
 def _write(
@@ -236,12 +240,3 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     ]
     result = Result("batch_answers", value, text=text, notes=notes)
     return result, answers.record.why_useless()
-
-
-def _cancel(collection: Collection, name: str) -> Result:
-    """Take back the questions of a batch that have no answer yet."""
-    n_questions = cancel_batch(collection, name)
-    text = (
-        f"{count(n_questions, 'question')} of batch {name} taken back: answers to them are refused"
-    )
-    return Result("cancelled", {"name": name, "questions": n_questions}, text=[text])

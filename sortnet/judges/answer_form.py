@@ -163,15 +163,14 @@ def _number_of_tokens(value: Any) -> int:
 
 def count_tokens(reply: Reply, text: str, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the tokens of the prompt and of the reply, estimated if the server counts none."""
-    n_characters = sum(_number_of_characters(message["content"]) for message in messages)
+    n_characters = 0
+    for message in messages:
+        content = message["content"]  # a text, or a list of texts and images
+        texts = [content]
+        if not isinstance(content, str):
+            texts = [part.get("text", "") for part in content]
+        n_characters += sum(map(len, texts))
     return (
         reply.tokens_in or n_characters // CHARACTERS,
         reply.tokens_out or len(text) // CHARACTERS + 1,
     )
-
-
-def _number_of_characters(content: str | Sequence[Mapping[str, Any]]) -> int:
-    """Count the characters in a message, which is a text, or a list of texts and images."""
-    if isinstance(content, str):
-        return len(content)
-    return sum(len(part.get("text", "")) for part in content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,7 +105,14 @@ def judge_in_file(kind: type[J], file: str | Path) -> J:
         SortNetError: if the file has no such judge; the message names the file and the key.
     """
     table = read_table(file)
-    _check_keys(kind, table, file)
+    parameters = inspect.signature(kind).parameters
+    for key in table:
+        if key not in parameters:
+            names = ", ".join(parameters)
+            raise SortNetError(f"judge {file}: unknown key {shown(key)}; known are {names}")
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and not table.get(key):
+            raise SortNetError(f"judge {file}: {key} is missing")
     if isinstance(table.get("prompt"), str):
         table["prompt"] = str(Path(file).parent / table["prompt"])
     if isinstance(table.get("request"), dict):
@@ -117,15 +123,3 @@ def judge_in_file(kind: type[J], file: str | Path) -> J:
         return kind(**table)
     except SortNetError as error:
         raise SortNetError(f"judge {file}: {error}") from None
-
-
-def _check_keys(kind: type[Any], table: Mapping[str, Any], file: str | Path) -> None:
-    """Raise SortNetError if a file has an unknown key, or lacks a key without a default."""
-    parameters = inspect.signature(kind).parameters
-    for key in table:
-        if key not in parameters:
-            names = ", ".join(parameters)
-            raise SortNetError(f"judge {file}: unknown key {shown(key)}; known are {names}")
-    for key, parameter in parameters.items():
-        if parameter.default is parameter.empty and not table.get(key):
-            raise SortNetError(f"judge {file}: {key} is missing")

@@ -188,7 +188,7 @@ def _request_lines(
     leases: Sequence[Lease],
     batch: str,
 ) -> Iterator[str]:
-    """Make a line for each request; the ids of the leases identify the requests."""
+    """Make a line with its line break for each request, which the id of its lease identifies."""
     for lease in leases:
         for is_turned in (False, True) if judge.both_orders else (False,):
             question = asked_question_of(service, lease, turned=is_turned)
@@ -200,7 +200,11 @@ def _request_lines(
                 response_format=form.response_format if judge.structured else None,
                 n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number
             )
-            yield request_line(batch, lease.id, body, is_turned=is_turned)
+            custom_id = f"{batch}-{lease.id}-{2 if is_turned else 1}"
+            line = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
+            text = json.dumps(line, ensure_ascii=False)
+            # A lone surrogate cannot be encoded.
+            yield text.encode("utf-8", "replace").decode() + "\n"
 
 
 def open_batches(collection: Collection) -> list[Batch]:
@@ -375,14 +379,6 @@ class AnswerLine(NamedTuple):
     status: int = 0
     body: bytes = b""
     fault: str = ""
-
-
-def request_line(batch: str, lease: str, body: Mapping[str, Any], *, is_turned: bool) -> str:
-    """Make the line of a request in a batch file, with its line break."""
-    custom_id = f"{batch}-{lease}-{2 if is_turned else 1}"
-    line = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
-    text = json.dumps(line, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be encoded
 
 
 def answer_lines(path: Path) -> Iterator[AnswerLine]:

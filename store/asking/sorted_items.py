@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import URL
 
-from sortnet.core import I64, Queries
+from sortnet.core import Queries
 from sortnet.errors import SortNetError
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
@@ -128,7 +128,11 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """
     import pandas as pd
 
-    numbers = _numbers_in_collection(given_items, ids)
+    # The number that the item of each passed value has in the collection; several equal values may
+    # be one item.
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    id_of_item = given_items.items.ids
+    numbers = np.array([number_of_id[id_of_item[item]] for item in given_items.number], np.int64)
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given_items.values), dtype=object),
@@ -148,21 +152,6 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     # Equal values that are one item stay in the order of the input.
     best_first = np.argsort(place_of_item[numbers], kind="stable")
     return frame.iloc[best_first]
-
-
-def _numbers_in_collection(given_items: GivenItems, ids: Sequence[str]) -> I64:
-    """Return for each passed value the number that its item has in the collection.
-
-    Several equal values may be one item.
-
-    Args:
-        given_items: the passed values, and their items.
-        ids: ids of the items, in the order of the collection.
-    """
-    number_of_id = {id: number for number, id in enumerate(ids)}
-    id_of_item = given_items.items.ids
-    numbers = [number_of_id[id_of_item[item]] for item in given_items.number]
-    return np.array(numbers, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +187,8 @@ class ItemRanker:
         row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
         rows = [row_of_item[item] for item in given_items.number]
         scores = self.ranker.real_scores(queries)
-        frame = pd.DataFrame(
-            {"rank": self._ranks(queries)[rows], "item": None, "score": scores[rows]}
-        )
+        ranks = queries.ranks(self.ranker.order(queries))
+        frame = pd.DataFrame({"rank": ranks[rows], "item": None, "score": scores[rows]})
         frame["item"] = pd.Series(list(given_items.values), dtype=object)
         groups = given_items.items.groups
         if groups is None:
@@ -211,11 +199,6 @@ class ItemRanker:
     def save(self, folder: str | Path) -> None:
         """Write the model folder that `sortnet rank FOLDER FILE` and `load_ranker` read."""
         self.ranker.save(folder)
-
-    def _ranks(self, queries: Queries) -> I64:
-        """Return the rank of each document in its query, (n_docs,)."""
-        order = self.ranker.order(queries)  # the documents query by query, each query best first
-        return queries.ranks(order)
 
     def _queries(self, given_items: GivenItems) -> Queries:
         """Make queries of the items, with the features that the ranker was trained on."""
