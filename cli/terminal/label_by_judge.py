@@ -22,7 +22,7 @@ from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.request import part_of_judge
-from sortnet.judges.trial import N_EXAMPLES, dry_run
+from sortnet.judges.trial import dry_run
 from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
@@ -134,7 +134,7 @@ def dry_run_of_label(
     """
     first_criterion = collection.asked()[0]
     with closing(LabellingService(first_criterion)) as service:
-        examples = example_questions(service, N_EXAMPLES)
+        examples = example_questions(service)
         n_once = service.n_questions_once
     return dry_run_result([dry_run(judge, examples, n_once, number) for judge in judges])
 

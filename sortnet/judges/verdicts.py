@@ -104,7 +104,7 @@ def answer_at(p: float) -> Word:
 
 
 def parse_verdict(
-    reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
+    reply: Mapping[str, Any], quoted: str, n_items: int, *, worst: bool
 ) -> Verdict | float:
     """Read a program's reply: a verdict, or the seconds to wait until the question is asked again.
 
