@@ -15,9 +15,9 @@ from forked_processes import exit_code_of
 from language_model_server import Model, serving
 from result_helpers import value_of
 
-from sortnet.judges.batch_lines import URL
 from sortnet.preference import Judgement
 from store import open_store
+from store.asking.batches import URL
 from store.collections.leases import Lease
 
 WRITE = ("label", "t", "--model", "judge", "--write-batch")

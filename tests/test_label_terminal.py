@@ -18,7 +18,7 @@ from terminal_helpers import Terminal
 
 from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
-from cli.terminal.question_text import item_text
+from cli.terminal.front import item_text
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store

@@ -67,7 +67,7 @@ def doctor(
     if judge is not None:
         refuse_without_server(judge)
         from cli.judges.judge_results import judge_check_result
-        from sortnet.judges.judge_check import check_judge
+        from sortnet.judges.trial import check_judge
 
         check = check_judge(judge)
         print_result(judge_check_result(check), as_json=as_json)

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.judges.batch_options import batch_options, is_by_file, refuse_batch_options
 from cli.judges.judge_options import (
+    batch_options,
     detail_options,
+    is_by_file,
     judge_options,
     judges_from_options,
+    refuse_batch_options,
     refuse_without_server,
 )
 from cli.options import GoalType, Whole, store_and_json
@@ -75,7 +77,7 @@ def label(
     """
     judges = _checked_judges(values, annotator=annotator, number=number)
     if is_by_file(values):
-        from cli.terminal.batch_files import label_by_file
+        from cli.terminal.label_by_judge import label_by_file
 
         result, why_unanswered = label_by_file(
             store, name, values, judges, annotator=annotator, number=number, until=until

@@ -1,4 +1,4 @@
-"""Options that describe a program or a language model, for all commands that ask a judge."""
+"""Options that describe a program or a language model, or a batch of its questions."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _ADDRESS = {
 DETAILS = ("key", "prompt", "both_orders", "max_calls")
 # Parameters of a command whose values replace those of the judge's file.
 FIELDS = ("model", "server", "max_cost", "workers", *DETAILS)
+_ACTIONS = ("write_batch", "read_batch", "cancel_batch")
+DEFAULT_SIZE = 100  # number of questions in a batch if --number is not given
 
 
 def _option(name: str, *, several: bool = False) -> Callable[[C], C]:
@@ -66,6 +68,25 @@ detail_options = with_options(
         "--both-orders", is_flag=True, help="Ask each question in both orders, and keep both."
     ),
     click.option("--max-calls", type=Whole(1), metavar="N", help="End after N calls."),
+)
+# Options of `sortnet label` for a provider's batch endpoint, which takes and returns files.
+batch_options = with_options(
+    click.option(
+        "--write-batch",
+        metavar="FILE",
+        shell_complete=files,
+        help=f"Write questions for a provider's batch endpoint, --number N or {DEFAULT_SIZE}.",
+    ),
+    click.option(
+        "--read-batch",
+        metavar="FILE",
+        multiple=True,
+        shell_complete=files,
+        help="Store the answers of a batch; repeatable.",
+    ),
+    click.option(
+        "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
+    ),
 )
 # Options of a command that asks one judge.
 address_options = with_options(*map(_option, _ADDRESS))
@@ -114,6 +135,7 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
         SortNetError: if a file or a value cannot be used.
     """
     from sortnet.judges import LanguageModel, Program
+    from sortnet.judges.any_judge import judge_from_file
 
     source = values["judge"]
     typed = {name: values[name] for name in FIELDS if values.get(name)}
@@ -128,29 +150,13 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
                 "--max-cost needs prices: give --judge FILE.toml, which has them"
             )
         return LanguageModel(**{"server": "", **typed})
-    judge = judge_in(source)
+    is_file = source.endswith(_END_OF_FILES) and (" " not in source or Path(source).exists())
+    judge = judge_from_file(source) if is_file else Program(source)
     if isinstance(judge, Program):
         for name in typed:
             if name not in ("workers", "max_calls"):
                 raise click.UsageError(f"{option_of(name)} is for a language model")
     return replace(judge, **typed)
-
-
-def is_judge_file(source: str) -> bool:
-    """Whether the value of `--judge` is the path of a file, and not a command."""
-    return source.endswith(_END_OF_FILES) and (" " not in source or Path(source).exists())
-
-
-def judge_in(source: str) -> LanguageModel | Program:
-    """Make the judge of a value of `--judge`: a file that describes a judge, or a command.
-
-    Raises:
-        SortNetError: if the file or the command cannot be used.
-    """
-    from sortnet.judges import Program
-    from sortnet.judges.any_judge import judge_from_file
-
-    return judge_from_file(source) if is_judge_file(source) else Program(source)
 
 
 def refuse_without_server(judge: LanguageModel | Program) -> None:
@@ -162,3 +168,36 @@ def refuse_without_server(judge: LanguageModel | Program) -> None:
 def option_of(name: str) -> str:
     """Return the option of a parameter as it is typed, such as `--max-calls`."""
     return f"--{name.replace('_', '-')}"
+
+
+def is_by_file(values: Mapping[str, Any]) -> bool:
+    """Whether the options ask to write, read or cancel a batch."""
+    if values["read_batch"]:
+        return True
+    return values["write_batch"] is not None or values["cancel_batch"] is not None
+
+
+def refuse_batch_options(
+    values: Mapping[str, Any], *, annotator: str | None, number: int | None
+) -> None:
+    """Refuse options that cannot be combined with a batch.
+
+    Args:
+        values: values of all options of judges and batches, by parameter.
+        annotator: value of `--as`.
+        number: value of `--number`.
+
+    Raises:
+        click.UsageError: naming the options, if they cannot be combined.
+    """
+    actions = [name for name in _ACTIONS if values[name]]
+    if not actions:
+        return
+    needless = [*actions[1:], "place", "dry_run"]
+    if actions == ["write_batch"]:
+        needless += ["server", "key"]  # nothing is sent
+    else:
+        needless += ["judge", *FIELDS, "as", "number"]  # the batch has stored them
+    for name in needless:
+        if {**values, "as": annotator, "number": number}[name]:
+            raise click.UsageError(f"{option_of(actions[0])} takes no {option_of(name)}")

@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 from cli.printing.results import Result
 from sortnet.judges.budget import amount
-from sortnet.judges.estimate import DryRun
-from sortnet.judges.judge_check import EXPECTED, JudgeCheck
+from sortnet.judges.trial import EXPECTED, DryRun, JudgeCheck
 from sortnet.messages import count
 
 

@@ -126,7 +126,7 @@ def _lines(facts: Record, criterion: str | None) -> list[str]:
     If the reason begins with the status, or the status with the reason, only the longer text is
     printed.
     """
-    from store.asking.answer_summary import AnswerSummary, cost_text
+    from store.asking.machine import AnswerSummary, cost_text
 
     annotator = facts["annotator"]
     name = annotator if criterion is None else f"{annotator}, {criterion}"

@@ -40,7 +40,7 @@ class Asking:
         self.n_new = 0
         self.quit = False
 
-    def run(self, front: Front, number: int | None = None) -> str:
+    def run(self, front: Front, number: int | None) -> str:
         """Ask until the annotator quits, gives `number` answers or no question is left.
 
         When the goal is reached, the annotator is asked once whether to continue. When no question

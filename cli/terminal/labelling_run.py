@@ -97,26 +97,24 @@ def label_criteria(
     return labelled
 
 
-def _lease_seconds(judges: Sequence[LanguageModel | Program]) -> float:
-    """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
-    # A question can take four calls: two orders, each of which is asked again if it is not clear. A
-    # program may get several questions together.
-    slowest = [4 * judge.timeout * getattr(judge, "batch", 1) + judge.patience for judge in judges]
-    # A lease is renewed when half of its time is over, so the other half must be long enough.
-    return max([_LEAST_LEASE, *(2 * seconds for seconds in slowest)])
-
-
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
     """Make a labelling service of a collection, fitted to the answers so far.
+
+    A lease lasts longer than the slowest answer and a wait for the store.
 
     A person at a screen who is asked about all items does not wait for a long fit, which ends in
     the background. In all other cases the fit ends before the function returns.
     """
     from store.service.labelling import LabellingService
 
-    service = LabellingService(
-        collection, lease_seconds=_lease_seconds(options.judges), goal=options.until
-    )
+    # A question can take four calls: two orders, each of which is asked again if it is not clear. A
+    # program may get several questions together.
+    slowest = [
+        4 * judge.timeout * getattr(judge, "batch", 1) + judge.patience for judge in options.judges
+    ]
+    # A lease is renewed when half of its time is over, so the other half must be long enough.
+    lease_seconds = max([_LEAST_LEASE, *(2 * seconds for seconds in slowest)])
+    service = LabellingService(collection, lease_seconds=lease_seconds, goal=options.until)
     with progress() as status:
         status("fitting the answers so far")
         if options.judges or options.place is not None or not _has_screen():

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.printing.items import ranking_lines
-from cli.terminal.front import COMMENT, QUIT, Front
-from cli.terminal.question_text import Part, harmless
+from cli.terminal.front import COMMENT, QUIT, Front, Part, harmless
 from sortnet.messages import printable
 from sortnet.preference.study import Study
 from store.service.item_ranking import ranking_frame

@@ -1,19 +1,29 @@
-"""The form in which a language model is asked to answer, and the verdict in such an answer."""
+"""The form in which a language model is asked to answer, its reply, and the verdict in a reply."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
-from sortnet.judges.faults import Reason
+from sortnet.judges.faults import Reason, decoded
 from sortnet.judges.parse_choice import SAME, UNREADABLE, Reading, read_choice
-from sortnet.judges.verdicts import CHOICES_OF_TWO, Verdict, stored_meta, stored_text, unanswered
+from sortnet.judges.verdicts import (
+    CHOICES_OF_TWO,
+    Fault,
+    Verdict,
+    stored_meta,
+    stored_text,
+    unanswered,
+)
 from sortnet.preference.base import Word
 
 _TOKENS_OF_A_LETTER = 2  # approximate length of an answer about two items
 _TOKENS_OF_A_LINE = 5  # approximate length of a line, such as "Best: A"
+CHARACTERS = 4  # approximate number of characters in a token
+_MOST_TOKENS = 10**9  # tokens of a call; a larger number is a mistake of the server
 
 
 @dataclass(frozen=True)
@@ -109,3 +119,58 @@ class AnswerForm:
             return Verdict("same", **facts)
         places = [PLACES.index(letter) for letter in (reading.best, reading.worst) if letter]
         return replace(Verdict.by_place(self.n_items, *places), **facts)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The reply of a language model.
+
+    Attributes:
+        choice: first element of `choices`, which `AnswerForm.read` reads.
+        tokens_in: number of tokens in the prompt; 0 if the server does not count them.
+        tokens_out: number of tokens in the reply; 0 if the server does not count them.
+    """
+
+    choice: Mapping[str, Any]
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+def parse_reply(raw: bytes) -> Reply:
+    """Parse the body of a server's answer.
+
+    Raises:
+        Fault: if the body is no answer. The message of the fault has the whole body, which may
+            contain secrets.
+    """
+    try:
+        answer = json.loads(raw)
+        choice = answer["choices"][0]
+        if not isinstance(choice.get("message"), dict) and not isinstance(choice["text"], str):
+            raise TypeError
+        usage = answer.get("usage") or {}
+        tokens_in = _number_of_tokens(usage.get("prompt_tokens"))
+        tokens_out = _number_of_tokens(usage.get("completion_tokens"))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise Fault(f"not an answer of /v1/chat/completions: {decoded(raw)}") from None
+    return Reply(choice, tokens_in, tokens_out)
+
+
+def _number_of_tokens(value: Any) -> int:
+    """Convert the number of tokens that a server counted to an int; 0 if the number is missing."""
+    return min(max(int(value or 0), 0), _MOST_TOKENS)
+
+
+def count_tokens(reply: Reply, text: str, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return the tokens of the prompt and of the reply, estimated if the server counts none."""
+    n_characters = 0
+    for message in messages:
+        content = message["content"]  # a text, or a list of texts and images
+        texts = [content]
+        if not isinstance(content, str):
+            texts = [part.get("text", "") for part in content]
+        n_characters += sum(map(len, texts))
+    return (
+        reply.tokens_in or n_characters // CHARACTERS,
+        reply.tokens_out or len(text) // CHARACTERS + 1,
+    )

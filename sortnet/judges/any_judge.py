@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from sortnet.errors import SortNetError
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.function import Function
-from sortnet.judges.judge_file import read_table
+from sortnet.judges.judge_fields import read_table
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.program import Program
 from sortnet.messages import cut, printable

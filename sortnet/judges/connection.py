@@ -34,17 +34,6 @@ class Worker(Protocol):
         ...
 
 
-def no_preparation(question: AskedQuestion) -> AskedQuestion:
-    """Return the question unchanged: the default of `prepare`."""
-    return question
-
-
-def takes_any_number(n_items: int) -> str:
-    """Return an empty text, since a judge takes any number of items by default."""
-    del n_items
-    return ""
-
-
 @dataclass(frozen=True)
 class JudgeConnection:
     """Connection to a judge, which can be asked until its budget is spent.
@@ -72,8 +61,8 @@ class JudgeConnection:
     batch: int = 1
     both_orders: bool = False
     in_caller_thread: bool = False
-    prepare: Callable[[AskedQuestion], AskedQuestion] = no_preparation
-    why_not_about: Callable[[int], str] = takes_any_number
+    prepare: Callable[[AskedQuestion], AskedQuestion] = lambda question: question
+    why_not_about: Callable[[int], str] = lambda n_items: ""
     budget: Budget = field(default_factory=Budget)
     counts_calls: bool = False
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -16,7 +16,7 @@ from sortnet.files import one_line, shown
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
-from sortnet.judges.limits import check_fields
+from sortnet.judges.judge_fields import check_fields
 from sortnet.judges.verdicts import (
     REPLIES,
     SET_REPLIES,

@@ -14,8 +14,7 @@ from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.judge_file import judge_in_file
-from sortnet.judges.limits import check_fields
+from sortnet.judges.judge_fields import check_fields, judge_in_file
 from sortnet.judges.model_server import KEY_VARIABLE, TOPS, Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.judges.prompts import LARGEST_SIDE, Prompt

@@ -27,7 +27,6 @@ _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
-_FORM_FOR_TWO = AnswerForm()
 
 
 @dataclass
@@ -99,9 +98,7 @@ class Server:
         """Replace the key in a text of the server by ***, however the text spells the key."""
         return without_key(text, self.key) if self.key else text
 
-    def body(
-        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _FORM_FOR_TWO
-    ) -> dict[str, Any]:
+    def body(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> dict[str, Any]:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None
         return request_body(

@@ -12,12 +12,11 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from sortnet.judges.answer_form import AnswerForm
+from sortnet.judges.answer_form import AnswerForm, Reply, count_tokens, parse_reply
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.faults import Failure, Whose, failure_in
 from sortnet.judges.http_client import HttpAnswer
 from sortnet.judges.model_server import KEY_VARIABLE, Server
-from sortnet.judges.response_body import Reply, count_tokens, parse_reply
 from sortnet.judges.verdicts import (
     Fault,
     Refused,

@@ -24,8 +24,7 @@ from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.faults import Reason
-from sortnet.judges.judge_file import judge_in_file
-from sortnet.judges.limits import check_fields
+from sortnet.judges.judge_fields import check_fields, judge_in_file
 from sortnet.judges.verdicts import Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import printable
 

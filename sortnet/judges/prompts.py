@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,6 @@ def _compiled(text: str) -> Template:
     return sandbox.from_string(text)
 
 
-def _uses_items(template: Template, text: str) -> bool:
-    """Whether a template, compiled from `text`, uses the name `items`."""
-    syntax_tree = template.environment.parse(text)
-    return "items" in meta.find_undeclared_variables(syntax_tree)
-
-
 class Prompt:
     """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
@@ -81,7 +74,8 @@ class Prompt:
             raise SortNetError(f"{self.name}: {why}") from None
         try:
             self._template = _compiled(text)
-            self._takes_sets = _uses_items(self._template, text)
+            syntax_tree = self._template.environment.parse(text)
+            self._takes_sets = "items" in meta.find_undeclared_variables(syntax_tree)
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS_OF_HASH]
@@ -134,19 +128,15 @@ class Prompt:
                     f"item {item['id']!r} is a sound: a language model reads texts and images"
                 )
             if item["image"]:
+                path = Path(item["image"])
+                name = f"item {shown(item['id'])}: {path}"
+                image, media_type = clean_image(path, name, side=self.image_size)
+                url = f"data:{media_type};base64,{base64.b64encode(image).decode()}"
                 image_parts.append({"type": "text", "text": f"Image of {item['place']}:"})
-                image_parts.append(_image_part(item, self.image_size))
+                image_parts.append({"type": "image_url", "image_url": {"url": url}})
         if not image_parts:
             return [{"role": "user", "content": prompt}]
         return [{"role": "user", "content": [{"type": "text", "text": prompt}, *image_parts]}]
-
-
-def _image_part(item: Mapping[str, Any], image_size: int) -> dict[str, Any]:
-    """Make the part of a message that has the image of an item, as a data URL."""
-    path = Path(item["image"])
-    image, media_type = clean_image(path, f"item {shown(item['id'])}: {path}", side=image_size)
-    data = base64.b64encode(image).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 
 
 def _brief(error: Exception) -> str:

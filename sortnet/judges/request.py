@@ -77,17 +77,11 @@ def check_request(request: object) -> dict[str, Any]:
             "at most"
         )
     copy: dict[str, Any] = json.loads(text)
-    _check_temperature(copy.get("temperature"))
-    return copy
-
-
-def _check_temperature(temperature: Any) -> None:
-    """Raise SortNetError unless a temperature is None or a number from 0."""
-    if temperature is None:
-        return
+    temperature = copy.get("temperature")
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not is_number or temperature < 0:
+    if temperature is not None and (not is_number or temperature < 0):
         raise SortNetError(f"request: a temperature of {shown(temperature)} is no number from 0")
+    return copy
 
 
 def request_body(

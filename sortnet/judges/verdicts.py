@@ -104,7 +104,7 @@ def answer_at(p: float) -> Word:
 
 
 def parse_verdict(
-    reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
+    reply: Mapping[str, Any], quoted: str, n_items: int, *, worst: bool
 ) -> Verdict | float:
     """Read a program's reply: a verdict, or the seconds to wait until the question is asked again.
 
@@ -167,7 +167,7 @@ def _choice(reply: Mapping[str, Any], n_items: int, worst: bool) -> Verdict | No
     return Verdict.by_place(n_items, *places) if is_whole and answer in (None, "best") else None
 
 
-def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
+def stored_text(text: str | None) -> str | None:
     """Cut a text in its middle for the store, and remove characters that databases refuse.
 
     The choice of a model that thinks first is at the end. The result is None if nothing is left.
@@ -175,8 +175,8 @@ def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
     if text is None:
         return None
     storable = text.replace("\0", "").encode(errors="replace").decode().strip()
-    if len(storable) > longest:
-        half = (longest - 3) // 2
+    if len(storable) > LONGEST_COMMENT:
+        half = (LONGEST_COMMENT - 3) // 2
         storable = f"{storable[:half]} … {storable[-half:]}"
     return storable or None
 

@@ -4,33 +4,40 @@
     read_batch: answers.jsonl -> each answer under its lease
 
 `Batch.about` holds the model, the facts that are stored with each answer, the price of a million
-tokens, and the mean number of tokens in a prompt.
+tokens, and the mean number of tokens in a prompt. A line of a request, and a line of an answer:
+
+{"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+{"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}
+
+The `custom_id` names the batch, the lease of the question, and the order of its items: 1, or 2 if
+they are in the reverse order.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import refuse_output, write_file
+from sortnet.files import open_bytes, reading, refuse_output, write_file
 from sortnet.judges import LanguageModel
-from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, answer_lines, request_line
+from sortnet.judges.answer_form import CHARACTERS, AnswerForm, parse_reply
 from sortnet.judges.budget import Budget
-from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.faults import Reason, failure_in
 from sortnet.judges.model_server import TOPS
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import request_body, without_secrets
-from sortnet.judges.response_body import CHARACTERS, parse_reply
+from sortnet.judges.trial import CallEstimate, estimate_calls
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
-from sortnet.judges.verdicts import Fault, Verdict, unanswered
+from sortnet.judges.verdicts import Fault, Verdict, quote, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
 from store.asking.service_questions import append_once, asked_question_of, mark_model
@@ -44,6 +51,9 @@ _TOGETHER = 200  # lines of answers that are stored in one transaction
 _LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
 _OUTCOMES = ("stored", "repeated", "failed", "refused")  # of a line
+URL = "/v1/chat/completions"
+_ID = re.compile(r"([0-9a-f]{8})-([\w-]{8,48})-([12])", re.ASCII)
+_LONGEST_READ = 1000  # bytes of a line that are searched for a text to quote
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,7 @@ def _request_lines(
     leases: Sequence[Lease],
     batch: str,
 ) -> Iterator[str]:
-    """Make a line for each request; the ids of the leases identify the requests."""
+    """Make a line with its line break for each request, which the id of its lease identifies."""
     for lease in leases:
         for is_turned in (False, True) if judge.both_orders else (False,):
             question = asked_question_of(service, lease, turned=is_turned)
@@ -190,7 +200,11 @@ def _request_lines(
                 response_format=form.response_format if judge.structured else None,
                 n_tops=TOPS[0] if judge.logprobs else 0,  # the highest number
             )
-            yield request_line(batch, lease.id, body, is_turned=is_turned)
+            custom_id = f"{batch}-{lease.id}-{2 if is_turned else 1}"
+            line = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
+            text = json.dumps(line, ensure_ascii=False)
+            # A lone surrogate cannot be encoded.
+            yield text.encode("utf-8", "replace").decode() + "\n"
 
 
 def open_batches(collection: Collection) -> list[Batch]:
@@ -343,3 +357,62 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     budget = Budget(price_in=about["price_in"], price_out=about["price_out"])
     cost = budget.cost_of(tokens_in, tokens_out)
     return form.verdict(reading, meta, without_secrets, cost=cost)
+
+
+class AnswerLine(NamedTuple):
+    """A line of a provider's file of answers.
+
+    Attributes:
+        number: number of the line in its file, from 1.
+        batch: name of the batch; empty: the line answers no request of SortNet.
+        lease: id of the lease of the question.
+        is_turned: whether the items of the question were in the reverse order.
+        status: HTTP status of the answer.
+        body: body of the answer.
+        fault: reason why the line answers no request; empty if it answers one.
+    """
+
+    number: int
+    batch: str = ""
+    lease: str = ""
+    is_turned: bool = False
+    status: int = 0
+    body: bytes = b""
+    fault: str = ""
+
+
+def answer_lines(path: Path) -> Iterator[AnswerLine]:
+    """Read the lines of a file of answers, but for empty lines.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with reading(path), open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _answer_line(number, line)
+
+
+def _answer_line(number: int, line: bytes) -> AnswerLine:
+    """Parse a line of a file of answers."""
+    quoted = quote(without_secrets(line[:_LONGEST_READ].decode("utf-8", "replace")))
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return AnswerLine(number, fault=f"is no JSON: {quoted}")
+    custom_id = record.get("custom_id") if isinstance(record, dict) else None
+    match = _ID.fullmatch(custom_id) if isinstance(custom_id, str) else None
+    if match is None:
+        return AnswerLine(number, fault=f"has no custom_id of a request of SortNet: {quoted}")
+    response = record.get("response")
+    if isinstance(response, dict) and isinstance(response.get("status_code"), int):
+        status, body = response["status_code"], response.get("body")
+    elif record.get("error"):
+        # The request was not carried out. Any server's fault is told like this, and only the words
+        # can tell that it is the question's fault.
+        status, body = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": record["error"]}
+    else:
+        fault = "has neither a response nor an error: give the file that the provider returned"
+        return AnswerLine(number, fault=fault)
+    is_turned = match[3] == "2"
+    return AnswerLine(number, match[1], match[2], is_turned, status, json.dumps(body).encode())

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,14 +23,14 @@ from typing import Any, Protocol, TypeVar
 from sortnet.core import Progress
 from sortnet.errors import LeaseError, SortNetError, UnansweredError
 from sortnet.judges.asked_question import AskedQuestion
+from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.faults import Reason
-from sortnet.judges.unanswered import Unanswered
+from sortnet.judges.unanswered import Unanswered, skipped_text
 from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import ANSWERED, cut, note, printable
 from sortnet.preference import Judgement
 from sortnet.preference.base import ORDER_ANSWERS
-from store.asking.answer_summary import AnswerSummary
 from store.collections.leases import Lease
 
 PATIENCE = 3  # failures in a row for each worker, after which nothing more is asked
@@ -517,3 +517,59 @@ class Machine:
             self.judge.spent_text(),
         ]
         return ", ".join(filter(None, texts))
+
+
+@dataclass(frozen=True)
+class AnswerSummary:
+    """The answers of an annotator, in one call or process and in all.
+
+    Attributes:
+        answered: number of answers now, without skips.
+        in_all: number of the annotator's answers that are stored.
+        skipped: {reason: number of skips now}.
+        failed: number of questions that got no answer now, and may be asked again.
+        spent: calls, tokens and cost of a language model now; empty for others.
+        spent_text: what was spent now, in words.
+
+    >>> AnswerSummary(3, 5, {"filtered": 1}).text
+    '3 answered, 5 in all, 1 skipped (1 filtered)'
+    """
+
+    answered: int
+    in_all: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failed: int = 0
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    spent_text: str = field(default="", repr=False)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The summary for JSON."""
+        return {
+            "answered": self.answered,
+            "in_all": self.in_all,
+            "skipped": dict(self.skipped),
+            "failed": self.failed,
+            **self.spent,
+        }
+
+    @property
+    def text(self) -> str:
+        """The summary in words; numbers of skips and failures only if there are any."""
+        texts = [f"{self.answered:,} answered", f"{self.in_all:,} in all"]
+        if self.skipped:
+            texts.append(skipped_text(self.skipped))
+        if self.failed:
+            texts.append(f"{self.failed:,} failed")
+        if self.spent_text:
+            texts.append(self.spent_text)
+        return ", ".join(texts)
+
+
+def cost_text(cost_in_all: float | None) -> str:
+    """Tell what all stored answers cost; empty if no cost is known.
+
+    >>> cost_text(0.02), cost_text(None)
+    ('all answers cost 0.02', '')
+    """
+    return "" if cost_in_all is None else f"all answers cost {amount(cost_in_all)}"

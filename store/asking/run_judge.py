@@ -23,8 +23,7 @@ from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select
 from sortnet.messages import count, cut, note, printable
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
-from store.asking.answer_summary import AnswerSummary, cost_text
-from store.asking.machine import Machine, judgements_of
+from store.asking.machine import AnswerSummary, Machine, cost_text, judgements_of
 from store.collections.collection_rows import LONGEST_NAME
 from store.collections.leases import Lease
 from store.runs.run import Run

@@ -13,6 +13,7 @@ import numpy as np
 
 from sortnet.errors import StudyError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
+from sortnet.judges.trial import N_EXAMPLES
 from sortnet.judges.verdicts import Verdict
 from sortnet.messages import count
 from sortnet.preference import Judgement, Question
@@ -240,21 +241,20 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     return sum(parse_meta(text or "{}").get("calls", 1) for text in texts)
 
 
-def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
-    """Make n example questions that a judge could be asked.
+def example_questions(service: LabellingService) -> list[AskedQuestion]:
+    """Make example questions that a judge could be asked, to show one and to estimate the cost.
 
     The first example is about the first items of a group, the other examples are about random
     items. An example has as many items as the study's questions, or all items of a smaller group.
 
     Args:
         service: the service of a collection with items to compare.
-        n: number of examples, 1 at least.
     """
     groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
     groups_to_compare = [members for members in groups.members if len(members) > 1]
     rng = np.random.default_rng(0)
     examples = []
-    for number in range(n):
+    for number in range(N_EXAMPLES):
         members = groups_to_compare[number % len(groups_to_compare)]
         shuffled = rng.permutation(members) if number else members
         items = tuple(shuffled[: service.study.set_size].tolist())

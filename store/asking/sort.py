@@ -30,14 +30,13 @@ from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection
-from sortnet.judges.estimate import N_EXAMPLES, CallEstimate, dry_run
-from sortnet.judges.limits import check_whole_number
+from sortnet.judges.judge_fields import check_whole_number
+from sortnet.judges.trial import CallEstimate, dry_run
 from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.tables.column_groups import columns_sentence
-from store.asking.answer_summary import AnswerSummary
-from store.asking.machine import EndReason, Machine, check_takes_sets
+from store.asking.machine import AnswerSummary, EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
     ServiceQuestions,
     ask_in_turn,
@@ -352,7 +351,7 @@ def estimate(
         service = stack.enter_context(closing(LabellingService(collection, goal=goal)))
         service.settle()
         n_questions = _n_questions(service, n_new_items, judges, max_calls)
-        return _estimate_models(judges, n_questions, example_questions(service, N_EXAMPLES))
+        return _estimate_models(judges, n_questions, example_questions(service))
 
 
 def _n_questions(

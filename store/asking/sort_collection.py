@@ -38,6 +38,8 @@ def collection_to_sort(
 ) -> Collection:
     """Find or create the collection that `sortnet.sort` works with, and add the items it lacks.
 
+    The judge's question, instructions and set size are stored if they differ from the stored ones.
+
     Args:
         store: the store of the collection.
         name: name of the collection.
@@ -52,7 +54,22 @@ def collection_to_sort(
             question.
     """
     collection = _add_new_items(store, name, given_items, seed, progress)
-    _decide(collection, wanted)
+    study = collection.study()
+    decisions: list[Decision] = []
+    for kind, value in wanted.items():
+        stored = getattr(study, kind)
+        if not value or value == stored:
+            continue
+        if kind == "set_size":
+            decisions.append(Decision("set-size", amount=value))
+            continue
+        if collection.n_judgements:
+            raise StoreError(
+                f"collection {collection.name!r} has answers to the {kind} {shown(stored)}: "
+                f"{shown(value)} needs another name"
+            )
+        decisions.append(Decision(kind, reason=value))
+    collection.decide(*decisions)
     return collection
 
 
@@ -77,30 +94,6 @@ def turn_to_sort(database: Database, collection: str, progress: Progress) -> Ite
         yield
     finally:
         database.claims.drop(name)
-
-
-def _decide(collection: Collection, wanted: Mapping[str, Any]) -> None:
-    """Store the judge's question, instructions and set size if they differ from the stored ones.
-
-    Raises:
-        StoreError: if a text differs, and the collection has answers to the stored text.
-    """
-    study = collection.study()
-    decisions: list[Decision] = []
-    for kind, value in wanted.items():
-        stored = getattr(study, kind)
-        if not value or value == stored:
-            continue
-        if kind == "set_size":
-            decisions.append(Decision("set-size", amount=value))
-            continue
-        if collection.n_judgements:
-            raise StoreError(
-                f"collection {collection.name!r} has answers to the {kind} {shown(stored)}: "
-                f"{shown(value)} needs another name"
-            )
-        decisions.append(Decision(kind, reason=value))
-    collection.decide(*decisions)
 
 
 def _add_new_items(

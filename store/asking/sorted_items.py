@@ -1,4 +1,4 @@
-"""The result of `sortnet.sort`: the sorted items, and a ranker trained on the answers."""
+"""The result of `sortnet.sort`: the sorted items, and a ranker of items nobody was asked about."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import URL
 
-from sortnet.core import I64
-from sortnet.items.given_items import GivenItems
+from sortnet.core import Queries
+from sortnet.errors import SortNetError
+from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
-from store.asking.answer_summary import AnswerSummary, cost_text
-from store.asking.machine import EndReason
+from store.asking.machine import AnswerSummary, EndReason, cost_text
 from store.store import open_store
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from store.asking.item_ranker import ItemRanker
+    from sortnet.rankers.base import Ranker
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class SortedItems:
         # Only whoever uses the ranker waits for torch.
         from sortnet.config import Config
         from sortnet.rankers.posterior_ranker import better_ranker
-        from store.asking.item_ranker import ItemRanker
+        from store.asking.sorted_items import ItemRanker
         from store.service.judged_queries import read_judged
 
         with open_store(self.store, write=False) as store:
@@ -128,7 +128,11 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """
     import pandas as pd
 
-    numbers = _numbers_in_collection(given_items, ids)
+    # The number that the item of each passed value has in the collection; several equal values may
+    # be one item.
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    id_of_item = given_items.items.ids
+    numbers = np.array([number_of_id[id_of_item[item]] for item in given_items.number], np.int64)
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given_items.values), dtype=object),
@@ -150,16 +154,63 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     return frame.iloc[best_first]
 
 
-def _numbers_in_collection(given_items: GivenItems, ids: Sequence[str]) -> I64:
-    """Return for each passed value the number that its item has in the collection.
+@dataclass(frozen=True, eq=False)
+class ItemRanker:
+    """Ranks items that nobody was asked about, by their features.
 
-    Several equal values may be one item.
-
-    Args:
-        given_items: the passed values, and their items.
-        ids: ids of the items, in the order of the collection.
+    Attributes:
+        ranker: the ranker, which sees items as documents of queries.
     """
-    number_of_id = {id: number for number, id in enumerate(ids)}
-    id_of_item = given_items.items.ids
-    numbers = [number_of_id[id_of_item[item]] for item in given_items.number]
-    return np.array(numbers, np.int64)
+
+    ranker: Ranker
+
+    def rank(self, items: Any, **columns: Any) -> pd.DataFrame:
+        """Rank items, best first.
+
+        Args:
+            items: items in any form that `sortnet.sort` accepts.
+            columns: the arguments `text`, `id`, `group` and `ignore` of `sortnet.sort`.
+
+        Returns:
+            A frame with `rank`, `item` and `score`, indexed by the places in the input. The
+            differences of scores tell how far apart items are.
+
+        Raises:
+            DataError: if the items lack a feature that the ranker was trained on.
+        """
+        import pandas as pd
+
+        given_items = items_from(items, least=1, **columns)
+        queries = self._queries(given_items)
+        # Queries put the items of a group together, so an item's row may differ from its place in
+        # the input.
+        row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
+        rows = [row_of_item[item] for item in given_items.number]
+        scores = self.ranker.real_scores(queries)
+        ranks = queries.ranks(self.ranker.order(queries))
+        frame = pd.DataFrame({"rank": ranks[rows], "item": None, "score": scores[rows]})
+        frame["item"] = pd.Series(list(given_items.values), dtype=object)
+        groups = given_items.items.groups
+        if groups is None:
+            return frame.sort_values("rank", kind="stable")
+        frame.insert(0, "group", [groups[item] for item in given_items.number])
+        return frame.sort_values(["group", "rank"], kind="stable")
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder that `sortnet rank FOLDER FILE` and `load_ranker` read."""
+        self.ranker.save(folder)
+
+    def _queries(self, given_items: GivenItems) -> Queries:
+        """Make queries of the items, with the features that the ranker was trained on."""
+        describer = self.ranker.describer
+        if describer is None:
+            raise SortNetError("the ranker knows no features of items")
+        items = describer.apply(given_items.items)
+        return Queries.from_arrays(
+            items.features,
+            qid=items.groups,
+            docids=items.ids,
+            feature_names=items.feature_names,
+            source=items.source,
+            origins=self.ranker.origins,
+        )

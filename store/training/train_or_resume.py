@@ -20,7 +20,7 @@ from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import asked_question
-from sortnet.judges.estimate import N_EXAMPLES, DryRun, dry_run
+from sortnet.judges.trial import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
 from sortnet.preference.study import QUESTION
