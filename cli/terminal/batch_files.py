@@ -20,7 +20,7 @@ from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from store import Collection
 from store.asking.batches import (
     BatchAnswers,

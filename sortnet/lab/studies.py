@@ -18,9 +18,8 @@ from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import SortNetError
 from sortnet.lab import study_points, study_readings
 from sortnet.lab.cells import Result
-from sortnet.lab.observers import iterations
 from sortnet.lab.splits import Split
-from sortnet.lab.study_points import Plan, Point, Size, on_folds, on_made_data
+from sortnet.lab.study_points import Plan, Point, Size, iterations, on_folds, on_made_data
 from sortnet.lab.study_readings import Reading, Row, measures
 from sortnet.lab.summaries import group_means
 

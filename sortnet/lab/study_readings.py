@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sortnet.core import Queries
+from sortnet.core import F64, Queries
 from sortnet.lab.cells import Result
-from sortnet.lab.pair_efficiency import REACHED, REFERENCE, crossing
 from sortnet.lab.set_generators import QUALITY
-from sortnet.lab.study_points import Point
+from sortnet.lab.study_points import REFERENCE, Point
 from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import Metric, evaluate, outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
 
+REACHED = 0.99  # share of the quality of training on grades that counts as reached
 _NDCG = "NDCG@10"
 _SHARE_LEARNED = "share of pairs learned from"
 
@@ -83,7 +83,7 @@ def accuracy_by_set_size(point: Point, result: Result, test: Queries) -> list[Ro
 
 
 def observed(point: Point, result: Result, test: Queries) -> list[Row]:
-    """Read the values that an observer has listed, see `sortnet.lab.observers.Observed`."""
+    """Read the values that an observer has listed, see `sortnet.lab.study_points.Observed`."""
     return [
         Row(measure, series or point.series, x, value)
         for measure, series, x, value in result.about["observed"]
@@ -103,7 +103,7 @@ def runtime(point: Point, result: Result, test: Queries) -> list[Row]:
 def peaks(point: Point, result: Result, test: Queries) -> list[Row]:
     """Read how well peaks of the margins between neighbours separate the grades.
 
-    The values are from `sortnet.lab.observers.neighbours`. For every split there are rows of the
+    The values are from `sortnet.lab.study_points.neighbours`. For every split there are rows of the
     accuracy. For the first split (x is 0) there are also three curves along its sorted list:
     margins of neighbours, true grades, and grades that fall by one after each peak of the margins.
     """
@@ -165,3 +165,35 @@ def needed_shares(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
         for strategy, curve in curves
         if strategy != REFERENCE
     }
+
+
+def crossing(curve: F64, reference: float) -> tuple[float, float]:
+    """Find the smallest shares of pairs and of answers with which the quality is good enough.
+
+    Good enough is 99 % of the reference. Between two budgets the quality is taken as linear in the
+    logarithm of the share.
+
+    Args:
+        curve: (n_budgets, 3) the share of pairs, the share of answers and the quality.
+        reference: the quality of a ranker that was trained on grades.
+
+    Returns:
+        The share of pairs and the share of answers; NaN if the quality is nowhere good enough.
+
+    >>> curve = np.array([[0.1, 0.2, 0.5], [0.4, 0.8, 1.0]])
+    >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
+    array([0.2, 0.4])
+    """
+    quality = curve[:, 2]
+    least_quality = REACHED * reference
+    budgets_that_suffice = np.flatnonzero(quality >= least_quality)
+    if not len(budgets_that_suffice):
+        return np.nan, np.nan
+    k = int(budgets_that_suffice[0])
+    # The wanted quality is reached at the first budget, or between the budgets k - 1 and k.
+    around = slice(max(k - 1, 0), k + 1)
+    share_of_pairs, share_of_answers = (
+        float(np.exp(np.interp(least_quality, quality[around], np.log(shares[around]))))
+        for shares in (curve[:, 0], curve[:, 1])
+    )
+    return share_of_pairs, share_of_answers

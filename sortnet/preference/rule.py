@@ -30,9 +30,9 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.base import Pair
-from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Posterior, information_of_words
+from sortnet.preference.stopping import among_top
 
 Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about now
 

@@ -14,8 +14,8 @@ from sqlalchemy import URL
 from sortnet.core import I64
 from sortnet.items.given_items import GivenItems
 from sortnet.messages import count, printable
-from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
+from sortnet.preference.stopping import Goal
 from store.asking.answer_summary import AnswerSummary, cost_text
 from store.asking.machine import EndReason
 from store.store import open_store
