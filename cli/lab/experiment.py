@@ -284,7 +284,7 @@ def context(
       sortnet experiment context hypervolume --jobs 2 --out hypervolume
       sortnet experiment context sizes --splits 5 --out sizes
     """
-    from cli.lab.comparison_outputs import run_comparison
+    from cli.lab.comparison import run_comparison
     from cli.lab.study_outputs import run_study
     from sortnet.lab.set_generators import MEASURES, SET_MODELS, MadeSets, cells_of, models_named
     from sortnet.lab.study_points import set_points
@@ -330,7 +330,7 @@ def _compare(
     Returns:
         1 if a cell failed, else 0.
     """
-    from cli.lab.comparison_outputs import run_comparison
+    from cli.lab.comparison import run_comparison
     from sortnet.lab.cells import Cell
     from sortnet.lab.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics

@@ -30,8 +30,7 @@ from sortnet.errors import DataError
 from sortnet.lab.cells import Cell
 from sortnet.lab.entries import ENTRIES, Entry, entry_of
 from sortnet.lab.set_generators import SET_MODELS, STUDIED_SIZES, MadeSets, cells_of, models_named
-from sortnet.lab.splits import OfficialFold, Split, folds_of
-from sortnet.lab.synthetic import Digits, MadeClasses, TrainingShare
+from sortnet.lab.splits import Digits, MadeClasses, OfficialFold, Split, TrainingShare, folds_of
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model

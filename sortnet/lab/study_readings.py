@@ -15,8 +15,8 @@ import numpy as np
 from sortnet.core import F64, Queries
 from sortnet.lab.cells import Result
 from sortnet.lab.set_generators import QUALITY
+from sortnet.lab.splits import MadeClasses
 from sortnet.lab.study_points import REFERENCE, Point
-from sortnet.lab.synthetic import MadeClasses
 from sortnet.metrics import Metric, evaluate, outcomes
 
 if TYPE_CHECKING:
