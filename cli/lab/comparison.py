@@ -197,7 +197,18 @@ def run_comparison(
     if as_latex:
         put(latex(comparison.summary, caption=comparison.convention_line).rstrip())
     else:
-        print_result(_printed(comparison), as_json=as_json)
+        value = {
+            "data": comparison.data,
+            "measures": comparison.measures,
+            "summary": rows_of(comparison.summary),
+            "by_query": rows_of(comparison.by_query),
+            "by_part": rows_of(comparison.by_part),
+            "failed": [{"cell": cell.name, "why": why} for cell, why in failed],
+        }
+        notes = [comparison.convention_line, *comparison.notes]
+        # In the text the notes stand between the summary and the published figures.
+        result = Result("comparison", value, _text(comparison), notes, is_noted_in_text=True)
+        print_result(result, as_json=as_json)
     if out is not None:
         say(f"written: {', '.join(str(out / name) for name in FILES)}")
     return 1 if failed else 0
@@ -225,23 +236,6 @@ def _write(comparison: Comparison, out: Path) -> None:
         write_csv_file(frame, str(out / name))
     page = _render(comparison, command_line(click.get_current_context()))
     write_output(str(out / "report.html"), lambda file: file.write(page))
-
-
-def _printed(comparison: Comparison) -> Result:
-    """Make the result that is printed, as text and as JSON.
-
-    In the text the notes stand between the summary and the published figures.
-    """
-    value = {
-        "data": comparison.data,
-        "measures": comparison.measures,
-        "summary": rows_of(comparison.summary),
-        "by_query": rows_of(comparison.by_query),
-        "by_part": rows_of(comparison.by_part),
-        "failed": [{"cell": cell.name, "why": why} for cell, why in comparison.failed],
-    }
-    notes = [comparison.convention_line, *comparison.notes]
-    return Result("comparison", value, _text(comparison), notes, is_noted_in_text=True)
 
 
 def _render(comparison: Comparison, command: str) -> str:

@@ -301,7 +301,7 @@ def cell_of(
     return Cell(ENTRIES["sortnet"].changed(**settings), split, seed, observe=learned_pairs)
 
 
-def budgets_of(train: Queries, step: int = 2) -> list[int]:
+def budgets_of(train: Queries, step: int) -> list[int]:
     """List budgets of answers: 250, and then each `step` times the budget before it.
 
     The last budget is at most half of all pairs, unless it is also the first.

@@ -105,7 +105,7 @@ class SessionAsking:
         yield self._choose_holdout
         yield self._choose_skipped
 
-    def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
+    def next_question(self, annotator: str, taken: set[Pair], set_size: int) -> Question | None:
         """Choose the next question for an annotator; None if no question is left.
 
         A question whose answer was undone is asked first, unchanged.
