@@ -20,8 +20,8 @@ from scipy.special import expit, ndtr
 from simulated_probabilities import MILD, PROBABILITIES, answered
 
 from sortnet.lab.executor import in_parallel
-from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Goal
 from sortnet.preference.study import Decision, study_of
 
 JOKES = DATA / "humour" / "items.tsv"

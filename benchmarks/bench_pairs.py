@@ -22,10 +22,9 @@ from measuring import DATA, NDCG, Row, difference, mq2008, ndcg, row, smaller, s
 from sortnet.config import DEFAULTS, Config
 from sortnet.core import F32, I32, I64, Queries
 from sortnet.data import Fold
-from sortnet.lab.pair_efficiency import cell_of, countable
 from sortnet.lab.splits import Split, folds_of
-from sortnet.lab.study_points import pair_points
-from sortnet.lab.study_readings import needed_shares
+from sortnet.lab.studies import needed_shares
+from sortnet.lab.study_points import cell_of, countable, pair_points
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.sortnet import fit

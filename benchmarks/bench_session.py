@@ -18,9 +18,8 @@ from scipy.special import expit, ndtr
 from sortnet.core import F64
 from sortnet.lab.executor import in_parallel
 from sortnet.preference import Answer, Judgement, Question
-from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import Goal, Remaining
 from sortnet.preference.study import Decision, study_of
 
 N, TOP = 100, 10

@@ -36,8 +36,8 @@ from sortnet.lab.asking_sorts import (
 from sortnet.lab.simulated_annotators import NOISE, features_truth, ids_truth
 from sortnet.metrics import parse_metric, per_query
 from sortnet.preference.base import Judgement, Question
-from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Goal
 
 TOP = 10
 NDCG = parse_metric("ndcg@10")

@@ -20,7 +20,7 @@ from sortnet.files import refuse_output
 from sortnet.messages import note
 
 if TYPE_CHECKING:
-    from sortnet.preference.goal import Goal
+    from sortnet.preference.stopping import Goal
 
 LARGEST_TOP = 10**6  # most top items of a goal
 FORMAT_HELP = "Output format; default: by the end of --output, else {}."
@@ -92,7 +92,7 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Goal:
         """Parse a goal; refuse a text that is no goal, and numbers that are not allowed."""
-        from sortnet.preference.goal import WRONG, Goal
+        from sortnet.preference.stopping import WRONG, Goal
 
         if isinstance(value, Goal):
             return value

@@ -14,7 +14,6 @@ from scipy.stats import rankdata
 from sortnet.preference.answers import Answers
 from sortnet.preference.base import Judgement
 from sortnet.preference.fit import find_mode, fit, fit_many
-from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import (
     SHARPNESS,
@@ -25,6 +24,7 @@ from sortnet.preference.model import (
     likelihood,
 )
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Goal
 from sortnet.preference.study import Decision, study_of
 
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 import sortnet
 from sortnet.judges.faults import Reason
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from store import open_store
 from store.asking.machine import EndReason, Machine
 from store.asking.service_questions import ServiceQuestions, ask_in_turn, why_ended

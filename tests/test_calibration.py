@@ -10,7 +10,7 @@ from collection_helpers import made_items
 from docs_helpers import ROOT
 
 from sortnet.preference import Judgement
-from sortnet.preference.calibration import calibration
+from sortnet.preference.annotator_reports import calibration
 from sortnet.preference.study import Decision
 from store import open_store
 from store.report.collection_facts import facts_for_programs, facts_of_criteria

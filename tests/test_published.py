@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sortnet.lab.published import DATA, data_of, published
-from sortnet.lab.tool_conventions import CONVENTIONS
+from sortnet.lab.tool_conventions import CONVENTIONS, DATA, data_of, published
 from sortnet.metrics import parse_metric
 from sortnet.rankers.registry import KINDS, VARIANTS
 

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
 from sortnet.preference.rule import Beliefs, openness
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Check, Standing, near_ties
+from sortnet.preference.stopping import Check, Goal, Standing, near_ties
 
 
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:

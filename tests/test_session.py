@@ -10,9 +10,8 @@ from scipy.stats import spearmanr
 
 from sortnet.errors import DataError, JudgementError
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Standing
+from sortnet.preference.stopping import Goal, Standing
 
 
 def by_truth(scores, question):

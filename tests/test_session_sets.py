@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from sortnet.preference.answers import Answers
 from sortnet.preference.base import Judgement, Pair, Question
-from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.rule import Beliefs
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import Goal
 from sortnet.preference.study import Decision, study_of
 
 

@@ -21,12 +21,17 @@ from sortnet.config import Config
 from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import Cell, Result, keys_of, work_out
 from sortnet.lab.entries import entry_of
-from sortnet.lab.observers import iterations, neighbours
-from sortnet.lab.pair_efficiency import countable, learned_pairs
-from sortnet.lab.splits import OfficialFold
+from sortnet.lab.splits import MadeClasses, OfficialFold
 from sortnet.lab.studies import STUDIES, frame_of, points_of
-from sortnet.lab.study_points import SIZES, Point, Size
-from sortnet.lab.synthetic import MadeClasses
+from sortnet.lab.study_points import (
+    SIZES,
+    Point,
+    Size,
+    countable,
+    iterations,
+    learned_pairs,
+    neighbours,
+)
 from sortnet.metrics import evaluate
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.sortnet import fit

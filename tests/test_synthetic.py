@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from letor_folds import write_folds
 
-from sortnet.lab.splits import OfficialFold
-from sortnet.lab.synthetic import MadeClasses, TrainingShare
+from sortnet.lab.splits import MadeClasses, OfficialFold, TrainingShare
 
 MANY = MadeClasses(classes=4, features=60, n_train=20_000, n_test=400)
 

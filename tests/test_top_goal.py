@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from result_helpers import value_of
 
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Standing, group_standings, overall
+from sortnet.preference.stopping import Goal, Standing, group_standings, overall
 from sortnet.preference.study import Decision, study_of
 from store import open_store
 from store.service.labelling import LabellingService

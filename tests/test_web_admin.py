@@ -10,7 +10,7 @@ from collection_helpers import Clock, made_items
 from web_helpers import served
 
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from sortnet.preference.study import LONGEST, QUESTION, Decision
 from store import open_store
 

@@ -23,7 +23,7 @@ from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
     from sortnet.judges import LanguageModel, Program
-    from sortnet.preference.goal import Goal
+    from sortnet.preference.stopping import Goal
 
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")

@@ -75,7 +75,12 @@ def run_study(
         frame = frame_of(name, points_with_result)
     study = STUDIES[name]
     total_seconds = sum(cpu_seconds(result) for _, result in results)
-    notes = [*study.notes(frame), _note_about_means(study, frame, total_seconds)]
+    fewest = int(frame["cells"].min())
+    most = int(frame["cells"].max())
+    n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
+    means = f"means ± standard errors of {n_cells}"
+    note = f"{means}; {total_seconds:.0f} CPU seconds in all; {study.source}"
+    notes = [*study.notes(frame), note]
     value = {"study": name, "question": study.question, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
@@ -108,15 +113,6 @@ def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
     if len(shown) < len(frame):
         text += [f"{count(len(frame) - len(shown), 'further figure')}: --out writes them", ""]
     return text
-
-
-def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -> str:
-    """Write the number of results in a mean, the time of all, and the source of the study."""
-    fewest = int(frame["cells"].min())
-    most = int(frame["cells"].max())
-    n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
-    means = f"means ± standard errors of {n_cells}"
-    return f"{means}; {total_seconds:.0f} CPU seconds in all; {study.source}"
 
 
 def _write(name: str, frame: pd.DataFrame, out: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from cli.console import say
 from sortnet.core import Progress
@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 
-class Results(NamedTuple):
-    """Results of an experiment's cells; a cell is one ranker on one division of the data.
-
-    Attributes:
-        results: the cells that have a result, in their order, each with its result.
-        failed: the cells that failed, each with the reason.
-    """
-
-    results: list[tuple[Cell, Result]]
-    failed: list[tuple[Cell, str]]
+# The cells that have a result, in their order, each with its result; a cell is one ranker on one
+# division of the data.
+Results: TypeAlias = list[tuple[Cell, Result]]
+Failed: TypeAlias = list[tuple[Cell, str]]  # the cells that failed, each with the reason
 
 
 def cpu_seconds(result: Result) -> float:
@@ -45,7 +39,7 @@ def results_of(
     jobs: int = 1,
     cluster: str | None = None,
     again: bool = False,
-) -> Results:
+) -> tuple[Results, Failed]:
     """Load the results that the store has, and compute and store the missing results.
 
     A new result is stored at once, so that an interrupted command can be resumed.
@@ -58,6 +52,9 @@ def results_of(
         cluster: address of a Dask scheduler that is used in place of processes; or None.
         again: whether cells are computed again although the store has their results.
 
+    Returns:
+        The results, and the cells that failed.
+
     Raises:
         SortNetError: if the data, the store or the cluster cannot be used.
     """
@@ -65,7 +62,7 @@ def results_of(
 
     progress("reading the data")
     keys = keys_of(cells)
-    failed = []
+    failed: Failed = []
     with open_store(store) as opened_store:
         database = opened_store.database
         stored = {} if again else kept_cells(database, keys)
@@ -101,7 +98,7 @@ def results_of(
     in_order = [
         (cell, results[key]) for key, cell in zip(keys, cells, strict=True) if key in results
     ]
-    return Results(in_order, failed)
+    return in_order, failed
 
 
 def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:

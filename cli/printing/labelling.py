@@ -156,7 +156,7 @@ def questions_result(questions: Sequence[Record]) -> Result:
 
 def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
     """Describe the settings of a question, {label: text}."""
-    from sortnet.preference.goal import WRONG, Goal
+    from sortnet.preference.stopping import WRONG, Goal
     from store.service.sentences import goal_in_words
 
     n_words = len(question["instructions"].split())

@@ -25,7 +25,7 @@ from sortnet.judges.request import part_of_judge
 from sortnet.judges.trial import dry_run
 from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from store import Collection
 from store.asking.batches import (
     BatchAnswers,

@@ -23,7 +23,7 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from sortnet.judges import LanguageModel, Program
-    from sortnet.preference.goal import Goal
+    from sortnet.preference.stopping import Goal
     from store import Collection
     from store.service.labelling import LabellingService
 

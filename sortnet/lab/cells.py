@@ -49,7 +49,7 @@ class Cell:
         search: the method of the search, see `tune`.
         trials: largest number of settings that the search tries; None for no limit.
         seconds: seconds after which the search tries no other settings; None for no limit.
-        observe: a function of `sortnet.lab.observers` that computes further values; or None.
+        observe: a function of `sortnet.lab.study_points` that computes further values; or None.
     """
 
     ranker: Entry

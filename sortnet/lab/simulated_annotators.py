@@ -23,8 +23,8 @@ from sortnet.errors import JudgementError
 from sortnet.lab.asking_sorts import SORTS, next_items
 from sortnet.lab.executor import in_parallel
 from sortnet.preference.base import MOST_ITEMS, Judgement
-from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import WRONG, Goal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from sortnet.core import F64
 from sortnet.preference.base import Judgement, Pair
 from sortnet.preference.comparisons import ByPair, Comparisons, counted
 from sortnet.preference.judgement_table import Judgements
@@ -138,7 +137,12 @@ def most_disputed(
     Cost: two sorts of the judgements, and a sort of their pairs.
     """
     votes = ByPair(Comparisons.of_table(judgements))
-    contradiction = _contradiction(votes)
+    part = votes.comparisons.part
+    total, for_low, squares = (
+        np.bincount(votes.pair, part * votes.for_low**power) for power in range(3)
+    )
+    contradiction = 2 * (squares - for_low**2 / total)
+    contradiction = np.where(contradiction > _ROUNDING, contradiction, 0.0)
     mean, variance = posterior.difference(votes.low, votes.high)
     p_low = ndtr(mean / np.sqrt(variance))
     first_pairs = np.lexsort((np.abs(p_low - 0.5), -contradiction))[:most].tolist()
@@ -158,16 +162,6 @@ def most_disputed(
             )
         )
     return int(np.count_nonzero(contradiction)), disputes
-
-
-def _contradiction(votes: ByPair) -> F64:
-    """Compute the weight of the answers to each pair that contradict each other, (p,)."""
-    part = votes.comparisons.part
-    total, for_low, squares = (
-        np.bincount(votes.pair, part * votes.for_low**power) for power in range(3)
-    )
-    contradiction = 2 * (squares - for_low**2 / total)
-    return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 
 
 def krippendorff_alpha(counts: ArrayLike) -> float | None:

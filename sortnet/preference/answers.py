@@ -69,8 +69,17 @@ class Answers:
 
         Cost: about 1 us per answer.
         """
-        best_choices = _choices_of_best(table, rows, probabilities or {})
-        return joined([best_choices, _choices_of_worst(table, best_choices)])
+        choices_of_best = _choices_of_best(table, rows, probabilities or {})
+        worst = table.worst[rows]
+        choices = choices_of_best.where(worst >= 0)
+        choices_of_worst = replace(
+            choices,
+            # The worst item is chosen from all items but the best.
+            items=np.where(choices.share == 1, -1, choices.items),
+            share=(choices.items == worst[worst >= 0, None]).astype(np.float64),
+            direction=-choices.direction,
+        )
+        return joined([choices_of_best, choices_of_worst])
 
     def where(self, selected: Bool | I64) -> Answers:
         """Select rows by a mask or by row numbers."""
@@ -211,17 +220,4 @@ def _choices_of_best(
         tied=is_same & (n_places == 2) & ~has_share,
         event=rows,
         weight=np.ones(m),
-    )
-
-
-def _choices_of_worst(table: Judgements, best_choices: Answers) -> Answers:
-    """Convert answers that name a worst item: it is chosen from all items but the best."""
-    worst = table.worst[best_choices.event]
-    choices = best_choices.where(worst >= 0)
-    is_worst = choices.items == worst[worst >= 0, None]
-    return replace(
-        choices,
-        items=np.where(choices.share == 1, -1, choices.items),
-        share=is_worst.astype(np.float64),
-        direction=-choices.direction,
     )

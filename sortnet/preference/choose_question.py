@@ -13,10 +13,10 @@ import numpy as np
 
 from sortnet.preference.base import HOLDOUT, Pair, Question, unordered_pair
 from sortnet.preference.fitting import FittedEvents
-from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Posterior
 from sortnet.preference.rule import Beliefs, Free, openness
+from sortnet.preference.stopping import Goal
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
 _REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
@@ -105,7 +105,7 @@ class SessionAsking:
         yield self._choose_holdout
         yield self._choose_skipped
 
-    def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
+    def next_question(self, annotator: str, taken: set[Pair], set_size: int) -> Question | None:
         """Choose the next question for an annotator; None if no question is left.
 
         A question whose answer was undone is asked first, unchanged.

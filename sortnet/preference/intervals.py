@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F64, I32, I64
-from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Posterior
+from sortnet.preference.stopping import among_top
 
 LEVEL = 0.9  # probability that a rank is in its interval
 _DECIMALS = 12  # scores that differ by less are equal

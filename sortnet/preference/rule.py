@@ -30,9 +30,9 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.base import Pair
-from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Posterior, information_of_words
+from sortnet.preference.stopping import among_top
 
 Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about now
 
@@ -230,7 +230,11 @@ class Beliefs:
             unseen = members[self.n_seen[members] == 0][:_UNSEEN]
             likely = np.unique(np.concatenate((near, unseen, rng.choice(members, _RANDOM))))
             for possible, may_join in ((likely, free), (members, free), (members, askable)):
-                candidates = self._extending(chosen, possible, may_join)
+                may_extend = [
+                    item not in chosen and all(may_join(item, other) for other in chosen)
+                    for item in self.items[possible].tolist()
+                ]
+                candidates = possible[np.array(may_extend, np.bool_)]
                 if len(candidates):
                     break
             else:
@@ -240,14 +244,6 @@ class Beliefs:
             worth = self._information(sets) * (self.open[candidates] + self.open[indexes].mean())
             chosen = (*chosen, int(self.items[candidates[worth.argmax()]]))
         return chosen
-
-    def _extending(self, chosen: Sequence[int], candidates: I64, free: Free) -> I64:
-        """Select the new items among indexes that may be asked about beside each chosen item."""
-        may_extend = [
-            item not in chosen and all(free(item, other) for other in chosen)
-            for item in self.items[candidates].tolist()
-        ]
-        return candidates[np.array(may_extend, np.bool_)]
 
     def _information(self, sets: I64) -> F64:
         """Compute the information of the choice of the best item about the scores, in bits.

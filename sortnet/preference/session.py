@@ -14,14 +14,14 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import MOST_ITEMS, Judgement, Pair, Question
 from sortnet.preference.choose_question import SessionAsking
-from sortnet.preference.design import design
-from sortnet.preference.fitting import FittedEvents
-from sortnet.preference.goal import WRONG, Goal
+from sortnet.preference.fitting import FittedEvents, design
 from sortnet.preference.groups import Groups, count_apart
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import Posterior
 from sortnet.preference.stopping import (
+    WRONG,
+    Goal,
     OpenRanks,
     Remaining,
     Standing,

@@ -20,7 +20,7 @@ from sortnet.preference.base import (
     Probabilities,
     unordered_pair,
 )
-from sortnet.preference.goal import WRONG, Goal
+from sortnet.preference.stopping import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
 # The last decision on each field of `Study` and each subject.

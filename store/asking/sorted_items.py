@@ -15,8 +15,8 @@ from sortnet.core import Queries
 from sortnet.errors import SortNetError
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
-from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
+from sortnet.preference.stopping import Goal
 from store.asking.machine import AnswerSummary, EndReason, cost_text
 from store.store import open_store
 

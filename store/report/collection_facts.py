@@ -13,9 +13,9 @@ from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import cut
 from sortnet.preference.annotator_agreement import Dispute, agreement, most_disputed
-from sortnet.preference.calibration import calibration
-from sortnet.preference.goal import Goal
+from sortnet.preference.annotator_reports import calibration
 from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.stopping import Goal
 from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.columns import Record

@@ -11,7 +11,7 @@ from sortnet.core import Progress
 from sortnet.judges.budget import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria

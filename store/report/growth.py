@@ -9,9 +9,8 @@ from functools import lru_cache
 import pandas as pd
 
 from sortnet.files import plain
-from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import Goal, Remaining
 from store.collections.collection import Collection
 from store.plots.figures import certainty_growth
 from store.report.columns import Record

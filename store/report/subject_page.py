@@ -11,7 +11,7 @@ from sortnet.core import Progress
 from sortnet.errors import StoreError
 from sortnet.files import refuse_output, write_file
 from sortnet.messages import note
-from sortnet.preference.goal import Goal
+from sortnet.preference.stopping import Goal
 from store.collections.collection import Collection
 from store.report.html_page import PageFile
 from store.runs.resuming import find_data

@@ -14,11 +14,10 @@ from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
-from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import Remaining
+from sortnet.preference.stopping import Goal, Remaining
 from sortnet.preference.study import Study, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease

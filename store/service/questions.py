@@ -13,7 +13,7 @@ from sortnet.messages import count
 
 if TYPE_CHECKING:
     from sortnet.items import Items
-    from sortnet.preference.goal import Goal
+    from sortnet.preference.stopping import Goal
     from sortnet.preference.study import Decision
     from store import Collection
 

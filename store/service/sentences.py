@@ -7,8 +7,7 @@ from typing import Any
 
 from sortnet.files import plain
 from sortnet.messages import count
-from sortnet.preference.goal import SURE, Goal
-from sortnet.preference.stopping import Remaining, Standing
+from sortnet.preference.stopping import SURE, Goal, Remaining, Standing
 
 
 def goal_in_words(goal: Goal) -> str:
