@@ -69,7 +69,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
 
     with open_collection(store, name) as collection:
         reports = report_annotators(collection)
-    print_result(annotators_result(reports), as_json=as_json)
+    print_result(annotators_result(name, reports), as_json=as_json)
 
 
 @annotators.command(short_help="Measure how much the annotators agree.")
@@ -227,7 +227,7 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
     with open_collection(store, name, write=True) as collection:
-        gold_pairs = change_gold(collection, file, rate, remove=remove)
-    if gold_pairs.n_known:
-        say(f"{count(gold_pairs.n_known, 'pair')} of {file} already known")
-    put(gold_line(gold_pairs))
+        study, n_known = change_gold(collection, file, rate, remove=remove)
+    if n_known:
+        say(f"{count(n_known, 'pair')} of {file} already known")
+    put(gold_line(name, study))

@@ -11,7 +11,7 @@ import click
 from cli.inputs.column_options import name_options
 from cli.options import files, folders, threads_option
 from sortnet.data.read import PARTS
-from store.service.model_data import DataFile
+from store.service.named_model import DataFile
 
 C = TypeVar("C", bound=Callable[..., Any])
 

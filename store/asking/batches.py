@@ -34,9 +34,8 @@ from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
 from store.asking.service_questions import append_once, asked_question_of, mark_model
-from store.collections.batches import Batch
 from store.collections.collection import Collection
-from store.collections.leases import Lease
+from store.collections.leases import Batch, Lease
 from store.service.annotators import created_annotator
 from store.service.labelling import LabellingService
 
