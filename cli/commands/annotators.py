@@ -65,7 +65,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators list essays
       sortnet annotators list essays --json
     """
-    from store.service.annotators import report_annotators
+    from store.service.labelling import report_annotators
 
     with open_collection(store, name) as collection:
         reports = report_annotators(collection)
@@ -222,7 +222,7 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
       sortnet annotators gold essays gold.csv
       sortnet annotators gold essays --rate 0.1
     """
-    from store.service.annotators import change_gold
+    from store.service.questions import change_gold
 
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")

@@ -29,8 +29,8 @@ _SIDE_ENDINGS = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 def votes_of_foreign_rows(
     rows: Rows,
     items: Items,
-    form: str | None = None,
-    sides: tuple[str, str] | None = None,
+    form: str | None,
+    sides: tuple[str, str] | None,
 ) -> Rows:
     """Convert rows of another tool's file to rows with the columns of a judgement file.
 
