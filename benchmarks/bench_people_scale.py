@@ -24,8 +24,7 @@ import psutil
 from scipy.stats import spearmanr
 from sqlalchemy import insert
 
-from cli.web.admin_state import AdminState
-from cli.web.ranking_rows import View, ranking_rows
+from cli.web.admin_state import AdminState, View, ranking_rows
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements

@@ -20,9 +20,12 @@ from collection_helpers import made_items
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from store import Store
-from store.collections.judgement_files import export_judgements, import_judgements
+from store.collections.judgement_files import (
+    export_judgements,
+    import_judgements,
+    preference_records,
+)
 from store.collections.judgement_lines import read_lines
-from store.collections.preference_records import preference_records
 from store.service.judged_queries import annotator_weights
 
 REPLIES = made_items(

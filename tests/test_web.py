@@ -31,9 +31,9 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
+from cli.web.admin_state import People
 from cli.web.guard import HEADERS, LONGEST_PATH
 from cli.web.pages import MOST_CHARACTERS, Pages
-from cli.web.people import People
 from cli.web.request_values import MOST_BYTES
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing

@@ -11,10 +11,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from cli.web.admin_state import People
 from cli.web.app import make_app
 from cli.web.guard import Names
 from cli.web.pages import Pages
-from cli.web.people import People
 from cli.web.server import keep_up_to_date, make_server
 from store import Collection
 

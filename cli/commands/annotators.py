@@ -65,11 +65,11 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators list essays
       sortnet annotators list essays --json
     """
-    from store.service.annotators import report_annotators
+    from store.service.labelling import report_annotators
 
     with open_collection(store, name) as collection:
         reports = report_annotators(collection)
-    print_result(annotators_result(reports), as_json=as_json)
+    print_result(annotators_result(name, reports), as_json=as_json)
 
 
 @annotators.command(short_help="Measure how much the annotators agree.")
@@ -222,12 +222,12 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
       sortnet annotators gold essays gold.csv
       sortnet annotators gold essays --rate 0.1
     """
-    from store.service.annotators import change_gold
+    from store.service.questions import change_gold
 
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
     with open_collection(store, name, write=True) as collection:
-        gold_pairs = change_gold(collection, file, rate, remove=remove)
-    if gold_pairs.n_known:
-        say(f"{count(gold_pairs.n_known, 'pair')} of {file} already known")
-    put(gold_line(gold_pairs))
+        study, n_known = change_gold(collection, file, rate, remove=remove)
+    if n_known:
+        say(f"{count(n_known, 'pair')} of {file} already known")
+    put(gold_line(name, study))

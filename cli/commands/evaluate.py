@@ -14,7 +14,7 @@ from cli.printing.results import print_result, write_csv_file
 from sortnet.metrics import MEASURED, Empty, Gain
 
 if TYPE_CHECKING:
-    from store.service.model_data import DataFile
+    from store.service.named_model import DataFile
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")

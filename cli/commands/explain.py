@@ -14,7 +14,7 @@ from cli.printing.results import print_result
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
-    from store.service.model_data import DataFile
+    from store.service.named_model import DataFile
 
 
 @click.command(short_help="Compare two documents, and explain which features decide.")

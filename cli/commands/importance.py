@@ -13,7 +13,7 @@ from cli.printing.models import importance_result
 from cli.printing.results import print_result, text_of
 
 if TYPE_CHECKING:
-    from store.service.model_data import DataFile
+    from store.service.named_model import DataFile
 
 
 @click.command(short_help="Show which features matter to a model.")

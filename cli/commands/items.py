@@ -12,9 +12,9 @@ from cli.printing.items import added_result, collections_result, item_result, it
 from cli.printing.results import print_result
 from sortnet.items import Columns
 from sortnet.messages import printable
+from store.service.collection_items import decide_about_item, item_record
 from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing
-from store.service.listed_rows import collection_rows
-from store.service.named_item import decide_about_item, item_record
+from store.service.listings import collection_rows
 
 _SHOWN = 20  # number of items that `show` lists
 # The roles of columns that have an option, with the help text of the option.
@@ -94,13 +94,13 @@ def add(
       sortnet items add answers answers.csv --group prompt_id --context prompt
     """
     from store import open_store
-    from store.service.added_items import ItemsFile, add_file
+    from store.service.added_items import add_file
 
     roles = {role: options.pop(role) for role in _ROLES}
     shown = tuple(dict.fromkeys(show))  # without repeated columns, in the typed order
     columns = Columns(**roles, shown=shown)
     with open_store(store) as opened, progress() as status:
-        added = add_file(opened, name, ItemsFile(file, columns, **options), status)
+        added = add_file(opened, name, file, columns, status, **options)
     print_result(added_result(added), as_json=as_json)
 
 

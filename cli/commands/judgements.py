@@ -19,7 +19,7 @@ from cli.printing.labelling import export_to, imported_result, judgements_result
 from cli.printing.results import print_result
 from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
-from store.service.listed_rows import newest_judgements
+from store.service.listings import newest_judgements
 
 _FORMATS = ("jsonl", "csv", "chosen", "conversational")
 _SHOWN = 20  # number of judgements that `list` shows

@@ -14,7 +14,7 @@ from sortnet.tables.column_groups import columns_sentence
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
-    from store.service.model_data import DataFile
+    from store.service.named_model import DataFile
 
 _FORMATS = ("trec", "csv", "jsonl")
 

@@ -8,8 +8,8 @@ from cli.console import say
 from cli.options import FORMAT_HELP, Whole, format_of, output_option, store_and_json
 from cli.printing.items import ranking_result
 from cli.printing.results import write_result
+from store.service.collection_items import rank_collection
 from store.service.existing_store import open_collection
-from store.service.item_ranking import rank_collection
 
 _FORMATS = ("table", "csv", "json")
 

@@ -15,14 +15,14 @@ from sortnet.items.item_groups import note_on_lone_groups
 from sortnet.messages import count, printable
 from sortnet.tables.column_groups import feature_groups, listed_names
 from store.report.columns import Record
+from store.service.collection_items import item_facts
 from store.service.existing_store import ITEMS_MAKER
-from store.service.named_item import item_facts
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from store.service.added_items import AddedItems
-    from store.service.item_ranking import ItemRanking
+    from store.service.collection_items import ItemRanking
 
 _FILES = 6  # number of a folder's ignored files that are listed by name
 _COLLECTIONS = ("collection", "items", "features", "annotators", "judgements", "created")
@@ -137,7 +137,7 @@ def item_result(record: Record) -> Result:
     """Make the result with all details of an item and its full texts.
 
     Args:
-        record: the item, as `store.service.named_item.item_record` returns it.
+        record: the item, as `store.service.collection_items.item_record` returns it.
     """
     facts = {name: record.get(name, "") for name in ("id", "group", "image", "audio")}
     text: list[Block] = [Facts(facts)]

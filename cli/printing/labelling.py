@@ -15,11 +15,12 @@ from store.report.columns import TITLES, Record, annotator_row, meanings
 
 if TYPE_CHECKING:
     from sortnet.preference.annotator_agreement import Agreement
+    from sortnet.preference.annotator_reports import AnnotatorReport
+    from sortnet.preference.study import Study
     from store import Collection
     from store.collections.judgement_files import Imported
-    from store.service.annotators import AnnotatorReports, GoldPairs
     from store.service.labelling import LabellingService
-    from store.service.listed_rows import NewestJudgements
+    from store.service.listings import NewestJudgements
 
 _GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
 _NOT_SHOWN = ("quit", "status", "summary")  # facts about a labelling that JSON does not have
@@ -242,7 +243,7 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         form: format of the file, see `write_judgements`.
         options: further arguments of `write_judgements`.
     """
-    from store.service.exported_judgements import FORMS_OF_PAIRS, write_judgements
+    from store.service.listings import FORMS_OF_PAIRS, write_judgements
 
     n_written = 0
 
@@ -258,19 +259,25 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
     say(message if output == "-" else f"{output}: {message}")
 
 
-def annotators_result(annotators: AnnotatorReports) -> Result:
+def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Result:
     """Make the result with a row for each annotator.
 
     The next step excludes an annotator whose answers do harm.
+
+    Args:
+        collection: name of the collection.
+        reports: a report for each annotator.
     """
-    collection = annotators.collection
-    if not annotators.reports:
+    from sortnet.preference.annotator_reports import FINE
+
+    if not reports:
         command = f"sortnet label {shlex.quote(collection)}"
         return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
     rows = []
     exclude_commands = []
-    for report in annotators.reports:
-        is_harmful = report.name in annotators.harmful
+    for report in reports:
+        # FINE has the verdicts that report no fault. An excluded annotator does no harm.
+        is_harmful = report.verdict not in FINE and report.state != "excluded"
         rows.append({**asdict(report), "exclude": is_harmful})
         if is_harmful:
             arguments = ["exclude", collection, report.name, "--reason", report.verdict]
@@ -285,11 +292,11 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
     return Result("annotators", rows, text=[table], notes=meanings(_ANNOTATORS), next=step)
 
 
-def gold_line(gold: GoldPairs) -> str:
+def gold_line(collection: str, study: Study) -> str:
     """Tell the number of gold pairs, and the share of the questions that are about gold pairs."""
-    pairs = count(gold.n_pairs, "gold pair")
-    share = f"{gold.rate:.0%} of the questions"
-    return f"{gold.collection}: {pairs}; {share}, as far as there are some"
+    pairs = count(len(study.gold), "gold pair")
+    share = f"{study.gold_rate:.0%} of the questions"
+    return f"{collection}: {pairs}; {share}, as far as there are some"
 
 
 def agreement_result(

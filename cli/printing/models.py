@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sortnet.explanation.attribution import ColumnValue, ComparedDocuments, RankedDocument
     from sortnet.explanation.columns import Column
     from sortnet.explanation.permutation import Importance
-    from store.service.model_data import DataFile
+    from store.service.named_model import DataFile
 
 _MOST_PARTS = 5  # parts of a column, such as words, that the text shows
 _MOST_NAMED = 3  # features that the answer names for and against a document

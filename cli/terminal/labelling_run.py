@@ -158,7 +158,7 @@ def _ask_person(
         annotator: name of the person.
         place: id of the item whose rank is to be found; None: ask about all items.
     """
-    from store.service.annotators import created_annotator
+    from store.service.labelling import created_annotator
 
     outcome: dict[str, Any] = {"why": "interrupted", "quit": True}
     with created_annotator(service.collection, annotator):

@@ -20,7 +20,7 @@ from cli.printing.items import ranking_lines
 from cli.terminal.front import COMMENT, QUIT, Front, Part, harmless
 from sortnet.messages import printable
 from sortnet.preference.study import Study
-from store.service.item_ranking import ranking_frame
+from store.service.collection_items import ranking_frame
 from store.service.labelling import LabellingService
 
 NARROW = 80  # width in characters that a terminal needs for two items side by side

@@ -6,9 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from cli.web.admin_state import PEOPLE_HEADS
-from cli.web.downloads import EXPORTS, content_kind, file_response
 from cli.web.pages import LinkRequest
-from cli.web.replies import render, render_page
+from cli.web.replies import EXPORTS, content_kind, file_response, render, render_page
 from cli.web.request_values import criterion_in, decision_in, text_in, view_in
 from sortnet.preference.study import ABOUT_ONE
 from store.collections.collection_rows import LONGEST_NAME, is_name

@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from cli.web.downloads import HEADERS, content_kind, file_response
 from cli.web.pages import LinkRequest
-from cli.web.replies import render_page, sentence
+from cli.web.replies import HEADERS, content_kind, file_response, render_page, sentence
 from cli.web.request_values import criterion_in, flag_in, judgement_in, text_in, whole_number_in
 from sortnet.errors import LeaseError
 

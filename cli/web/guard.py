@@ -86,7 +86,7 @@ class Guard:
             from the path of a request.
     """
 
-    def __init__(self, app: App, names: Names, origin: str | None = None, root: str = "") -> None:
+    def __init__(self, app: App, names: Names, origin: str | None, root: str) -> None:
         self.app = app
         self.names = names
         self.origin = origin

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cli.console import say
-from cli.web.admin_state import AdminState
-from cli.web.people import People
+from cli.web.admin_state import AdminState, People
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.messages import printable
@@ -83,7 +82,9 @@ class Pages:
         """
         questions: list[dict[str, Any]] = []
         # The criteria that have not reached their goal come first; otherwise their order stays.
-        for service in sorted(self.services, key=_has_reached_goal):
+        for service in sorted(
+            self.services, key=lambda each: each.is_fitted and each.remaining.stop
+        ):
             leases = service.next(annotator, AT_HAND)
             if leases:
                 questions = [self._question_facts(service, lease, markdown) for lease in leases]
@@ -266,11 +267,6 @@ class Pages:
         if text is None:
             return None
         return _text_facts(text, f"/context/{number}", markdown)
-
-
-def _has_reached_goal(service: LabellingService) -> bool:
-    """Whether a service has reached its goal, according to a fit."""
-    return service.is_fitted and service.remaining.stop
 
 
 def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from cli.web.ranking_rows import SORTS, View
+from cli.web.admin_state import SORTS, View
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, SIDES, Word
 from sortnet.preference.study import KINDS, LONGEST, Decision

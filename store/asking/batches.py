@@ -41,11 +41,9 @@ from sortnet.judges.verdicts import Fault, Verdict, quote, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
 from store.asking.service_questions import append_once, asked_question_of, mark_model
-from store.collections.batches import Batch
 from store.collections.collection import Collection
-from store.collections.leases import Lease
-from store.service.annotators import created_annotator
-from store.service.labelling import LabellingService
+from store.collections.leases import Batch, Lease
+from store.service.labelling import LabellingService, created_annotator
 
 _TOGETHER = 200  # lines of answers that are stored in one transaction
 _LONGEST_COMMENT = 200  # characters of a server's words in a message

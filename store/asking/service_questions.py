@@ -21,9 +21,8 @@ from sortnet.preference.groups import Groups
 from sortnet.preference.study import Decision
 from store.asking.machine import EndReason, Machine, judgements_of
 from store.collections.leases import Lease
-from store.service.annotators import created_annotator
 from store.service.costs import parse_meta
-from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService, created_annotator
 from store.service.sentences import answers_left, why
 
 _MOST_NAMED = 3  # items that a text names

@@ -15,7 +15,6 @@ from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
-from store.collections.batches import BatchRows
 from store.collections.collection_rows import (
     checked_new,
     find_collection,
@@ -45,7 +44,7 @@ class Stored(NamedTuple):
     new: bool
 
 
-class Collection(DecisionRows, JudgementRows, BatchRows):
+class Collection(DecisionRows, JudgementRows):
     """A named set of items in a store, with the annotators' judgements about the items.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,

@@ -16,7 +16,7 @@ from sortnet.preference.study import (
     last_decisions,
     study_of,
 )
-from store.collections.annotator_rows import AnnotatorRows, new_token
+from store.collections.annotator_rows import new_token
 from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
@@ -30,7 +30,7 @@ _DECISIONS = (
 _END_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
 
 
-class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
+class DecisionRows(ItemRows, LeaseRows):
     """Operations on the decisions about a collection, which are numbered from 1."""
 
     def decisions(self, after: int = 0) -> list[Decision]:

@@ -28,8 +28,7 @@ from sortnet.preference.study import Decision
 from sortnet.tables.read_rows import read_rows
 from sortnet.tables.rows import Rows, listed
 from store.collections.collection_rows import checked_name
-from store.collections.foreign_votes import FOREIGN_COLUMNS, votes_of_foreign_rows
-from store.collections.item_finder import refuse
+from store.collections.foreign_votes import FOREIGN_COLUMNS, refuse, votes_of_foreign_rows
 from store.csv_file import without_escapes
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]

@@ -27,7 +27,7 @@ from store.report.html_page import (
     render_page,
 )
 from store.report.markdown import instructions_html
-from store.service.item_ranking import TOP, page_cell
+from store.service.collection_items import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
 _MOST_ANSWERS = 12  # answers that are shown about a pair

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sortnet.messages import cut, printable
-from store.service.item_ranking import FORMATS, TOP
+from store.service.collection_items import FORMATS, TOP
 
 Record: TypeAlias = dict[str, Any]  # facts, or a row of a table: values by their names
 UNKNOWN = "-"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +21,6 @@ from store.store import Store
 ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
 _STORED_ROLES = (*ROLES, "features", "dates")  # `features` and `dates` are several columns each
 _EMBEDDED_PREFIX = "text: meaning"  # names of features from sentence embeddings begin like this
-
-
-@dataclass(frozen=True)
-class ItemsFile:
-    """A file of items, and the options with which its items are added to a collection.
-
-    Attributes:
-        path: the file or folder.
-        columns: the columns with a named role; other roles are guessed.
-        ignore: columns to leave out.
-        described: whether features are computed from texts and images; None: `with_features`
-            decides.
-        embed: whether sentence embeddings are among the features.
-        pairs: a file of the only pairs that may be asked; None: all pairs may be asked.
-        gold: a file of pairs with known answers; None: there are none.
-        update: whether an item with the id of a stored item replaces the stored item; if not, such
-            an item is refused.
-    """
-
-    path: str
-    columns: Columns = field(default_factory=Columns)
-    ignore: tuple[str, ...] = ()
-    described: bool | None = None
-    embed: bool = False
-    pairs: str | None = None
-    gold: str | None = None
-    update: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,12 +118,34 @@ def add_items(
 
 
 def add_file(
-    store: Store, name: str, file: ItemsFile, progress: Progress = lambda text: None
+    store: Store,
+    name: str,
+    path: str,
+    columns: Columns,
+    progress: Progress,
+    *,
+    ignore: Sequence[str],
+    described: bool | None,
+    embed: bool,
+    pairs: str | None,
+    gold: str | None,
+    update: bool,
 ) -> AddedItems:
     """Add the items of a file to a collection; create the collection if there is none of that name.
 
     Args:
         name: name of the collection.
+        path: the file or folder.
+        columns: the columns with a named role; other roles are guessed.
+        progress: called with a text about each slow step.
+        ignore: columns to leave out.
+        described: whether features are computed from texts and images; None: `with_features`
+            decides.
+        embed: whether sentence embeddings are among the features.
+        pairs: a file of the only pairs that may be asked; None: all pairs may be asked.
+        gold: a file of pairs with known answers; None: there are none.
+        update: whether an item with the id of a stored item replaces the stored item; if not, such
+            an item is refused.
 
     Raises:
         DataError: if the file cannot be used, or its items do not fit the collection's items.
@@ -158,32 +153,31 @@ def add_file(
     existing = _find_collection(store, name)
     old = None if existing is None else existing.items()
     collection_rows.checked_new(name)  # refuses an invalid name before a long file is read
-    progress(f"reading {file.path}")
-    columns = file.columns
+    progress(f"reading {path}")
     if existing is not None:
-        columns = _with_stored_groups(columns, existing, file.path)
+        columns = _with_stored_groups(columns, existing, path)
     n_least = 1 if old else 2  # a collection needs two items to compare
     new, roles = read_with_roles(
-        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
+        path, columns, ignore=ignore, like=old, least=n_least, progress=progress
     )
     all_items = with_features(
         old,
         new,
         has_numbers=bool(roles.features),
-        described=file.described,
-        embed=file.embed,
-        update=file.update,
+        described=described,
+        embed=embed,
+        update=update,
         progress=progress,
     )
     groups_of_one = lone_groups(all_items)
-    pairs = None if file.pairs is None else read_pairs(Path(file.pairs), all_items)
-    gold_decisions = [] if file.gold is None else read_gold(file.gold, all_items)
+    only_pairs = None if pairs is None else read_pairs(Path(pairs), all_items)
+    gold_decisions = [] if gold is None else read_gold(gold, all_items)
 
     progress("writing")
     stored_roles = {role: getattr(roles, role) for role in _STORED_ROLES}
     # Old items are among `all_items`, so an existing collection is updated.
     collection = store.add_items(
-        name, all_items, update=existing is not None, columns=stored_roles, pairs=pairs
+        name, all_items, update=existing is not None, columns=stored_roles, pairs=only_pairs
     )
     collection.decide(*gold_decisions)
     n_old = 0 if old is None else len(old)
@@ -196,7 +190,7 @@ def add_file(
         roles=roles,
         n_pairs=0 if allowed_pairs is None else len(allowed_pairs),
         lone_groups=groups_of_one,
-        is_outdated_on_pages=collection.is_served() and file.update,
+        is_outdated_on_pages=collection.is_served() and update,
     )
 
 

@@ -52,9 +52,7 @@ class Installation:
     faults: Sequence[str] = field(default_factory=list)
 
 
-def check_installation(
-    store: URL | str | None = None, progress: Progress = lambda text: None
-) -> Installation:
+def check_installation(store: URL | str | None, progress: Progress) -> Installation:
     """Check devices, threads, extras and the store; nothing is changed, and no store is created."""
     import torch
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -452,3 +453,30 @@ class LabellingService:
             for lease in live_leases
             if lease.annotator == annotator and self.collection.may_take_over(lease)
         ]
+
+
+def report_annotators(collection: Collection) -> list[AnnotatorReport]:
+    """Report on all annotators of a collection.
+
+    Cost: a fit to all judgements.
+    """
+    with collection.transaction():
+        service = LabellingService(collection)
+        names = [annotator.name for annotator in collection.annotators()]
+    service.settle()
+    return service.reports(names)
+
+
+@contextmanager
+def created_annotator(collection: Collection, name: str) -> Iterator[None]:
+    """Create an annotator for a `with` block, unless the annotator exists.
+
+    When the block ends, a created annotator who has given no answer is removed.
+    """
+    is_new = name not in {annotator.name for annotator in collection.annotators()}
+    collection.annotator(name)
+    try:
+        yield
+    finally:
+        if is_new:
+            collection.forget(name)  # `forget` keeps an annotator with answers

@@ -1,4 +1,4 @@
-"""Show and change what a collection asks: the question, its goal, the deadline, quotas etc."""
+"""Show and change what a collection asks: the question, its goal, gold pairs, quotas etc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     from sortnet.items import Items
     from sortnet.preference.stopping import Goal
-    from sortnet.preference.study import Decision
+    from sortnet.preference.study import Decision, Study
     from store import Collection
 
 
@@ -99,6 +99,33 @@ def change_questions(
         changed = collection.add_criterion(criterion)
     if decisions:
         changed.decide(*decisions)
+
+
+def change_gold(
+    collection: Collection, file: str | None, rate: float | None, *, remove: bool
+) -> tuple[Study, int]:
+    """Add or remove gold pairs, and set the share of the questions that are about gold pairs.
+
+    Args:
+        file: file of pairs to add or remove; None: the pairs stay.
+        rate: share of the questions that are about gold pairs; None: the share stays.
+        remove: whether the pairs of the file are removed.
+
+    Returns:
+        The study after the change, and the number of requested changes that had been made before.
+
+    Raises:
+        DataError: if the file cannot be used.
+    """
+    from sortnet.preference.study import Decision
+    from store.collections.judgement_lines import read_gold
+
+    items = collection.items()
+    decisions = [] if file is None else read_gold(file, items, remove=remove)
+    if rate is not None:
+        decisions.append(Decision("gold-rate", amount=rate))
+    stored = collection.decide(*decisions)
+    return collection.study(), len(decisions) - len(stored)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from sortnet.core import I64, SPLITS, Pairs, Split
 from sortnet.core.pairs import unordered, unpacked
@@ -81,9 +81,13 @@ class RunAnswers:
         """
         if create:
             with run.database.transaction(write=True) as connection:
-                _make_collection(run, connection)
+                query = select(CollectionRow.number).where(CollectionRow.name == run.collection)
+                if connection.execute(query).first() is None:
+                    make_collection(connection, run.collection, seed=run.seed, run=run.number)
         with run.database.one_state():
-            self.collection, self.judgements, ids = _read(run)
+            self.collection = Collection(run.database, run.collection)
+            self.judgements = self.collection.judgements()
+            ids = self.collection.items().ids
         self.number_of_id = {id: number for number, id in enumerate(ids)}
 
     def begin(self, annotator: str, question: str) -> None:
@@ -154,19 +158,6 @@ class RunAnswers:
         matches = [_ID.match(id) for id in self.number_of_id]
         numbers = [int(match[2]) if match and match[1] == split else -1 for match in matches]
         return np.array(numbers, np.int64)
-
-
-def _make_collection(run: Run, connection: Connection) -> None:
-    """Create an empty collection that the run owns, unless there is one."""
-    query = select(CollectionRow.number).where(CollectionRow.name == run.collection)
-    if connection.execute(query).first() is None:
-        make_collection(connection, run.collection, seed=run.seed, run=run.number)
-
-
-def _read(run: Run) -> tuple[Collection, Judgements, tuple[str, ...]]:
-    """Read the collection of a run, with its judgements and the ids of its items."""
-    collection = Collection(run.database, run.collection)
-    return collection, collection.judgements(), collection.items().ids
 
 
 def targets_of(answers: Judgements, documents: I64) -> dict[Pair, float]:

@@ -1,16 +1,18 @@
-"""List the collections of a store, and the newest judgements of a collection."""
+"""List the collections of a store, and list or write the judgements of a collection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sortnet.files import rows_of
 from sortnet.preference.base import ORDER_ANSWERS
 
 if TYPE_CHECKING:
     from store import Collection, Store
+    from store.collections.judgement_files import ExportForm
 
+FORMS_OF_PAIRS = ("chosen", "conversational")  # formats with a line for each pair
 _COUNTS = ("items", "features", "annotators", "judgements")
 
 
@@ -61,3 +63,39 @@ def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
 def _iso_time(text: str | None) -> str | None:
     """Convert a stored time to ISO 8601; None if the time is missing in a damaged store."""
     return None if text is None else text.replace(" ", "T")
+
+
+def write_judgements(
+    collection: Collection,
+    file: IO[str],
+    form: ExportForm,
+    *,
+    prompt: str = "",
+    for_spreadsheets: bool = True,
+) -> int:
+    """Write the judgements of a collection to a file.
+
+    Args:
+        form: name of the format; formats in `FORMS_OF_PAIRS` weigh each pair by the annotators'
+            reliability, which takes a fit.
+        prompt: the prompt of every record in formats for preference tuning. If empty, the context
+            or the name of the items' group.
+        for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
+            apostrophe.
+
+    Returns:
+        The number of judgements, or of pairs, that were written.
+    """
+    from store.collections.judgement_files import export_judgements
+    from store.service.judged_queries import annotator_weights
+
+    with collection.transaction():  # the weights are of the judgements that are written
+        weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
+        return export_judgements(
+            collection,
+            file,
+            form,
+            prompt=prompt,
+            weights=weights,
+            for_spreadsheets=for_spreadsheets,
+        )
