@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
-    "sortnet.data.find_documents",
     "sortnet.core.arrays",
     "sortnet.core.large_arrays",
     "sortnet.core.memory",
@@ -23,7 +22,6 @@ INNER = (
     "sortnet.core.float32",
     "sortnet.tables.roles",
     "sortnet.tables.rows",
-    "sortnet.items.media",
     "sortnet.estimator.arrays",
     "sortnet.estimator.evaluation",
     "sortnet.estimator.parameters",

@@ -10,11 +10,10 @@ from cli.console import put, say
 from cli.printing.results import Facts
 from sortnet.config import Config
 from sortnet.core import Queries
-from sortnet.data.near_grades import features_near_grades, features_near_model
+from sortnet.data.grades import features_near_grades, features_near_model
 from sortnet.data.read import PARTS
 from sortnet.messages import count, printable
-from sortnet.tables.column_groups import feature_groups, listed_names
-from sortnet.tables.roles import column_of
+from sortnet.tables.roles import column_of, feature_groups, listed_names
 from store.report.models_of_run import from_which
 from store.training.job import TrainingJob
 from store.training.origin import Origin

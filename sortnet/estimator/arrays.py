@@ -19,12 +19,12 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.table_documents import described, documents_of
 from sortnet.rankers.base import Ranker
-from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
 from sortnet.tables.roles import (
     Columns,
     choose_columns,
     column_of,
+    columns_sentence,
     feature_matrix,
     kept_as_read,
     without_unique_text,

@@ -12,8 +12,8 @@ import numpy as np
 from sortnet.core import Progress
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
-from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text
-from sortnet.items.media import inside, load_image
+from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text, inside
+from sortnet.items.images import load_image
 from sortnet.items.table_documents import items_of_table
 from sortnet.tables.read_csv import decoded
 from sortnet.tables.read_rows import read_rows

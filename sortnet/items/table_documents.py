@@ -18,9 +18,8 @@ from sortnet.core import F64, Progress
 from sortnet.core.float32 import refuse_lost, shortened
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.items.base import Items, check_id, checked_text
+from sortnet.items.base import Items, check_id, checked_text, inside
 from sortnet.items.features import Describer
-from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, feature_matrix
 from sortnet.tables.rows import Rows
 

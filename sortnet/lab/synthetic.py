@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sortnet.core import F32, I32, I64, Queries
-from sortnet.data.digits import digits_fold
-from sortnet.data.read import Fold
+from sortnet.data.read import Fold, digits_fold
 from sortnet.lab.splits import OfficialFold, Split
 
 _LIST = 100  # mean number of documents of a training query
@@ -202,7 +201,7 @@ class TrainingShare(OfficialFold):
 
 @dataclass(frozen=True)
 class Digits(Split):
-    """Queries of handwritten digits, made by `sortnet.data.digits`."""
+    """Queries of handwritten digits, made by `sortnet.data.read`."""
 
     seed: int = 0
 

@@ -35,7 +35,7 @@ from sortnet.judges.limits import check_whole_number
 from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.tables.column_groups import columns_sentence
+from sortnet.tables.roles import columns_sentence
 from store.asking.answer_summary import AnswerSummary
 from store.asking.machine import EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
