@@ -143,21 +143,14 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
             if is_wrong[row]:
                 grade += f": {shown(cells[row])}"
             raise DataError(f"{rows.place(row)}: {grade} {fault}")
-    is_no_grade = ~is_missing & ~_are_grades(numbers)
+    is_grade = (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
+    is_no_grade = ~is_missing & ~is_grade
     if are_grades and is_no_grade.any():
         row = int(is_no_grade.argmax())
         advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
         number = float(numbers[row])
         raise DataError(f"{rows.place(row)}: {grade_fault(f'{number:g}', number)}; {advice}")
     return numbers, is_missing
-
-
-def _are_grades(numbers: F64) -> Bool:
-    """Tell for each of n numbers whether it is a whole number from 0 that int32 can hold."""
-    are_grades: Bool = (
-        (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
-    )
-    return are_grades
 
 
 def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, float]:

@@ -170,7 +170,8 @@ class Features:
         roles = Columns(**described_columns, features=features)  # type: ignore[arg-type]
         if not len(rows):
             return np.empty((0, len(self.names)))
-        return described(documents_of(rows, roles), self.describer).features
+        matrix, _, _ = described(documents_of(rows, roles), self.describer)
+        return matrix
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""

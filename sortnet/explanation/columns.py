@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import F32, F64, I64, Progress, Queries
+from sortnet.core import F32, F64, Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.items.features import Describer
 from sortnet.metrics import Metric, as_metrics, average, outcomes
@@ -352,14 +352,10 @@ def partial_dependence(
             margins = model.margins(
                 comparable.with_features(features), changed[query[unchanged]], unchanged
             )
-            shares[draw, number] = _mean_share(margins, query[unchanged])
+            # The share of each query is that of its margins above 0; then the mean over queries.
+            n_above = np.bincount(query[unchanged], (margins > 0) + 0.5 * (margins == 0))
+            shares[draw, number] = (n_above / np.bincount(query[unchanged])).mean()
     return Dependence(column, values, shares.mean(axis=0))
-
-
-def _mean_share(margins: F32, query: I64) -> float:
-    """Compute each query's share of margins above 0, and return the mean over the queries."""
-    n_above = np.bincount(query, (margins > 0) + 0.5 * (margins == 0))
-    return float((n_above / np.bincount(query)).mean())
 
 
 def _cells_of(queries: Queries, column: Column) -> tuple[list[Any], F32]:

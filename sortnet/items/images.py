@@ -137,7 +137,8 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
     strength_of_edges = np.hypot(slope_down, slope_right)
     direction_of_edges = np.arctan2(slope_down, slope_right)
     spread_of_colours = np.sqrt(green_red.var() + blue_yellow.var())
-    log_sharpness = np.log(_sharpness(light) + _LEAST_SHARPNESS)
+    laplacian = np.diff(light, 2, axis=0)[:, 1:-1] + np.diff(light, 2, axis=1)[1:-1]
+    log_sharpness = np.log(np.abs(laplacian).mean() + _LEAST_SHARPNESS)
     dark_share = (light < _DARK).mean()
     light_share = (light > _LIGHT).mean()
     return np.concatenate(
@@ -178,12 +179,6 @@ def _histogram(
     """
     bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
     return np.bincount(bin_of_pixel.ravel(), weights.ravel(), bins) / angles.size
-
-
-def _sharpness(light: NDArray[np.float64]) -> float:
-    """Compute the mean absolute Laplacian of the lightness, a measure of sharpness."""
-    laplacian = np.diff(light, 2, axis=0)[:, 1:-1] + np.diff(light, 2, axis=1)[1:-1]
-    return float(np.abs(laplacian).mean())
 
 
 def _entropy(light: NDArray[np.float64]) -> float:
@@ -294,26 +289,17 @@ def flat(image: Image, size: tuple[int, int]) -> Image:
     from PIL import Image as images
 
     if image.mode.startswith(("I", "F")):  # grey images of 16 or 32 bits a pixel
-        image = _eight_bits(image)
+        # White is the largest value of 8 or of 16 bits, whichever all pixels fit in; if they fit in
+        # neither, the largest pixel.
+        pixels = np.nan_to_num(np.asarray(image, np.float64))
+        largest = pixels.max()
+        white = next((white for white in (255.0, 65535.0) if largest <= white), largest)
+        image = images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))
     # These images have a palette or transparency.
     if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode == "RGBA":
         image = image.resize(size, images.Resampling.BOX)  # first, so that less is composed
-        white = images.new("RGBA", image.size, "white")
-        image = images.alpha_composite(white, image)
+        background = images.new("RGBA", image.size, "white")
+        image = images.alpha_composite(background, image)
     return image.convert("RGB").resize(size, images.Resampling.BOX)
-
-
-def _eight_bits(image: Image) -> Image:
-    """Scale a grey image to 8 bits a pixel.
-
-    White is the largest value of 8 bits or of 16 bits, whichever all pixels fit in. If they fit in
-    neither, white is the largest value in the image.
-    """
-    from PIL import Image as images
-
-    pixels = np.nan_to_num(np.asarray(image, np.float64))
-    largest = pixels.max()
-    white = next((white for white in (255.0, 65535.0) if largest <= white), largest)
-    return images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))

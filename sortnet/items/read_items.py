@@ -129,10 +129,11 @@ def _read_table(
 
     The arguments are as in `read_with_roles`.
     """
-    shown_columns: set[str] = set()
+    shown_columns: set[str] = set()  # further columns in which annotators see a text of some item
     feature_names: Sequence[str] | None = None
     if like is not None:
-        shown_columns = _shown_columns(like) - {*ignore}
+        shown_columns.update(*(texts_of_item or () for texts_of_item in like.shown or ()))
+        shown_columns.difference_update(ignore)
         feature_names = like.feature_names
     keep = kept_as_read(*vars(named_roles).values(), *named_roles.shown, *shown_columns)
     rows = read_rows(path, keep=keep)
@@ -141,14 +142,6 @@ def _read_table(
         named_roles = replace(named_roles, shown=columns)
     roles = choose_columns(rows, named_roles, ignore, features, feature_names)
     return items_of_table(rows, roles), roles
-
-
-def _shown_columns(items: Items) -> set[str]:
-    """Return the names of further columns in which annotators see a text of some item."""
-    columns: set[str] = set()
-    for texts_of_item in items.shown or ():
-        columns.update(texts_of_item or ())
-    return columns
 
 
 def _read_letor(path: Path) -> tuple[Items, Columns]:

@@ -525,22 +525,17 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
     >>> feature_groups(roles, ["text: log words", "text: log links"])
     {'numbers': 'size', 'dates': 'born', 'texts': 'note (2 features)'}
     """
+    # A categorical column has a feature for each value: the features are counted by their column.
+    n_values = Counter(column_of(feature, ()) for feature in roles.categories)
     groups = {
         "numbers": [name for name in roles.features if name not in roles.dates],
         "dates": [*roles.dates],
-        "categories": _categories(roles),
+        "categories": [f"{column} ({count(n, 'value')})" for column, n in n_values.items()],
         # Items from a folder have texts or images without a column.
         "texts": _described_column(roles.text or "texts", "text: ", computed),
         "images": _described_column(roles.image or "images", "image: ", computed),
     }
     return {group: listed_names(names) for group, names in groups.items() if names}
-
-
-def _categories(roles: Columns) -> list[str]:
-    """Name the categorical columns, each with the number of its values."""
-    # A categorical column has a feature for each value: the features are counted by their column.
-    n_values = Counter(column_of(feature, ()) for feature in roles.categories)
-    return [f"{column} ({count(n, 'value')})" for column, n in n_values.items()]
 
 
 def _described_column(column: str, prefix: str, computed: Sequence[str]) -> list[str]:

@@ -181,12 +181,9 @@ def is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in MISSING or text == "NaT"
-    return cell is None or type(cell).__name__ in ("NaTType", "NAType") or _is_nan(cell)
-
-
-def _is_nan(cell: Any) -> bool:
-    """Whether a cell is a number that is NaN; lists and arrays are no numbers."""
-    return isinstance(cell, float | np.floating) and bool(cell != cell)
+    if isinstance(cell, float | np.floating):
+        return bool(cell != cell)
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
 
 
 def is_date(cell: Any) -> bool:
