@@ -57,10 +57,6 @@ _MEANING_ARRAYS: dict[str, _Kind] = {
 }
 
 
-def _silent(text: str) -> None:
-    """Report no progress."""
-
-
 @dataclass(frozen=True, eq=False)
 class Describer:
     """Recipe for features that is fitted on some items and gives any items the same features.
@@ -118,7 +114,7 @@ class Describer:
         embed: bool = False,
         columns: Mapping[str, Any] | None = None,
         deviations: F64 | None = None,
-        progress: Progress = _silent,
+        progress: Progress = lambda text: None,
     ) -> tuple[Describer, Items]:
         """Fit a describer on items; return the describer, and the items with its features.
 
@@ -162,7 +158,7 @@ class Describer:
             describer = replace(describer, words=None, meanings=None)
         return describer, describer._completed(bare_items, features[:, varies])
 
-    def apply(self, items: Items, *, progress: Progress = _silent) -> Items:
+    def apply(self, items: Items, *, progress: Progress = lambda text: None) -> Items:
         """Return the items with exactly the features of this describer, in its order.
 
         The features of an item depend on this item only. If an item has no text or no image, the
@@ -226,7 +222,7 @@ class Describer:
         return replace(bare_items, features=features, feature_names=self.feature_names)
 
 
-def describe(items: Items, *, embed: bool = False, progress: Progress = _silent) -> Items:
+def describe(items: Items, *, embed: bool = False, progress: Progress = lambda text: None) -> Items:
     """Add features of the items' texts and images to the features that the items have.
 
     Texts get the features of `surface_features` and `Words`, and with `embed` also features of

@@ -114,7 +114,11 @@ def read_with_roles(
     if len(items) < least:
         n_items = "one" if len(items) else "no"
         raise DataError(f"{path}: has {n_items} item; sorting needs two at least")
-    _check_images(items, progress)
+    for name, image in zip(items.ids, items.images, strict=True):
+        if image is not None and items.root is not None:
+            progress(f"looking at {image}")
+            place = f"{items.source}, item {shown(name)}: {image}"
+            load_image(items.root / image, place, side=1)  # a reduced size shows any damage
     return items, roles
 
 
@@ -180,15 +184,6 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
     id_column = "docid" if has_ids else "qid:row"
     roles = Columns(id=id_column, features=feature_names, ignored=("grade",), group="qid")
     return items, roles
-
-
-def _check_images(items: Items, progress: Progress) -> None:
-    """Raise a DataError if an image cannot be decoded."""
-    for name, image in zip(items.ids, items.images, strict=True):
-        if image is not None and items.root is not None:
-            progress(f"looking at {image}")
-            place = f"{items.source}, item {shown(name)}: {image}"
-            load_image(items.root / image, place, side=1)  # a reduced size shows any damage
 
 
 def _read_folder(path: Path) -> tuple[Items, Columns]:
