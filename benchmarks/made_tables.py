@@ -17,7 +17,7 @@ import pandas as pd
 from sortnet.core import F32, F64, I64, ComparedPairs, Queries
 from sortnet.core.memory import allocate
 from sortnet.data import Fold
-from sortnet.data.digits import digits_fold
+from sortnet.data.read import digits_fold
 
 EQUAL = (0.2, 0.4, 0.6, 0.8)  # shares of documents up to grades 0, 1, 2, 3
 RARE = (0.6, 0.9, 0.99, 0.999)

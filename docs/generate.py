@@ -14,14 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
-    "sortnet.data.find_documents",
     "sortnet.core.arrays",
     "sortnet.core.memory",
     "sortnet.threads",
     "sortnet.core.float32",
     "sortnet.tables.roles",
     "sortnet.tables.rows",
-    "sortnet.items.media",
     "sortnet.estimator.arrays",
     "sortnet.estimator.evaluation",
     "sortnet.estimator.parameters",

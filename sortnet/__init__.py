@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
     from sortnet.explanation.attribution import explain_pair as explain
-    from sortnet.explanation.permutation import permutation_importance as importance
+    from sortnet.explanation.columns import permutation_importance as importance
     from sortnet.judges import Function, LanguageModel, Program
     from sortnet.rankers.load_ranker import load_ranker
     from sortnet.rankers.model import Model
@@ -76,7 +76,7 @@ _SOURCES = {
     "estimate": ("store.asking.sort", "estimate"),
     "explain": ("sortnet.explanation.attribution", "explain_pair"),
     "from_frame": ("sortnet.data.read_tables", "from_frame"),
-    "importance": ("sortnet.explanation.permutation", "permutation_importance"),
+    "importance": ("sortnet.explanation.columns", "permutation_importance"),
     "load_ranker": ("sortnet.rankers.load_ranker", "load_ranker"),
     "open_store": ("store.store", "open_store"),
     "read_fold": ("sortnet.data", "read_fold"),

@@ -158,10 +158,11 @@ def own_settings(settings_class: Any) -> tuple[Setting, ...]:
         if not f.metadata:  # the field was not defined by `setting`
             continue
         hint = hints[f.name]
-        is_optional = NoneType in get_args(hint)
-        settings.append(
-            Setting(f.name, _type_without_none(hint), f.default, optional=is_optional, **f.metadata)
-        )
+        types = get_args(hint)
+        is_optional = NoneType in types
+        if is_optional:  # the hint without None, such as int for `int | None`
+            hint = next(value_type for value_type in types if value_type is not NoneType)
+        settings.append(Setting(f.name, hint, f.default, optional=is_optional, **f.metadata))
     return tuple(settings)
 
 
@@ -178,14 +179,6 @@ def settings_of(settings_class: Any) -> dict[str, Setting]:
     settings += own_settings(settings_class)
     settings.sort(key=lambda setting: SECTIONS.index(setting.section))
     return {setting.name: setting for setting in settings}
-
-
-def _type_without_none(hint: Any) -> Any:
-    """Return a type hint without None, such as int for `int | None`."""
-    types = get_args(hint)
-    if NoneType not in types:
-        return hint
-    return next(value_type for value_type in types if value_type is not NoneType)
 
 
 def check_settings(settings: Any, fault: type[SortNetError]) -> None:

@@ -29,18 +29,7 @@ _T = TypeVar("_T")
 _TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
 _KERNEL_THREADS: list[int] = []  # the same for compiled functions
 
-
-class _ThisThread(threading.local):
-    """State of one thread.
-
-    Attributes:
-        is_limited: whether this thread is inside a context that limits torch.
-    """
-
-    is_limited = False
-
-
-_THIS_THREAD = _ThisThread()
+_THIS_THREAD = threading.local()  # `is_limited`: whether it is inside a context that limits torch
 _LIMITS_LOCK = threading.Lock()
 _LIBRARIES: dict[str, _Library] = {}  # {path of a library of products: the library}
 _KERNEL_LIMITS: dict[object, int] = {}  # {context of `limit_threads`: its number}
@@ -305,7 +294,7 @@ def _torch_limited(threads: int) -> Iterator[int]:
     import torch
 
     context = object()
-    was_limited = _THIS_THREAD.is_limited
+    was_limited = getattr(_THIS_THREAD, "is_limited", False)
     n_before = torch.get_num_threads()
     with _LIMITS_LOCK:
         n_outside = next(iter(_OUTSIDE.values()), n_before)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
 from sortnet.errors import DataError
-from sortnet.items.media import clean_image
+from sortnet.items.images import clean_image
 from sortnet.judges.prompts import Prompt
 
 SECRET = "taken at home"

@@ -12,7 +12,7 @@ from result_helpers import value_of
 
 from sortnet.data import read_queries
 from sortnet.explanation.attribution import explain_pair
-from sortnet.explanation.permutation import permutation_importance
+from sortnet.explanation.columns import permutation_importance
 from sortnet.rankers.sortnet import Model
 
 TEST = "fold/test.txt"

@@ -7,8 +7,7 @@ from linear_ranker import SETTINGS, Linear
 
 from sortnet import Queries
 from sortnet.data.scaling import unscaled
-from sortnet.explanation.columns import Column
-from sortnet.explanation.dependence import partial_dependence
+from sortnet.explanation.columns import Column, partial_dependence
 
 RED, BLUE = [1.0, 0.0], [0.0, 1.0]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from sortnet.data.digits import digits_fold
+from sortnet.data.read import digits_fold
 
 
 @pytest.fixture(scope="module")

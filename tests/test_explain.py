@@ -17,7 +17,7 @@ from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.explanation.attribution import explain_pair
-from sortnet.explanation.permutation import permutation_importance
+from sortnet.explanation.columns import permutation_importance
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model
 

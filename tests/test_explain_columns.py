@@ -14,8 +14,7 @@ from result_helpers import value_of
 from sortnet.config import Config
 from sortnet.data import read_queries
 from sortnet.explanation.attribution import explain_pair
-from sortnet.explanation.columns import Column, columns_of
-from sortnet.explanation.permutation import permutation_importance
+from sortnet.explanation.columns import Column, columns_of, permutation_importance
 from sortnet.items import Describer, readable_names
 from sortnet.items.texts import SURFACE
 from sortnet.metrics import evaluate

@@ -23,7 +23,7 @@ from sortnet.core import Queries
 from sortnet.data import read_queries
 from sortnet.errors import DataError, SortNetError
 from sortnet.items import Columns, Items, read_items
-from sortnet.items.item_groups import read_pairs
+from sortnet.items.base import read_pairs
 from store import open_store
 from store.collections.judgement_files import FIELDS, import_judgements
 from store.collections.judgement_lines import read_lines

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.item_groups import lone_groups, read_pairs
+from sortnet.items.base import lone_groups, read_pairs
 from sortnet.preference import Judgement
 from sortnet.preference.session import STRATEGIES, Session
 from store.service.sentences import details, sets_apart

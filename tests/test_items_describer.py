@@ -12,7 +12,7 @@ from item_helpers import essays, items_of, photo, ranker_of
 
 from sortnet.errors import ModelError
 from sortnet.items import Describer, Items, describe
-from sortnet.items.saved import arrays_of, load_describer, to_json
+from sortnet.items.features import arrays_of, load_describer, to_json
 from sortnet.items.texts import Words
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.sortnet import Model

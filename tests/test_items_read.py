@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sortnet.errors import DataError
-from sortnet.items import Columns, Items, media, merge, read_items, read_with_roles
+from sortnet.items import Columns, Items, images, merge, read_items, read_with_roles
 from sortnet.tables.values import levels as category_values
 
 
@@ -161,7 +161,7 @@ def test_a_missing_or_broken_image_is_refused_with_its_item(tmp_path):
 def test_an_image_of_too_many_pixels_is_refused_before_they_are_unpacked(tmp_path, monkeypatch):
     picture(tmp_path / "a.png", (10, 10))
     picture(tmp_path / "b.png", (10, 11))
-    monkeypatch.setattr(media, "MAX_PIXELS", 100)
+    monkeypatch.setattr(images, "MAX_PIXELS", 100)
     said = refused(tmp_path)
     assert said == ", item 'b.png': b.png: has 10 x 11 pixels; the limit is 100 pixels"
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)  # Pillow's own; twice as many it refuses

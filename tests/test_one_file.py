@@ -20,8 +20,7 @@ from result_helpers import value_of
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
-from sortnet.data.grades import in_which_bin, quantile_edges
-from sortnet.data.near_grades import features_near_grades
+from sortnet.data.grades import features_near_grades, in_which_bin, quantile_edges
 from sortnet.data.parts import by_hash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
 from sortnet.metrics import evaluate

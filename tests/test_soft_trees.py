@@ -18,7 +18,7 @@ from sortnet.comparators import SoftTrees
 from sortnet.config import Config, Training
 from sortnet.core import Queries
 from sortnet.errors import DataError
-from sortnet.explanation.permutation import permutation_importance
+from sortnet.explanation.columns import permutation_importance
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.learning.step_budget import Share, learning_rate
 from sortnet.learning.tree_learner import TreeLearner

@@ -10,7 +10,7 @@ from cli.console import progress, say
 from cli.inputs.data_options import data_arguments
 from cli.options import format_of, output_option
 from cli.printing.models import usual_form, write_ranked
-from sortnet.tables.column_groups import columns_sentence
+from sortnet.tables.roles import columns_sentence
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:

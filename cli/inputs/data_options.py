@@ -11,7 +11,7 @@ import click
 from cli.options import Whole, files, folders, threads_option, with_options
 from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
 from sortnet.data.read import PARTS
-from store.service.model_data import DataFile
+from store.service.named_model import DataFile
 
 C = TypeVar("C", bound=Callable[..., Any])
 

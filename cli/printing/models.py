@@ -15,7 +15,7 @@ from cli.printing.results import Block, Facts, Result, Step, Table, table_of, wr
 from cli.printing.runs import scaling_in_words
 from sortnet.errors import DataError
 from sortnet.messages import count, printable
-from sortnet.tables.column_groups import columns_sentence
+from sortnet.tables.roles import columns_sentence
 from sortnet.tables.rows import listed
 from store.report.columns import Record
 from store.report.run_texts import conventions_of, from_which, kept_model
@@ -24,8 +24,7 @@ from store.service.named_model import load_model
 if TYPE_CHECKING:
     from sortnet.core import I64, Progress, Queries
     from sortnet.explanation.attribution import ColumnValue, ComparedDocuments, RankedDocument
-    from sortnet.explanation.columns import Column
-    from sortnet.explanation.permutation import Importance
+    from sortnet.explanation.columns import Column, Importance
     from store.service.named_model import DataFile
 
 _MOST_PARTS = 5  # parts of a column, such as words, that the text shows
@@ -166,7 +165,7 @@ def importance_result(
     Raises:
         SortNetError: if the model, the data or the measure cannot be used.
     """
-    from sortnet.explanation.permutation import permutation_importance
+    from sortnet.explanation.columns import permutation_importance
 
     ranker = load_model(model, progress, threads)
     config = ranker.config

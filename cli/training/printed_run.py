@@ -12,7 +12,7 @@ from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import interval, measures, shower
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
-from sortnet.data.near_grades import features_near_grades, features_near_model
+from sortnet.data.grades import features_near_grades, features_near_model
 from sortnet.data.read import PARTS
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
@@ -20,8 +20,7 @@ from sortnet.learning.trackers import tracker
 from sortnet.messages import count, printable
 from sortnet.metrics import can_choose
 from sortnet.rankers.registry import name_of
-from sortnet.tables.column_groups import feature_groups, listed_names
-from sortnet.tables.roles import column_of
+from sortnet.tables.roles import column_of, feature_groups, listed_names
 from store.database.engine import without_passwords
 from store.report.run_texts import MEANING, conventions_of, from_which, kept_model
 from store.training.fit_kind import FittedKind

@@ -16,7 +16,8 @@ from cli.printing.results import Result, text_of
 from sortnet.errors import DataError
 from sortnet.files import rows_of
 from sortnet.items import Items
-from sortnet.items.media import clean_image, inside
+from sortnet.items.base import inside
+from sortnet.items.images import clean_image
 from sortnet.tables.roles import AUDIO, IMAGES
 from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.collection_items import ranking_frame

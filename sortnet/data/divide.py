@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -209,14 +208,17 @@ def hold_out_documents(
     judged = queries.judged
     assert judged is not None
     is_decided = judged.sure > 0  # pairs with a better document, and no ties
-    reserved = _recorded_documents(queries, as_before or {})
-    if not reserved.in_pairs(judged)[is_decided].any():
-        reserved = _drawn_documents(queries, np.random.default_rng(seed))
-    train = queries.only(~reserved.docs)
-    if reserved.are_whole_queries:
-        vali = queries.only(reserved.docs)
+    is_reserved, are_whole_queries = _recorded_documents(queries, as_before or {})
+    decided = judged.where(is_decided)
+    if not (is_reserved[decided.winner] | is_reserved[decided.loser]).any():
+        rng = np.random.default_rng(seed)
+        is_reserved, are_whole_queries = _drawn_documents(queries, rng)
+    train = queries.only(~is_reserved)
+    if are_whole_queries:
+        vali = queries.only(is_reserved)
     else:
-        vali = replace(queries, judged=judged.where(reserved.in_pairs(judged)))
+        has_reserved = is_reserved[judged.winner] | is_reserved[judged.loser]
+        vali = replace(queries, judged=judged.where(has_reserved))
     for part, purpose in ((train, "to learn from"), (vali, "to choose by")):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
@@ -226,48 +228,39 @@ def hold_out_documents(
     return train, vali
 
 
-class _Reserved(NamedTuple):
-    """Documents that are held out.
+def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
+    """Find the documents that `names` lists by their ids, or by the names of their queries.
 
-    Attributes:
-        docs: (n_docs,) whether each document is held out.
-        are_whole_queries: whether whole queries are held out.
+    Returns:
+        (n_docs,) whether each document is listed, and whether whole queries are listed.
     """
-
-    docs: Bool
-    are_whole_queries: bool
-
-    def in_pairs(self, pairs: Pairs) -> Bool:
-        """Tell for each pair (n_pairs,) whether one of its documents is held out."""
-        return self.docs[pairs.winner] | self.docs[pairs.loser]
-
-
-def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> _Reserved:
-    """Find the documents that `names` lists by their ids, or by the names of their queries."""
     if "queries" in names:
         is_recorded_query = np.isin(queries.qids, names["queries"])
-        return _Reserved(is_recorded_query[queries.query_of_docs()], are_whole_queries=True)
+        return is_recorded_query[queries.query_of_docs()], True
     is_recorded = np.zeros(queries.n_docs, np.bool_)
     if queries.docids is not None:
         is_recorded = np.isin(queries.docids, names.get("documents", ()))
-    return _Reserved(is_recorded, are_whole_queries=False)
+    return is_recorded, False
 
 
-def _drawn_documents(queries: Queries, rng: np.random.Generator) -> _Reserved:
+def _drawn_documents(queries: Queries, rng: np.random.Generator) -> tuple[Bool, bool]:
     """Draw the documents to hold out.
 
     If at least eight queries have judgements, whole queries are held out, otherwise some documents
     of each query.
+
+    Returns:
+        (n_docs,) whether each document is drawn, and whether whole queries are drawn.
     """
     judged = queries.judged
     assert judged is not None
     query_of_docs = queries.query_of_docs()
     judged_queries = np.unique(query_of_docs[judged.winner[judged.sure > 0]])
     if len(judged_queries) < _SEVERAL:
-        return _Reserved(_some_documents(queries, rng), are_whole_queries=False)
+        return _some_documents(queries, rng), False
     n_queries = max(1, round(SHARE * len(judged_queries)))
     drawn_queries = rng.permutation(judged_queries)[:n_queries]
-    return _Reserved(np.isin(query_of_docs, drawn_queries), are_whole_queries=True)
+    return np.isin(query_of_docs, drawn_queries), True
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:

@@ -22,7 +22,6 @@ from sortnet.items.base import Items
 from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
 from sortnet.items.table_documents import (
-    Described,
     TableDocuments,
     described,
     documents_of,
@@ -167,46 +166,29 @@ def queries_of(
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles)
-    found = _described(documents, like, grades if labelled else None, progress)
-    if not found.names:
+    features, feature_names, describer = _described(
+        documents, like, grades if labelled else None, progress
+    )
+    if not feature_names:
         raise no_features
-    origins = None if like is None else like.origins
-    queries = _queries_of_documents(documents, found, grades if labelled else None, origins)
+    qids = documents.groups
+    queries = Queries.from_arrays(
+        features,
+        grades if labelled else None,
+        qid=None if qids is None else texts(qids, f"{rows.path}: query ids"),
+        docids=documents.ids,
+        feature_names=feature_names,
+        source=str(rows.path),
+        dates=roles.dates,
+        origins=None if like is None else like.origins,
+    )
     if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
         queries,
-        describer=found.describer,
+        describer=describer,
         columns=names_and_edges,
         roles=roles,
-    )
-
-
-def _queries_of_documents(
-    documents: TableDocuments,
-    found: Described,
-    grades: I32 | None,
-    origins: F64 | None,
-) -> Queries:
-    """Group documents by query, and check their features.
-
-    Args:
-        documents: the documents, in the order of their rows.
-        found: the features of the documents.
-        grades: (n_rows,) grades of the rows; None for data without grades.
-        origins: the numbers from which a ranker counts the features; None: there are none.
-    """
-    path = documents.rows.path
-    qids = documents.groups
-    return Queries.from_arrays(
-        found.features,
-        grades,
-        qid=None if qids is None else texts(qids, f"{path}: query ids"),
-        docids=documents.ids,
-        feature_names=found.names,
-        source=str(path),
-        dates=documents.roles.dates,
-        origins=origins,
     )
 
 
@@ -233,7 +215,7 @@ def _described(
     like: HasFeatures | None,
     grades: I32 | None,
     progress: Progress,
-) -> Described:
+) -> tuple[F64, tuple[str, ...], Describer | None]:
     """Make the features of the documents, also from texts and images.
 
     The describer of `like` makes the same features again. Without `like`, a new describer is made
@@ -245,7 +227,7 @@ def _described(
         return described(documents, None, progress, deviations)
     fitted: Describer | None = like.describer
     if fitted is None:
-        return Described(documents.features, documents.feature_names, None)
+        return documents.features, documents.feature_names, None
     lacks_texts = fitted.of_texts and roles.text is None
     lacks_images = fitted.of_images and roles.image is None
     if lacks_texts or lacks_images:  # a column of blank texts is no fault

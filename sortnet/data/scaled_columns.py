@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,25 +124,14 @@ def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
     return np.clip(deviations, -_CLIP_QUERY, _CLIP_QUERY, out=deviations)
 
 
-class _Centred(NamedTuple):
-    """Features as deviations from their means over the query.
+def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
+    """Subtract from each value the mean of its feature in the query.
 
-    Attributes:
-        deviations: (n_docs, n_features) the deviations, 0 for missing values.
-        sizes: number of documents of each query that has documents.
-        starts: first document of each query that has documents.
-        n_present: number of values that are not missing, at least 1, for each query that has
-            documents and each feature.
+    Returns:
+        (n_docs, n_features) the deviations, 0 for missing values; and for each query that has
+        documents the number of its documents, its first document, and for each feature the number
+        of values that are not missing, at least 1.
     """
-
-    deviations: F64
-    sizes: I64
-    starts: I64
-    n_present: NDArray[Any]
-
-
-def _centred(X: F32, offsets: I64) -> _Centred:
-    """Subtract from each value the mean of its feature in the query."""
     all_sizes = np.diff(offsets)
     # Empty queries are left out, because np.add.reduceat returns a wrong sum for them.
     sizes = all_sizes[all_sizes > 0]
@@ -157,7 +146,7 @@ def _centred(X: F32, offsets: I64) -> _Centred:
     deviations: F64 = X - np.repeat(means, sizes, axis=0)
     if any_is_missing:
         deviations[is_missing] = 0
-    return _Centred(deviations, sizes, starts, n_present)
+    return deviations, sizes, starts, n_present
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:

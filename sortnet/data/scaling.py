@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,17 +118,18 @@ class Scaler:
             names = tuple(queries.feature_names[k] for k in self.sources)
         return replace(queries, features=scaled, feature_names=names, origins=None)
 
-    def _scale_chunk(self, features: F32, scaled: NDArray[Any], chunk: _Chunk) -> None:
+    def _scale_chunk(self, features: F32, scaled: NDArray[Any], chunk: tuple[slice, I64]) -> None:
         """Scale the documents of a chunk into their rows of `scaled`.
 
         Args:
             features: (n_docs, n_features) unscaled features of all documents.
             scaled: (n_docs, n_columns) scaled columns of all documents, which are filled.
-            chunk: the documents to scale.
+            chunk: the documents to scale, and the offsets of their queries, see `_chunks`.
         """
-        for first, block in self._blocks(features[chunk.docs], chunk.offsets):
-            scaled[chunk.docs, first : first + block.shape[1]] = block
-        scaled[chunk.docs, self._constant_columns] = 0
+        docs, offsets = chunk
+        for first, block in self._blocks(features[docs], offsets):
+            scaled[docs, first : first + block.shape[1]] = block
+        scaled[docs, self._constant_columns] = 0
 
     def is_large(self, queries: Queries) -> bool:
         """Whether to scale the features to float16, because float32 would exceed 256 MiB.
@@ -283,22 +284,13 @@ def table_rows(part: str) -> tuple[float, float]:
     return PARTS[part].rows
 
 
-class _Chunk(NamedTuple):
-    """Documents of a few whole queries.
+def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
+    """Divide documents into chunks of whole queries with about `docs_at_once` documents.
 
-    Attributes:
-        docs: numbers of the documents.
-        offsets: (n_queries + 1,) first document of each query, and the end, counted from the first
-            document of the chunk.
+    Yields:
+        The numbers of the documents of a chunk; and (n_queries + 1,) the first document of each
+        query, and the end, counted from the first document of the chunk.
     """
-
-    docs: slice
-    offsets: I64
-
-
-def _chunks(offsets: I64, docs_at_once: int) -> Iterator[_Chunk]:
-    """Divide documents into chunks of whole queries with about `docs_at_once` documents."""
     for first, last in runs_of_queries(offsets, docs_at_once):
         run_offsets = offsets[first : last + 1]
-        docs = slice(run_offsets[0], run_offsets[-1])
-        yield _Chunk(docs, run_offsets - run_offsets[0])
+        yield slice(run_offsets[0], run_offsets[-1]), run_offsets - run_offsets[0]

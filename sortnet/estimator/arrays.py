@@ -19,12 +19,12 @@ from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.table_documents import described, documents_of
 from sortnet.rankers.base import Ranker
-from sortnet.tables.column_groups import columns_sentence
 from sortnet.tables.read_rows import as_pandas, is_frame, rows_of_frame, with_words
 from sortnet.tables.roles import (
     Columns,
     choose_columns,
     column_of,
+    columns_sentence,
     feature_matrix,
     kept_as_read,
     without_unique_text,
@@ -170,7 +170,8 @@ class Features:
         roles = Columns(**described_columns, features=features)  # type: ignore[arg-type]
         if not len(rows):
             return np.empty((0, len(self.names)))
-        return described(documents_of(rows, roles), self.describer).features
+        matrix, _, _ = described(documents_of(rows, roles), self.describer)
+        return matrix
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""

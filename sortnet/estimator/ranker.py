@@ -23,7 +23,7 @@ from sortnet.core import F32, F64, I64, NamedColumns, Queries
 from sortnet.core.arrays import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
-from sortnet.data.near_grades import features_near_model
+from sortnet.data.grades import features_near_model
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator import arrays, evaluation, parameters
 from sortnet.estimator.arrays import Features
@@ -486,7 +486,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         The shares are integrated gradients of 1,000 random pairs of validation documents, see
         `sortnet.explanation.attribution.feature_shares`; the indicators of a categorical column are
-        added up. `sortnet.explanation.permutation.permutation_importance` answers another question:
+        added up. `sortnet.explanation.columns.permutation_importance` answers another question:
         how much a measure falls without a feature.
 
         Raises:

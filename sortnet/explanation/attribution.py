@@ -1,4 +1,7 @@
-"""Attribute the margin of two documents to their features, by integrated gradients."""
+"""Attribute the margin of two documents to their features, by integrated gradients.
+
+`compare_documents` finds the two documents by their ids or rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F32, F64, I64, Margin, Progress, Queries
-from sortnet.data.find_documents import find_both
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.explanation.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
@@ -22,6 +24,8 @@ _PANELS = 8  # equal pieces of a line, before they are halved
 _NODES = 3  # nodes of the Gauss-Legendre rule in a panel
 _MOST_PANELS = 1 << 13  # relu units, each a kink, need some thousands of points
 _JUMP = 0.01  # a larger relative error after all points is a jump of the margin
+ROW = "row:"  # prefix of a row that names a document
+_DIGITS = 18  # digits of a row number, at most
 
 
 @dataclass(frozen=True)
@@ -431,3 +435,79 @@ def _ranked_document(query: Queries, number: int, rank: int) -> RankedDocument:
     """Describe a document of a query, given its number and its rank."""
     docid = None if query.docids is None else str(query.docids[number])
     return RankedDocument(docid or None, int(query.rows[number]), rank)
+
+
+def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Queries, int, int]:
+    """Find two documents, by id or row, in the only query that has both.
+
+    Args:
+        queries: the queries to search.
+        a, b: ids of the documents, or their rows such as `row:0`.
+        qid: name of the query; None: any query.
+
+    Returns:
+        The query alone, and the numbers of the documents in it.
+
+    Raises:
+        DataError: if a document is missing or ambiguous, or if not exactly one query has both.
+    """
+    query_of_docs = queries.query_of_docs()
+    docs_of_a, docs_of_b = (_documents_in_query(queries, name, qid) for name in (a, b))
+    shared = np.intersect1d(query_of_docs[docs_of_a], query_of_docs[docs_of_b])
+    if not len(shared):
+        raise DataError(
+            f"{queries.source}: no query has both {str(a)!r} and {str(b)!r}: only documents of one "
+            "query are compared"
+        )
+    if len(shared) > 1:
+        several = ", ".join(queries.qids[shared[:5]])
+        raise DataError(
+            f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
+            "with --qid"
+        )
+    numbers = []
+    for name, docs in ((a, docs_of_a), (b, docs_of_b)):
+        in_query = docs[query_of_docs[docs] == shared[0]]
+        if len(in_query) > 1:
+            rows = ", ".join(f"{ROW}{row}" for row in queries.rows[in_query[:5]])
+            raise DataError(f"{queries.source}: {str(name)!r} is several rows of one query: {rows}")
+        numbers.append(int(in_query[0] - queries.offsets[shared[0]]))
+    return queries.take([int(shared[0])]), numbers[0], numbers[1]
+
+
+def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:
+    """Find the documents called `name` in the query `qid`, or in any query if `qid` is None.
+
+    Raises:
+        DataError: if there is no such query or document.
+    """
+    docs = documents_called(queries, name)
+    if qid is not None:
+        if qid not in queries.qids:
+            raise DataError(
+                f"{queries.source}: no query {str(qid)!r}; the first of {len(queries)} is "
+                f"{str(queries.qids[0])!r}"
+            )
+        docs = docs[queries.qids[queries.query_of_docs()[docs]] == qid]
+    if not len(docs):
+        in_query = "" if qid is None else f" in query {str(qid)!r}"
+        raise DataError(
+            f"{queries.source}: no document {str(name)!r}{in_query}; give its id, or its row as "
+            f"{ROW}0 (sortnet rank --format csv lists both)"
+        )
+    return docs
+
+
+def documents_called(queries: Queries, name: str) -> I64:
+    """Find the numbers of the documents whose id is `name`.
+
+    If no id matches, `name` may be the row of a document, such as `row:7` or `7`.
+    """
+    if queries.docids is not None and not name.startswith(ROW):
+        docs = np.flatnonzero(queries.docids == name)
+        if len(docs):
+            return docs.astype(np.int64, copy=False)
+    digits = name.removeprefix(ROW)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(queries.rows == int(digits)).astype(np.int64, copy=False)

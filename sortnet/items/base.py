@@ -1,23 +1,32 @@
-"""Items of a collection: the content that annotators see, and the features."""
+"""Items of a collection: the content that annotators see, the features, and the groups.
+
+Only items of the same group are compared; `read_pairs` reads pairs to ask from a file.
+"""
 
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sortnet.core import F32, F64
+import numpy as np
+
+from sortnet.core import F32, F64, I64
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import one_line, shown
 from sortnet.messages import printable
+from sortnet.tables.read_rows import read_rows
+from sortnet.tables.rows import listed
 
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
 _MOST_CHARACTERS_IN_LINE = 1000  # of a text that describes its item in a line
 # The fields of `Items` that have a value for each item, besides the features.
 ITEM_FIELDS = ("ids", "texts", "images", "audio", "groups", "contexts", "shown")
+_SIDES = ("left", "right")  # columns of a file of pairs
 
 
 class ItemContent(NamedTuple):
@@ -179,3 +188,109 @@ def checked_text(text: str, name: str, place: str, noun: str = "text") -> str | 
     if "\0" in text:
         raise DataError(f"{place}: the {noun} of {shown(name)} holds a NUL byte")
     return text if text.strip() else None
+
+
+def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
+    """Check that a file exists in a folder; return its path relative to the folder, with `/`.
+
+    Links are resolved first, so that no link leads out of the folder.
+
+    Args:
+        root: the folder, with links resolved.
+        name: path of the file, relative to `root` or absolute.
+        place: file and line that name the file, with which messages begin.
+        suffixes: allowed endings of the name, in lower case.
+
+    Raises:
+        DataError: if there is no such file, or the file is outside of `root`.
+    """
+    try:
+        path = (root / name).resolve()
+        is_file = path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
+    if not path.is_relative_to(root):
+        raise DataError(f"{place}: {name!r} lies outside the folder {root}")
+    if not is_file:
+        raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
+    if path.suffix.lower() not in suffixes:
+        raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
+    return path.relative_to(root).as_posix()
+
+
+def lone_groups(items: Items) -> list[str]:
+    """List the names of groups with a single item, about which nothing can be asked.
+
+    Raises:
+        DataError: if all groups have one item.
+    """
+    sizes = Counter(items.groups or ())
+    lone = [name for name, size in sizes.items() if size == 1]
+    if sizes and len(lone) == len(sizes):
+        raise DataError(
+            f"{items.source}: each group has one item, such as {shown(lone[0])}; sorting needs two "
+            "in a group at least"
+        )
+    return lone
+
+
+def note_on_lone_groups(lone: Sequence[str]) -> str:
+    """Make a note of one line about groups that have a single item.
+
+    >>> note_on_lone_groups(["q1"])
+    "1 group has one item, which is compared with nothing: 'q1'"
+    """
+    subject = "1 group has" if len(lone) == 1 else f"{len(lone)} groups have"
+    return f"{subject} one item, which is compared with nothing: {listed(map(shown, lone))}"
+
+
+def read_pairs(path: Path, items: Items) -> I64:
+    """Read pairs of items from a table with two columns of ids.
+
+    The columns are named `left` and `right`, or the table has no other columns.
+
+    Args:
+        path: file of the table.
+        items: all items.
+
+    Returns:
+        (m, 2) the numbers of the items in each of m different pairs, the lower number first.
+
+    Raises:
+        DataError: naming file and line, on other columns, an unknown id, an item paired with
+            itself, a pair across groups, or a file without pairs.
+    """
+    rows = read_rows(path)
+    columns = _SIDES if {*_SIDES} <= rows.columns.keys() else tuple(rows.columns)
+    if len(columns) != 2:
+        raise DataError(
+            f"{rows.path}: needs the columns left and right, or two only; has {listed(columns)}"
+        )
+    number_of_id = {id: number for number, id in enumerate(items.ids)}
+    pairs = []
+    for row, ids in enumerate(zip(*map(rows.texts, columns), strict=True)):
+        pair = []
+        for id in map(str.strip, ids):
+            if id not in number_of_id:
+                raise DataError(f"{rows.place(row)}: there is no item {shown(id)}")
+            pair.append(number_of_id[id])
+        a, b = pair
+        fault = "is paired with itself" if a == b else fault_across(items, a, b)
+        if fault:
+            raise DataError(f"{rows.place(row)}: item {shown(items.ids[a])} {fault}")
+        pairs.append(sorted(pair))
+    if not pairs:
+        raise DataError(f"{path}: there is no pair in it")
+    different_pairs: I64 = np.unique(np.array(pairs, np.int64), axis=0)
+    return different_pairs
+
+
+def fault_across(items: Items, a: int, b: int) -> str:
+    """Explain why items of different groups cannot be compared; empty if the group is the same."""
+    groups = items.groups
+    if groups is None or groups[a] == groups[b]:
+        return ""
+    return (
+        f"is of group {shown(groups[a])}, but {shown(items.ids[b])} of {shown(groups[b])}: pairs "
+        "are within groups"
+    )

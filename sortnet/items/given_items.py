@@ -16,8 +16,7 @@ import numpy as np
 from sortnet.core import F64
 from sortnet.errors import DataError
 from sortnet.files import is_table, reading, shown
-from sortnet.items.base import Items, checked_text
-from sortnet.items.media import inside
+from sortnet.items.base import Items, checked_text, inside
 from sortnet.items.read_items import ITEM_FILES, items_of_files, read_with_roles
 from sortnet.items.table_documents import items_of_table
 from sortnet.tables.read_rows import as_pandas, is_frame, read_rows, rows_of_frame

@@ -1,8 +1,11 @@
-"""Compute features of images from their pixels: colours, lightness and edges."""
+"""Open images safely and clean them; compute features from pixels: colours, lightness, edges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, Progress
-from sortnet.items.media import flat, load_image
+from sortnet.errors import DataError
+from sortnet.files import one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -55,6 +59,10 @@ _LAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
+MAX_PIXELS = 100_000_000  # of an image: 400 MB in memory
+
+_LOSSY_FORMATS = ("JPEG", "MPO", "WEBP")  # formats of photos, which are written as JPEG
+_QUALITY = 95  # of JPEG: no difference is visible
 
 
 def image_features(
@@ -129,7 +137,8 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
     strength_of_edges = np.hypot(slope_down, slope_right)
     direction_of_edges = np.arctan2(slope_down, slope_right)
     spread_of_colours = np.sqrt(green_red.var() + blue_yellow.var())
-    log_sharpness = np.log(_sharpness(light) + _LEAST_SHARPNESS)
+    laplacian = np.diff(light, 2, axis=0)[:, 1:-1] + np.diff(light, 2, axis=1)[1:-1]
+    log_sharpness = np.log(np.abs(laplacian).mean() + _LEAST_SHARPNESS)
     dark_share = (light < _DARK).mean()
     light_share = (light > _LIGHT).mean()
     return np.concatenate(
@@ -172,14 +181,125 @@ def _histogram(
     return np.bincount(bin_of_pixel.ravel(), weights.ravel(), bins) / angles.size
 
 
-def _sharpness(light: NDArray[np.float64]) -> float:
-    """Compute the mean absolute Laplacian of the lightness, a measure of sharpness."""
-    laplacian = np.diff(light, 2, axis=0)[:, 1:-1] + np.diff(light, 2, axis=1)[1:-1]
-    return float(np.abs(laplacian).mean())
-
-
 def _entropy(light: NDArray[np.float64]) -> float:
     """Compute the entropy, in bits, of a histogram of the lightness."""
     counts, _ = np.histogram(light, _LIGHTNESSES, (0, 1.001))  # rounding may exceed 1
     shares = counts[counts > 0] / light.size
     return float(-(shares * np.log2(shares)).sum())
+
+
+def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
+    """Decode an image and turn it upright; also return the original width and height.
+
+    Of an animation or of several pages, the first is decoded.
+
+    Args:
+        path: file of the image.
+        place: file and line that name the image, with which messages begin.
+        side: smallest width and height that the caller needs, in pixels; some formats are decoded
+            much faster at a reduced size.
+
+    Raises:
+        DataError: if the file is no image, or the image is broken or too large.
+    """
+    from PIL import Image, ImageOps
+
+    if not path.is_file():  # opening a pipe would wait forever
+        raise DataError(f"{place}: there is no such file")
+    with _image_faults(place), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the warning about too many pixels is an error below
+        with Image.open(path) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                size = f"{width} x {height} pixels"
+                raise DataError(f"{place}: has {size}; the limit is {MAX_PIXELS:,} pixels")
+            image.draft("RGB", (side, side))
+            image.load()
+            upright = ImageOps.exif_transpose(image)
+            upright.format = image.format
+            is_sideways = (upright.width < upright.height) != (width < height)
+            return upright, (height, width) if is_sideways else (width, height)
+
+
+def clean_image(path: Path, place: str, *, side: int) -> tuple[bytes, str]:
+    """Encode an image for a judge: upright, in sRGB, not too large, and without any metadata.
+
+    Places, names of cameras and comments are no part of the result.
+
+    Args:
+        path: file of the image.
+        place: file and line that name the image, with which messages begin.
+        side: largest width and height in pixels; a larger image is made smaller.
+
+    Returns:
+        The encoded image, and its media type: `image/jpeg` if the file is in a format that loses
+        details, too, otherwise `image/png`.
+
+    Raises:
+        DataError: if the file is no image, or the image is broken or too large.
+    """
+    image, _ = load_image(path, place, side=side)
+    form = "JPEG" if image.format in _LOSSY_FORMATS else "PNG"
+    with _image_faults(place):
+        scale = min(1.0, side / max(image.size))
+        width, height = (max(1, round(scale * length)) for length in image.size)
+        picture = flat(_in_srgb(image), (width, height))
+        picture.info.clear()  # Pillow would write comments and profiles that it finds there
+        file = io.BytesIO()
+        picture.save(file, form, quality=_QUALITY, subsampling=0)
+    return file.getvalue(), f"image/{form.lower()}"
+
+
+@contextmanager
+def _image_faults(place: str) -> Iterator[None]:
+    """Turn every error about an image into a DataError of one line that begins with `place`."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        yield
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError(f"{place}: is no image, or of a kind that is not known") from None
+    except Image.DecompressionBombError:
+        raise DataError(f"{place}: has more than {MAX_PIXELS:,} pixels") from None
+    except Exception as error:  # Pillow's decoders raise a dozen exceptions on damaged files
+        raise DataError(f"{place}: the image is broken: {one_line(error)}") from None
+
+
+def _in_srgb(image: Image) -> Image:
+    """Convert an image to sRGB by its colour profile, if it has one that can be used."""
+    from PIL import ImageCms
+
+    profile = image.info.get("icc_profile")
+    if not profile or image.mode not in ("RGB", "RGBA", "CMYK", "L"):
+        return image
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        srgb = ImageCms.createProfile("sRGB")
+        mode = "RGBA" if image.mode == "RGBA" else "RGB"
+        converted = ImageCms.profileToProfile(image, source, srgb, outputMode=mode)
+    except (ImageCms.PyCMSError, OSError):  # the profile is damaged, or of another kind of image
+        return image
+    return image if converted is None else converted
+
+
+def flat(image: Image, size: tuple[int, int]) -> Image:
+    """Convert an image to 8-bit RGB of the given size; transparent pixels become white."""
+    from PIL import Image as images
+
+    if image.mode.startswith(("I", "F")):  # grey images of 16 or 32 bits a pixel
+        # White is the largest value of 8 or of 16 bits, whichever all pixels fit in; if they fit in
+        # neither, the largest pixel.
+        pixels = np.nan_to_num(np.asarray(image, np.float64))
+        largest = pixels.max()
+        white = next((white for white in (255.0, 65535.0) if largest <= white), largest)
+        image = images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))
+    # These images have a palette or transparency.
+    if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+    if image.mode == "RGBA":
+        image = image.resize(size, images.Resampling.BOX)  # first, so that less is composed
+        background = images.new("RGBA", image.size, "white")
+        image = images.alpha_composite(background, image)
+    return image.convert("RGB").resize(size, images.Resampling.BOX)

@@ -12,8 +12,8 @@ import numpy as np
 from sortnet.core import Progress
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
-from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text
-from sortnet.items.media import inside, load_image
+from sortnet.items.base import MAX_TEXT, Items, check_id, checked_text, inside
+from sortnet.items.images import load_image
 from sortnet.items.table_documents import items_of_table
 from sortnet.tables.read_csv import decoded
 from sortnet.tables.read_rows import read_rows
@@ -114,7 +114,11 @@ def read_with_roles(
     if len(items) < least:
         n_items = "one" if len(items) else "no"
         raise DataError(f"{path}: has {n_items} item; sorting needs two at least")
-    _check_images(items, progress)
+    for name, image in zip(items.ids, items.images, strict=True):
+        if image is not None and items.root is not None:
+            progress(f"looking at {image}")
+            place = f"{items.source}, item {shown(name)}: {image}"
+            load_image(items.root / image, place, side=1)  # a reduced size shows any damage
     return items, roles
 
 
@@ -129,10 +133,11 @@ def _read_table(
 
     The arguments are as in `read_with_roles`.
     """
-    shown_columns: set[str] = set()
+    shown_columns: set[str] = set()  # further columns in which annotators see a text of some item
     feature_names: Sequence[str] | None = None
     if like is not None:
-        shown_columns = _shown_columns(like) - {*ignore}
+        shown_columns.update(*(texts_of_item or () for texts_of_item in like.shown or ()))
+        shown_columns.difference_update(ignore)
         feature_names = like.feature_names
     keep = kept_as_read(*vars(named_roles).values(), *named_roles.shown, *shown_columns)
     rows = read_rows(path, keep=keep)
@@ -141,14 +146,6 @@ def _read_table(
         named_roles = replace(named_roles, shown=columns)
     roles = choose_columns(rows, named_roles, ignore, features, feature_names)
     return items_of_table(rows, roles), roles
-
-
-def _shown_columns(items: Items) -> set[str]:
-    """Return the names of further columns in which annotators see a text of some item."""
-    columns: set[str] = set()
-    for texts_of_item in items.shown or ():
-        columns.update(texts_of_item or ())
-    return columns
 
 
 def _read_letor(path: Path) -> tuple[Items, Columns]:
@@ -187,15 +184,6 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
     id_column = "docid" if has_ids else "qid:row"
     roles = Columns(id=id_column, features=feature_names, ignored=("grade",), group="qid")
     return items, roles
-
-
-def _check_images(items: Items, progress: Progress) -> None:
-    """Raise a DataError if an image cannot be decoded."""
-    for name, image in zip(items.ids, items.images, strict=True):
-        if image is not None and items.root is not None:
-            progress(f"looking at {image}")
-            place = f"{items.source}, item {shown(name)}: {image}"
-            load_image(items.root / image, place, side=1)  # a reduced size shows any damage
 
 
 def _read_folder(path: Path) -> tuple[Items, Columns]:

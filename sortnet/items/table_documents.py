@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +17,8 @@ from sortnet.core import F64, Progress
 from sortnet.core.float32 import refuse_lost, shortened
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.items.base import Items, check_id, checked_text
+from sortnet.items.base import Items, check_id, checked_text, inside
 from sortnet.items.features import Describer
-from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, feature_matrix
 from sortnet.tables.rows import Rows
 
@@ -127,20 +125,12 @@ def items_of_table(rows: Rows, roles: Columns, *, is_unique_in_group: bool = Fal
     return replace(documents, groups=groups, ids=ids).items()
 
 
-class Described(NamedTuple):
-    """Features of documents in float64, their names, and the describer of texts and images."""
-
-    features: F64
-    names: tuple[str, ...]
-    describer: Describer | None
-
-
 def described(
     documents: TableDocuments,
     describer: Describer | None,
     progress: Progress = lambda text: None,
     deviations: F64 | None = None,
-) -> Described:
+) -> tuple[F64, tuple[str, ...], Describer | None]:
     """Make the features of documents, also from texts and images.
 
     Args:
@@ -150,10 +140,13 @@ def described(
         progress: called with a text about each slow step.
         deviations: (n,) grade of each document less the mean grade of its query, by which a new
             describer chooses words; None: there are no grades.
+
+    Returns:
+        The features in float64, their names, and the describer of texts and images.
     """
     roles = documents.roles
     if describer is None and not (roles.text or roles.image):
-        return Described(documents.features, documents.feature_names, None)
+        return documents.features, documents.feature_names, None
     items = documents.items()
     is_new = describer is None
     if describer is None:
@@ -166,7 +159,7 @@ def described(
     features = np.concatenate([documents.features, made_features], axis=1)
     # A new describer that makes no feature from the texts and images is not needed later.
     is_needed = bool(describer.made) or not is_new
-    return Described(features, describer.feature_names, describer if is_needed else None)
+    return features, describer.feature_names, describer if is_needed else None
 
 
 def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:

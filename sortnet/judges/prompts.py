@@ -13,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
 from sortnet.files import shown
-from sortnet.items.media import clean_image
+from sortnet.items.images import clean_image
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.messages import cut, printable
 

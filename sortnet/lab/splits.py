@@ -16,10 +16,9 @@ import numpy as np
 
 from sortnet.core import F32, I32, I64, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
-from sortnet.data.digits import digits_fold
 from sortnet.data.divide import drawn_parts, hold_out, joined, refuse_shared
 from sortnet.data.parts import by_hash, read_divided
-from sortnet.data.read import Fold, file_of, read_fold
+from sortnet.data.read import Fold, digits_fold, file_of, read_fold
 from sortnet.errors import DataError
 from sortnet.files import data_files, kind_of
 
@@ -394,7 +393,7 @@ class TrainingShare(OfficialFold):
 
 @dataclass(frozen=True)
 class Digits(Split):
-    """Queries of handwritten digits, made by `sortnet.data.digits`."""
+    """Queries of handwritten digits, made by `sortnet.data.read`."""
 
     seed: int = 0
 

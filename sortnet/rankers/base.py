@@ -22,8 +22,7 @@ from sortnet.core import F32, F64, I64, Margin, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
-from sortnet.items.features import Describer
-from sortnet.items.saved import arrays_of, to_json
+from sortnet.items.features import Describer, arrays_of, to_json
 from sortnet.rankers.model_folder import Array, tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
 

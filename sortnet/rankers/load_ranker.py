@@ -13,7 +13,7 @@ from sortnet.config import Config, scaling_parts
 from sortnet.core import NamedColumns
 from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError, SortNetError
-from sortnet.items.saved import load_describer
+from sortnet.items.features import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
 from sortnet.rankers.model_folder import Saved, read_folder
 from sortnet.rankers.registry import kind_settings

@@ -5,10 +5,12 @@ All readers call `choose_columns`: `sortnet.data.read_tables` for labelled table
 `sortnet.tables.values` recognises numbers, dates and categories in the cells of a column. Short
 texts that repeat are categories and become features; other texts are described by
 `sortnet.items.features`, with the numbers that `sortnet.items.texts` computes.
+`columns_sentence` tells what was made of the columns.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -21,7 +23,7 @@ from sortnet.core import F64
 from sortnet.core.memory import allocate
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.messages import printable
+from sortnet.messages import count, printable
 from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 
@@ -43,6 +45,7 @@ _KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as writt
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 _LONGEST_NAME = 100  # largest number of characters of a value that can be an id
 _WORDS_OF_A_TEXT = 3.0  # least mean number of words in a column of texts
+_LISTED = 20  # largest number of names in a line
 
 
 def kept_as_read(*names: str | None) -> Any:
@@ -488,3 +491,70 @@ def _find_text_column(columns: dict[str, Cells]) -> str | None:
         return None
     longest = max(mean_words, key=lambda name: mean_words[name])
     return longest if mean_words[longest] >= _WORDS_OF_A_TEXT else None
+
+
+def columns_sentence(roles: Columns, computed: Sequence[str]) -> str:
+    """Tell which columns became features, by their kinds, and which are not used.
+
+    Args:
+        roles: the roles of the table's columns.
+        computed: the stored names of the features that were computed from texts and images.
+
+    >>> columns_sentence(Columns(features=("x1", "x2"), ignored=("url",)), ())
+    'features are made of numbers (x1, x2); not used: url'
+    """
+    groups = feature_groups(roles, computed)
+    made = ", ".join(f"{kind} ({names})" for kind, names in groups.items())
+    sentence = f"features are made of {made}" if made else "no column is a feature"
+    if roles.ignored:
+        sentence += f"; not used: {listed_names(roles.ignored)}"
+    return sentence
+
+
+def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
+    """List the columns that became features, in groups by their kind.
+
+    Args:
+        roles: the roles of the table's columns.
+        computed: the stored names of the features that were computed from texts and images.
+
+    Returns:
+        {kind of columns: their names}; kinds without columns are left out.
+
+    >>> roles = Columns(text="note", features=("size", "born"), dates=("born",))
+    >>> feature_groups(roles, ["text: log words", "text: log links"])
+    {'numbers': 'size', 'dates': 'born', 'texts': 'note (2 features)'}
+    """
+    # A categorical column has a feature for each value: the features are counted by their column.
+    n_values = Counter(column_of(feature, ()) for feature in roles.categories)
+    groups = {
+        "numbers": [name for name in roles.features if name not in roles.dates],
+        "dates": [*roles.dates],
+        "categories": [f"{column} ({count(n, 'value')})" for column, n in n_values.items()],
+        # Items from a folder have texts or images without a column.
+        "texts": _described_column(roles.text or "texts", "text: ", computed),
+        "images": _described_column(roles.image or "images", "image: ", computed),
+    }
+    return {group: listed_names(names) for group, names in groups.items() if names}
+
+
+def _described_column(column: str, prefix: str, computed: Sequence[str]) -> list[str]:
+    """Name a column of texts or images with the number of its features; empty without features.
+
+    Args:
+        column: name of the column.
+        prefix: text with which the names of the column's features begin.
+        computed: the stored names of all computed features.
+    """
+    n_features = sum(feature.startswith(prefix) for feature in computed)
+    return [f"{column} ({count(n_features, 'feature')})"] if n_features else []
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Write names in one line: the first 20, and how many there are.
+
+    >>> listed_names(["price", "x1", "x2"])
+    'price, x1, x2'
+    """
+    first = ", ".join(map(printable, names[:_LISTED]))
+    return first if len(names) <= _LISTED else f"{first}, ... ({len(names)} in all)"

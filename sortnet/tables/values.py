@@ -77,7 +77,9 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
-    numbers = _plain_numbers(cells)
+    numbers = _floats(cells)
+    if numbers is None:
+        numbers = np.array([_plain_number(cell) for cell in cells])
     is_wrong = np.zeros(len(cells), bool)
     for k in np.flatnonzero(np.isnan(numbers)).tolist():
         cell = cells[k]
@@ -90,14 +92,6 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
             numbers[k] = _days_of_text(cell.strip())
         is_wrong[k] = np.isnan(numbers[k])
     return numbers, is_wrong
-
-
-def _plain_numbers(cells: Cells) -> F64:
-    """Convert numbers, and texts that are numbers, to float64; all other cells become NaN."""
-    numbers = _floats(cells)
-    if numbers is not None:
-        return numbers
-    return np.array([_plain_number(cell) for cell in cells])
 
 
 def _plain_number(cell: Any) -> float:
@@ -181,12 +175,9 @@ def is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
         text = cell.strip()
         return text.lower() in MISSING or text == "NaT"
-    return cell is None or type(cell).__name__ in ("NaTType", "NAType") or _is_nan(cell)
-
-
-def _is_nan(cell: Any) -> bool:
-    """Whether a cell is a number that is NaN; lists and arrays are no numbers."""
-    return isinstance(cell, float | np.floating) and bool(cell != cell)
+    if isinstance(cell, float | np.floating):
+        return bool(cell != cell)
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
 
 
 def is_date(cell: Any) -> bool:

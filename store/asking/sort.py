@@ -35,7 +35,7 @@ from sortnet.judges.trial import CallEstimate, dry_run
 from sortnet.messages import count
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.stopping import WRONG, Goal
-from sortnet.tables.column_groups import columns_sentence
+from sortnet.tables.roles import columns_sentence
 from store.asking.machine import AnswerSummary, EndReason, Machine, check_takes_sets
 from store.asking.service_questions import (
     ServiceQuestions,

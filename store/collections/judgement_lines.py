@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 from sortnet.errors import JudgementError, StoreError
 from sortnet.files import TABLES, shown, suffix_of
 from sortnet.items import Items
-from sortnet.items.item_groups import fault_across
+from sortnet.items.base import fault_across
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import (
     LONGEST_COMMENT,

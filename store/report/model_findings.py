@@ -18,8 +18,7 @@ from store.report.run_texts import metrics_of
 from store.report.sources import Sources
 
 if TYPE_CHECKING:
-    from sortnet.explanation.dependence import Dependence
-    from sortnet.explanation.permutation import Importance
+    from sortnet.explanation.columns import Dependence, Importance
     from sortnet.rankers.base import Ranker
 
 N_CURVES = 4  # columns with a curve of partial dependence
@@ -109,8 +108,7 @@ def _find_what_decides(
     findings: Findings, model: Ranker, queries: Queries, progress: Progress
 ) -> None:
     """Measure the importance of the columns, and the dependence on the most important columns."""
-    from sortnet.explanation.dependence import partial_dependence
-    from sortnet.explanation.permutation import permutation_importance
+    from sortnet.explanation.columns import partial_dependence, permutation_importance
 
     most = max(200, min(_MOST_DOCUMENTS, _MOST_SHUFFLED // (_REPEATS * model.n_features)))
     sample = some_documents(queries, most)

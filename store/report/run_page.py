@@ -11,7 +11,7 @@ import pandas as pd
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.errors import SortNetError
-from sortnet.explanation.dependence import Dependence
+from sortnet.explanation.columns import Dependence
 from sortnet.files import rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text

@@ -10,8 +10,8 @@ from typing import Any
 from sortnet.core import I64, Progress
 from sortnet.files import is_table
 from sortnet.items import Columns, Items, describe, read_with_roles
+from sortnet.items.base import lone_groups, read_pairs
 from sortnet.items.features import MADE
-from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
 from store.collections import collection_rows
 from store.collections.collection import Collection

@@ -12,7 +12,7 @@ import numpy as np
 from sortnet.comparators import TrainableComparator
 from sortnet.core import F64, I64, Queries
 from sortnet.data import Fold
-from sortnet.data.digits import SIDE, digits_fold
+from sortnet.data.read import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
 from sortnet.learning.iterations import Iteration, State

@@ -111,7 +111,7 @@ def train(
             note of the error tells how many answers are kept.
 
     >>> import tempfile
-    >>> from sortnet.data.digits import digits_fold
+    >>> from sortnet.data.read import digits_fold
     >>> from sortnet.tables.letor_writer import write_letor
     >>> fold, folder = digits_fold(0), tempfile.TemporaryDirectory()
     >>> for name, part in (("train", fold.train), ("vali", fold.vali)):
