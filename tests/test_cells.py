@@ -21,7 +21,7 @@ from sortnet.lab.entries import entry_of, grid_of
 from sortnet.lab.executor import work_out_all
 from sortnet.lab.splits import HoldOut, folds_of
 from store import open_store
-from store.lab.cell_rows import keep_cell, kept_cells
+from store.cell_rows import keep_cell, kept_cells
 
 
 @pytest.fixture(scope="module")

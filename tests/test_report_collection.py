@@ -18,7 +18,7 @@ from test_web_browser import seen, violations
 
 from sortnet.preference import Judgement
 from store import open_store
-from store.report.markdown import _parser, rendered
+from store.report.html_page import _parser, rendered
 from store.service.labelling import LabellingService
 
 N = 8

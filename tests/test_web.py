@@ -39,7 +39,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
-from store.report.markdown import rendered
+from store.report.html_page import rendered
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 

@@ -66,7 +66,7 @@ def doctor(
     judge = judge_from_options(judge_values)
     if judge is not None:
         refuse_without_server(judge)
-        from cli.judges.judge_results import judge_check_result
+        from cli.printing.labelling import judge_check_result
         from sortnet.judges.trial import check_judge
 
         check = check_judge(judge)

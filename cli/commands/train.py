@@ -115,7 +115,7 @@ def train(
       sortnet train essays.csv --query none --judge judge.toml --judgements 60
       sortnet train --resume --out m
     """
-    from cli.judges.judge_results import dry_run_result
+    from cli.printing.labelling import dry_run_result
     from cli.training.command_options import checked_judge, run_options
     from cli.training.printed_run import PrintedRun, kind_result
     from store.training.fit_kind import fit_kind

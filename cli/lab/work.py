@@ -13,7 +13,7 @@ from sortnet.errors import SortNetError
 from sortnet.lab.cells import Cell, Result, keys_of
 from sortnet.lab.executor import work_out_all
 from sortnet.messages import count
-from store.lab.cell_rows import keep_cell, kept_cells
+from store.cell_rows import keep_cell, kept_cells
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

@@ -13,8 +13,7 @@ import numpy as np
 
 from cli.console import progress, say
 from cli.judges.judge_options import DEFAULT_SIZE
-from cli.judges.judge_results import dry_run_result
-from cli.printing.labelling import short_status
+from cli.printing.labelling import dry_run_result, short_status
 from cli.printing.results import Result, Step
 from cli.signals import ended_by_signals
 from cli.terminal.asking import labelled_facts, refuse_closed

@@ -21,7 +21,7 @@ from sortnet.messages import printable
 from sortnet.preference import Judgement
 from store import Collection
 from store.collections.leases import Lease
-from store.report.markdown import rendered
+from store.report.html_page import rendered
 from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, range_in_words, why
 

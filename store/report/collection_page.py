@@ -22,11 +22,11 @@ from store.report.html_page import (
     Picture,
     Section,
     Table,
+    instructions_html,
     listed,
     picture,
     render_page,
 )
-from store.report.markdown import instructions_html
 from store.service.collection_items import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes

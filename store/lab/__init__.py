@@ -1,1 +1,0 @@
-"""Storage of the results of experiments."""
