@@ -32,6 +32,7 @@ SERVER = """
 import fcntl, gc, json, os, signal, socket, sys, termios
 gc.disable()  # nothing that is imported is rubbish
 from importlib import import_module
+import cli.__main__
 import cli.main
 
 for name in sys.argv[2:]:
@@ -76,6 +77,7 @@ while True:
     sys.argv[1:] = args[2:] if args[:1] == ["-c"] else args
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
     sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
+    sys.unraisablehook = cli.__main__._interrupt_again_if_lost
     if args[:1] == ["-c"]:
         sys.exit(exec(compile(args[1], "<script>", "exec"), {"__name__": "__main__"}))
     sys.exit(cli.main.main())

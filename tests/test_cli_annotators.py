@@ -90,7 +90,7 @@ def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
     with open_store() as store:
         service = LabellingService(store.collection("texts"))
         front = Deciding(service, kind)
-        assert why in Asking(service, "ana").run(front)
+        assert why in Asking(service, "ana").run(front, None)
         assert front.told == ["stored: left", TOO_LATE]
         assert len(service.judgements()) == 1
 
