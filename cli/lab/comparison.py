@@ -327,7 +327,8 @@ def _mean_rank_picture(
     diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
     caption = (
         f"Mean ranks in {comparison.measures[0]} over {len(table)} parts. Friedman's p "
-        f"{result.p:.3g}; rankers at one bar do not differ by Nemenyi's test at {_ALPHA:.0%}."
+        f"{result.p:.3g}; rankers whose bars overlap do not differ by Nemenyi's test at "
+        f"{_ALPHA:.0%}."
     )
     return html_page.picture(diagram, "critical difference diagram", caption)
 
