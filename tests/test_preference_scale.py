@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sortnet.preference import Judgement, rule
+from sortnet.preference.history import History
 from sortnet.preference.intervals import shortest
 from sortnet.preference.session import Session
 
@@ -34,6 +35,26 @@ def test_a_question_about_many_items_looks_at_some_of_them(monkeypatch: pytest.M
     assert len(looked) >= 3
     assert max(items for items, _ in looked) <= rule.MOST_OPEN
     assert max(pairs for _, pairs in looked) <= rule._PAIRS
+
+
+def test_each_answer_since_the_last_fit_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service opened with 100,000 answers asks before its first fit ends, which takes seconds."""
+    session, n_read = Session(features(N), N, holdout=0, repeats=0), []
+    plain = History.questions_after
+
+    def questions_after(self: History, n_events: int) -> list[tuple[int, ...]]:
+        questions = plain(self, n_events)
+        n_read.append(len(questions))
+        return questions
+
+    monkeypatch.setattr(History, "questions_after", questions_after)
+    monkeypatch.setattr(Session, "is_due", lambda self, n_fitted: False)
+    session.replay([Judgement.of("ben", (k, k + 1), "left") for k in range(60)])
+    n_asked = 5
+    for _ in range(n_asked):
+        (question,) = session.ask("ana", wait=False)
+        session.tell(question.answered("ana", "left"))
+    assert n_read == [60, *[1] * (n_asked - 1)]
 
 
 def test_intervals_of_few_draws_hold_about_as_many_further_draws() -> None:

@@ -81,6 +81,7 @@ class SessionAsking:
         self._history = self.fitting.history
         self._n_asked = 0
         self._kept: tuple[Posterior, int, Beliefs] | None = None
+        self._n_expected = 0  # events whose answers the kept beliefs include
 
     def _choosers(self, drawn_number: float) -> Iterator[_Chooser]:
         """Yield the functions that choose a question, in the order in which they are tried.
@@ -160,8 +161,11 @@ class SessionAsking:
             n_seen = self._history.seen(holdout=False)
             beliefs = Beliefs(posterior, self.groups, is_open, n_seen, request.rng)
             self._kept = posterior, set_size, beliefs
+            self._n_expected = fits.at
         *_, beliefs = self._kept
-        beliefs.expect_answers([*self._history.unfitted(fits.at), *sorted(request.taken)])
+        new_answers = self._history.questions_after(self._n_expected)
+        self._n_expected = len(self._history.events)
+        beliefs.expect_answers([*new_answers, *sorted(request.taken)])
         beliefs.scale = self.fitting.scale_of(request.annotator)
         return beliefs
 

@@ -128,9 +128,9 @@ class History:
         items = self.events.items[is_counted]
         return np.bincount(items[items >= 0], minlength=self.n_items)
 
-    def unfitted(self, n_fitted: int) -> list[tuple[int, ...]]:
-        """List the items of the usable votes after the first `n_fitted` events."""
-        rows = n_fitted + np.flatnonzero(self._is_usable[n_fitted:])
+    def questions_after(self, n_events: int) -> list[tuple[int, ...]]:
+        """List the items of the usable votes after the first `n_events` events."""
+        rows = n_events + np.flatnonzero(self._is_usable[n_events:])
         return [self._items_of(row) for row in rows.tolist()]
 
     def _items_of(self, row: int) -> tuple[int, ...]:
