@@ -1,6 +1,7 @@
 """The model of answers against brute force, finite differences and Bradley-Terry by scipy."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -288,6 +289,26 @@ def test_an_annotator_who_answers_at_random_is_found():
     *good, random = session.reports([f"person {k}" for k in range(4)])
     assert random.reliability.high < 0.5
     assert all(report.reliability.low > 0.5 for report in good)
+
+
+def test_who_prefers_the_first_place_is_as_reliable_as_the_choices_against_it_tell():
+    """Mean over six draws: the fourth annotator adds 1.5 to the difference of two scores."""
+
+    def reliability(seed):
+        rng = np.random.default_rng(seed)
+        score = 0.75 * rng.standard_normal(30)
+        session = Session(None, 30, seed=seed)
+
+        def prefers_first(i, j, bias):
+            return score[i] - score[j] + bias > rng.standard_normal()
+
+        for k, bias in enumerate([0.0, 0.0, 0.0, 1.5]):
+            told(session, rng, 100, partial(prefers_first, bias=bias), f"person {k}")
+        session.refit()
+        (biased,) = session.reports(["person 3"])
+        return biased.reliability.value
+
+    assert np.mean([reliability(seed) for seed in range(6)]) > 0.8
 
 
 @pytest.mark.parametrize("set_size", [2, 4, 6])

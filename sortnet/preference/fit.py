@@ -1,7 +1,7 @@
 """Fit the model of answers: the most probable scores, and Laplace's approximation around them.
 
-Newton's steps are taken separately for the scores, for each bias and for log nu. For up to 1,500
-items the equations of a step are those of all scores, with the precision Q of the prior:
+The scores, each bias and log nu take Newton's steps at once, each as if the others stayed. For up
+to 1,500 items the equations of a step are those of all scores, with the precision Q of the prior:
 
     (H + Q) step = slope - Q s            H = G^T W G
 
@@ -125,7 +125,7 @@ class Mode(_Search):
 
     @property
     def evidence(self) -> float:
-        """The logarithm of the evidence, given the biases and the odds of a tie."""
+        """The logarithm of the evidence, given the biases and the odds of a tie of the mode."""
         log_prior = 0.5 * self._log_det - 0.5 * float(self.unknowns @ self._Q @ self.unknowns)
         return self.at.value + log_prior - float(np.log(np.diag(self.factor)).sum())
 

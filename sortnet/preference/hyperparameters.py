@@ -1,7 +1,9 @@
 """Choose the hyperparameters of the model of answers: by evidence, and by left-out answers.
 
-Hyperparameters are posterior means on grids, not most probable values: variance and share of the
-features together, then what is each annotator's.
+Variance and share of the features together, and then each annotator's reliability, are posterior
+means on grids. Scale and bias of one of several annotators are the most probable ones of a grid.
+Place biases, squares of features, and measurements that count as words are decided by what they
+gain.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
 _BIAS_GAIN = 6.0  # twice the gain of log-likelihood by which a place bias is earned
 _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
+_FEW_RELIABILITIES = _RELIABILITIES[::8]  # by which scale and bias are chosen
+_BIASES = np.linspace(-3.0, 3.0, 13)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
 _P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
 _LEAST_MEDIAN = 0.5
@@ -66,18 +70,20 @@ def choose(
     Args:
         answers: the answers. Of more than 300 items, answers about a sample of 300 count.
         prior: the prior to start from, with variance 1.
-        squares: the features with their squares; None if there are no features.
+        squares: the features with their squares, without products of two features; None if there
+            are no features.
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
-        must_earn: whether a variance below 1, and a share of the features, must be earned. They
-            must also if the answers alone order the items, as those of a chain do.
+        must_earn: whether a variance below the one to start from, and a share of the features,
+            must be earned. They must also if the answers alone order the items, as those of a chain
+            do.
         seed: the seed of the sample, and of the draws by which annotators are predicted.
 
     Returns:
         The prior and the annotators.
 
     Cost: about 13 searches of a mode, with features 93; with several annotators twice as many, and
-    one for each annotator.
+    one for each annotator; for each annotator who measures, 68 more.
     """
     rng = np.random.default_rng(seed)
     linear = prior.columns
@@ -226,8 +232,8 @@ def _evidence(answers: Answers, prior: Prior, shares: F64, annotators: Annotator
 def _form_chains(answers: Answers, n_items: int) -> bool:
     """Whether a few chains hold all items: in a chain, an answer prefers each item to the next.
 
-    A fifth as many chains as items are few: hyperparameters may be chosen so long before the last
-    answers that would join them.
+    A fifth as many chains as items count as few: when hyperparameters are chosen, the answers that
+    will join the chains may still be missing.
     """
     edges = answers.edges
     lead = answers.share[edges.row, edges.a] - answers.share[edges.row, edges.b]
@@ -264,8 +270,8 @@ def _choose_reliabilities(
     average. Whoever has answered most is measured first, and is known when the others are measured:
     somebody who prefers the worse item, with more answers than each other, would turn their signs.
 
-    A model that has answered enough gold pairs is measured by gold pairs alone: models are wrong
-    together, and would outvote the right answers.
+    A model that has answered enough gold pairs is measured by scores fitted to gold pairs alone:
+    models are wrong together, and would outvote the right answers.
     """
     is_gold = answers.annotator == GOLD
     n = len(annotators)
@@ -310,8 +316,9 @@ def _measured(
 ) -> Annotators:
     """Measure the reliability of one annotator, and the scale if answers are measurements.
 
-    The reliability is that of the average annotator as far as the answers do not tell otherwise;
-    its interval takes nothing for granted.
+    Scale and place bias are the most probable ones of a grid. The reliability is a posterior mean,
+    with the place bias held there; its prior has a part p_different, 1 / (1 + ((c - 1) / .3)^2),
+    and the rest at c = 1. The interval has the first part alone, which takes nothing for granted.
 
     Args:
         answers: the answers of the annotator, who has number 0.
@@ -320,30 +327,45 @@ def _measured(
         p_different: the prior probability that the annotator is not as reliable as the average.
     """
     scales = _SCALES if answers.is_measured.any() else annotator.scale
-    log_p = np.array(
-        [
-            [_log_p(answers, draws, _with(annotator, c, scale)).sum() for c in _RELIABILITIES]
+    # Without the bias, somebody who prefers the first place would seem less reliable.
+    biases = _BIASES if annotator.biased.any() else annotator.bias
+    best = max(
+        (
+            replace(annotator, scale=np.array([scale]), bias=np.array([bias]))
             for scale in scales
-        ]
+            for bias in biases
+        ),
+        key=lambda candidate: _log_weight(answers, draws, candidate, _FEW_RELIABILITIES).max(),
     )
-    prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
-    best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
-    p = np.exp(log_p[best_scale] - log_p[best_scale].max())
+    log_weight = _log_weight(answers, draws, best, _RELIABILITIES)
+    p = np.exp(log_weight - log_weight.max())
     is_average = np.arange(len(p)) == np.abs(_RELIABILITIES - 1).argmin()
-    with_average = p_different * prior / prior.sum() + (1 - p_different) * is_average
-    reliability = np.average(_RELIABILITIES, weights=p * with_average)
-    cumulated = np.cumsum(p * prior) / (p @ prior)
+    density = np.exp(_log_density(_RELIABILITIES))
+    with_average = (p_different / density.sum() + (1 - p_different) * is_average) * p
+    reliability = np.average(_RELIABILITIES, weights=with_average)
+    cumulated = np.cumsum(p) / p.sum()
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(p) - 1)
     return replace(
-        _with(annotator, reliability, scales[best_scale]),
+        best,
+        reliability=np.array([reliability]),
         low=_RELIABILITIES[[low]],
         high=_RELIABILITIES[[high]],
     )
 
 
-def _with(annotator: Annotators, reliability: float, scale: float) -> Annotators:
-    """Copy one annotator with another reliability and scale."""
-    return replace(annotator, reliability=np.array([reliability]), scale=np.array([scale]))
+def _log_weight(answers: Answers, draws: Draws, annotator: Annotators, reliabilities: F64) -> F64:
+    """Compute the posterior of each reliability of one annotator, as a logarithm, but for a sum."""
+    log_p = [
+        _log_p(answers, draws, replace(annotator, reliability=np.array([c]))).sum()
+        for c in reliabilities
+    ]
+    log_weight: F64 = log_p + _log_density(reliabilities) - 0.5 * (annotator.bias / BIAS_SD) ** 2
+    return log_weight
+
+
+def _log_density(reliabilities: F64) -> F64:
+    """Compute the prior of reliabilities that differ from the average, as a logarithm."""
+    return -np.log1p(((reliabilities - 1) / _RELIABILITY_WIDTH) ** 2)
 
 
 def _log_p(answers: Answers, draws: Draws, annotator: Annotators) -> F64:

@@ -5,16 +5,22 @@
     P(best is i)  = exp(z_i) / sum exp(z_k)      over all items that are shown
     P(worst is i) = exp(-z_i) / sum exp(-z_k)    over the items shown, without the best
 
+The data are choices: each answer is a choice of the best of its items, and if it names the worst,
+too, a second choice among the others; a skip is none (`sortnet.preference.answers`). Only items of
+the same group are shown together. The features Phi are standardised; their squares may be among
+them, standardised again, and count in d.
+
 c is an annotator's reliability, b the bias to the first place in log odds: N(0, 1) for annotators
 whose answers show one, as `sortnet.preference.hyperparameters` decides, and 0 for all others. An
 answer about two items may be a tie, which has the weight nu exp((z_1 + z_2) / 2) beside exp(z_1)
-and exp(z_2) (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A probability p that item 1 is better may
-count as a measurement of the difference of the scores:
+and exp(z_2) (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A probability p that item 1 is better counts
+in one of three ways: not at all, beside the choice of the likelier item; as a share of votes, p of
+a choice of item 1 and 1 - p of item 2; or as a measurement of the difference of the scores:
 
     probit(p) = g (c (s_1 - s_2) + b / 1.7 + noise),     noise ~ N(0, 1)
 
 The known answer to a gold pair has c = 3 and b = 0. The unit of a score is the standard deviation
-of the noise that an average annotator, c = 1, has about the difference of two scores.
+of the noise that the average (median) annotator, c = 1, has about the difference of two scores.
 
 `sortnet.preference.fit` finds the joint mode of s, b and log nu. The posterior of the scores is
 Laplace's approximation around it, with b and nu held at the mode. The hyperparameters t, share, c,
@@ -165,7 +171,8 @@ def predict(answers: Answers, s: Draws, annotators: Annotators, nu: float) -> Pr
         answers: the answers.
         s: (..., n) the scores.
         annotators: the annotators of the answers.
-        nu: `Prior.tie_odds`.
+        nu: `Prior.tie_odds`. If it is 0, the probability of a tie is that of half an answer for
+            each of the two items.
     """
     factor = SHARPNESS * reliability_of_rows(answers, annotators)
     bias = np.append(annotators.bias, 0.0)[answers.annotator]
@@ -233,7 +240,7 @@ def likelihood(answers: Answers, s: F64, annotators: Annotators, nu: float) -> L
     row, a, b, _, _ = answers.edges
     log_p, expected, residual, p_tie = predict(answers, s, annotators, nu)
     residual = residual * answers.weight[:, None]
-    # The first item of a pair gets 1, 1/2 or 0 of a choice; with ties the variance is smaller.
+    # A tie gives each of two items 1/2: the variance is smaller than that of a choice of one.
     of_choice = expected[row, a] * expected[row, b] - p_tie[row] / 4
     variance = np.where(answers.is_measured[row], SHARPNESS**-2, of_choice) * answers.weight[row]
     factor = SHARPNESS * answers.direction * reliability_of_rows(answers, annotators)
@@ -311,7 +318,9 @@ class Posterior:
 
 
 def information_of_words(mean: F64, variance: F64) -> F64:
-    """Return the expected information of an answer in words about a difference of scores.
+    """Return the information of an answer in words about a difference of scores, 1.7^2 p (1 - p).
+
+    p is the expected probability of the answer, the mean over the distribution of the difference.
 
     Args:
         mean, variance: the mean and the variance of each difference.
