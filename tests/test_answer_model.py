@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.special import log_expit, ndtri
+from scipy.special import log_expit, ndtr, ndtri
 from scipy.stats import rankdata
 
 from sortnet.preference.answers import Answers
@@ -309,6 +309,34 @@ def test_who_prefers_the_first_place_is_as_reliable_as_the_choices_against_it_te
         return biased.reliability.value
 
     assert np.mean([reliability(seed) for seed in range(6)]) > 0.8
+
+
+def test_the_interval_of_a_reliability_covers_it_though_the_scale_is_learned_too():
+    """A model measures with c = 1.5 and g = 0.57 beside three people; one of six may miss."""
+
+    def covers(seed):
+        rng = np.random.default_rng([seed, 3])
+        score = 0.9 * rng.standard_normal(30)
+        study = study_of([Decision("model", "m"), Decision("p-measurement", "m")])
+        session = Session(None, 30, seed=seed, study=study)
+        for k in range(3):
+            told(
+                session,
+                rng,
+                80,
+                lambda i, j: score[i] - score[j] + rng.standard_normal() > 0,
+                f"person {k}",
+            )
+        for _ in range(100):
+            i, j = rng.choice(30, 2, replace=False).tolist()
+            probit = 0.57 * (1.5 * (score[i] - score[j]) + rng.standard_normal())
+            p = float(np.clip(ndtr(probit), 0.01, 0.99))
+            session.tell(Judgement.of("m", (i, j), "left" if p > 0.5 else "right", p=p))
+        session.refit()
+        (model,) = session.reports(["m"])
+        return model.reliability.low <= 1.5 <= model.reliability.high
+
+    assert sum(covers(seed) for seed in range(6)) >= 5
 
 
 @pytest.mark.parametrize("set_size", [2, 4, 6])

@@ -1,9 +1,8 @@
 """Choose the hyperparameters of the model of answers: by evidence, and by left-out answers.
 
-Variance and share of the features together, and then each annotator's reliability, are posterior
-means on grids. Scale and bias of one of several annotators are the most probable ones of a grid.
-Place biases, squares of features, and measurements that count as words are decided by what they
-gain.
+Variance and share of the features together, and then reliability and scale of each of several
+annotators, are posterior means on grids. Whether annotators have a place bias, whether squares of
+features count, and whether measurements count as words, is decided by what it gains.
 """
 
 from __future__ import annotations
@@ -45,8 +44,9 @@ _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
 _BIAS_GAIN = 6.0  # twice the gain of log-likelihood by which a place bias is earned
 _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
-_FEW_RELIABILITIES = _RELIABILITIES[::8]  # by which scale and bias are chosen
+_FEW_RELIABILITIES = _RELIABILITIES[::8]  # by which a bias is chosen
 _BIASES = np.linspace(-3.0, 3.0, 13)
+_OWN_SCALES = np.geomspace(0.1, 1.6, 13)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
 _P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
 _LEAST_MEDIAN = 0.5
@@ -148,9 +148,8 @@ def _choose_scale(
         scaled = replace(annotators, scale=np.full(n, scale))
         prior_of_scale = replace(prior, variance=spread / scale**2)
         evidence.append(find_mode(answers, prior_of_scale, scaled, close=_CLOSE).evidence)
-    log_scale = np.log(_SCALES)
-    log_prior = -0.5 * ((log_scale - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
-    scale = float(np.exp(_posterior_mean(np.array(evidence) + log_prior, log_scale)))
+    log_weight = np.array(evidence) + _log_prior_of_scale(_SCALES)
+    scale = float(np.exp(_posterior_mean(log_weight, np.log(_SCALES))))
     variance = spread / scale**2
     return replace(prior, variance=variance), replace(annotators, scale=np.full(n, scale))
 
@@ -316,9 +315,9 @@ def _measured(
 ) -> Annotators:
     """Measure the reliability of one annotator, and the scale if answers are measurements.
 
-    Scale and place bias are the most probable ones of a grid. The reliability is a posterior mean,
-    with the place bias held there; its prior has a part p_different, 1 / (1 + ((c - 1) / .3)^2),
-    and the rest at c = 1. The interval has the first part alone, which takes nothing for granted.
+    Reliability and log scale are posterior means on a grid, with the most probable place bias. The
+    prior of the reliability has a part p_different, 1 / (1 + ((c - 1) / .3)^2), and the rest at
+    c = 1. The interval has the first part alone, which takes nothing for granted.
 
     Args:
         answers: the answers of the annotator, who has number 0.
@@ -326,41 +325,53 @@ def _measured(
         annotator: the parameters of the annotator.
         p_different: the prior probability that the annotator is not as reliable as the average.
     """
-    scales = _SCALES if answers.is_measured.any() else annotator.scale
-    # Without the bias, somebody who prefers the first place would seem less reliable.
-    biases = _BIASES if annotator.biased.any() else annotator.bias
-    best = max(
-        (
-            replace(annotator, scale=np.array([scale]), bias=np.array([bias]))
-            for scale in scales
-            for bias in biases
-        ),
-        key=lambda candidate: _log_weight(answers, draws, candidate, _FEW_RELIABILITIES).max(),
+    if annotator.biased.any():
+        # Without the bias, somebody who prefers the first place would seem less reliable.
+        log_weights = [
+            _log_weight(answers, draws, replace(annotator, bias=bias), _FEW_RELIABILITIES).max()
+            for bias in _BIASES[:, None]
+        ]
+        annotator = replace(annotator, bias=_BIASES[[np.argmax(log_weights)]])
+    scales = _OWN_SCALES if answers.is_measured.any() else annotator.scale
+    log_weight = np.array(
+        [
+            _log_weight(answers, draws, replace(annotator, scale=scale), _RELIABILITIES)
+            for scale in scales[:, None]
+        ]
     )
-    log_weight = _log_weight(answers, draws, best, _RELIABILITIES)
     p = np.exp(log_weight - log_weight.max())
-    is_average = np.arange(len(p)) == np.abs(_RELIABILITIES - 1).argmin()
+    is_average = np.arange(len(_RELIABILITIES)) == np.abs(_RELIABILITIES - 1).argmin()
     density = np.exp(_log_density(_RELIABILITIES))
-    with_average = (p_different / density.sum() + (1 - p_different) * is_average) * p
-    reliability = np.average(_RELIABILITIES, weights=with_average)
-    cumulated = np.cumsum(p) / p.sum()
-    low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(p) - 1)
+    with_average = p * (p_different / density.sum() + (1 - p_different) * is_average)
+    log_scale = np.average(np.log(scales), weights=with_average.sum(axis=1))
+    cumulated = np.cumsum(p.sum(axis=0)) / p.sum()
+    low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(cumulated) - 1)
     return replace(
-        best,
-        reliability=np.array([reliability]),
+        annotator,
+        reliability=np.average(_RELIABILITIES, weights=with_average.sum(axis=0), keepdims=True),
         low=_RELIABILITIES[[low]],
         high=_RELIABILITIES[[high]],
+        scale=np.exp([log_scale]),
     )
 
 
 def _log_weight(answers: Answers, draws: Draws, annotator: Annotators, reliabilities: F64) -> F64:
-    """Compute the posterior of each reliability of one annotator, as a logarithm, but for a sum."""
+    """Compute the posterior of reliabilities, scale and bias of one annotator, as a logarithm.
+
+    It is the sum of the log-probability of the answers and the logarithms of the priors, (c,).
+    """
     log_p = [
-        _log_p(answers, draws, replace(annotator, reliability=np.array([c]))).sum()
-        for c in reliabilities
+        _log_p(answers, draws, replace(annotator, reliability=c)).sum()
+        for c in reliabilities[:, None]
     ]
-    log_weight: F64 = log_p + _log_density(reliabilities) - 0.5 * (annotator.bias / BIAS_SD) ** 2
+    log_prior = _log_density(reliabilities) - 0.5 * (annotator.bias / BIAS_SD) ** 2
+    log_weight: F64 = log_p + log_prior + _log_prior_of_scale(annotator.scale)
     return log_weight
+
+
+def _log_prior_of_scale(scale: F64) -> F64:
+    """Compute the prior of the logarithm of a scale, as a logarithm."""
+    return -0.5 * ((np.log(scale) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
 
 
 def _log_density(reliabilities: F64) -> F64:
