@@ -106,8 +106,8 @@ def test_ties_and_unknown_pairs_are_never_wrong_and_a_tie_is_learned_as_the_lowe
     assert known.answer.tolist() == [0.5, 1] and known.margin.tolist() == [-1, -1]
 
 
-def judged_by(score: np.ndarray, group: list[int], seed: int, n: int, flip: float = 0.0) -> Queries:
-    """n judgements of documents of one feature beside noise, some of them reversed."""
+def judged_by(score: np.ndarray, group: list[int], seed: int, n: int) -> Queries:
+    """n judgements of documents of one feature beside noise."""
     rng = np.random.default_rng(seed)
     X = np.column_stack((score, rng.normal(size=len(score)))).astype(np.float32)
     queries = Queries.from_arrays(X, group=group)
@@ -116,7 +116,7 @@ def judged_by(score: np.ndarray, group: list[int], seed: int, n: int, flip: floa
     second = np.array([rng.choice(np.flatnonzero(query == query[k])) for k in first])
     apart = np.flatnonzero(score[first] != score[second])[:n]
     a, b = first[apart], second[apart]
-    right = (score[a] > score[b]) ^ (rng.random(len(a)) < flip)
+    right = score[a] > score[b]
     return queries.with_judgements(np.where(right, a, b), np.where(right, b, a))
 
 

@@ -12,7 +12,7 @@ import torch
 from cli_helpers import weights_of
 
 import sortnet.rankers.model_folder
-from sortnet.comparators import CmpNN, DirectRanker, make_comparator
+from sortnet.comparators import CmpNN, make_comparator
 from sortnet.config import SCALINGS, Config
 from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
@@ -62,28 +62,6 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
         "model.json",
         weights_of(tmp_path / "m").name,
     }
-
-
-def test_scores_count_the_documents_below():
-    model, test = learned(), made(3)
-    scores = model.scores(test)
-    order = model.sort(test).order
-    for k in range(len(test)):
-        ranked = order[test.offsets[k] : test.offsets[k + 1]]
-        assert scores[ranked].tolist() == list(range(9, -1, -1))
-
-
-def test_a_model_of_ones_own_network_is_loaded_with_what_makes_it(tmp_path):
-    def make(seed: int) -> DirectRanker:
-        torch.manual_seed(seed)
-        return DirectRanker(3, feature_part=torch.nn.Sequential(torch.nn.Linear(3, 2)), seed=seed)
-
-    model = fit(made(1), made(2), FIXED, make_for=lambda config, n: make)
-    model.save(tmp_path)
-    loaded = Model.load(tmp_path, make=make)
-    np.testing.assert_array_equal(model.scores(made(3)), loaded.scores(made(3)))
-    with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
-        Model.load(tmp_path)
 
 
 def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
