@@ -10,6 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 from cli_helpers import weights_of
+from graded_queries import graded
 
 import sortnet.rankers.model_folder
 from sortnet.comparators import CmpNN, make_comparator
@@ -21,11 +22,8 @@ from sortnet.rankers.model import load_state, save_state
 from sortnet.rankers.sortnet import Model, fit
 
 
-def made(seed: int, names: list[str] | None = None) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(0, 1, (60, 3)).astype(np.float32)
-    y = np.digitize(X[:, 0] - X[:, 2], [0, 1])
-    return Queries.from_arrays(X, y, group=[10] * 6, feature_names=names, source="made.csv")
+def made(seed: int, **facts) -> Queries:
+    return replace(graded(seed, 6, size=10), **facts)
 
 
 FIXED = Config(max_iter=2, scaling="query")
@@ -34,7 +32,8 @@ FIXED = Config(max_iter=2, scaling="query")
 def learned(**settings) -> Model:
     plain = Config(max_iter=3, committee=1, hidden=(20,), scaling="query")
     config = plain.changed(**{"epochs": 2, "weight_decay": 0.01} | settings)
-    return fit(made(1, ["a", "b", "c"]), made(2, ["a", "b", "c"]), config)
+    names = ("a", "b", "c")
+    return fit(made(1, feature_names=names), made(2, feature_names=names), config)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +49,6 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
     model.save(tmp_path / "m")
     loaded = Model.load(tmp_path / "m")
     test = made(3)
-    np.testing.assert_array_equal(
-        model.sort(test).compared.margin, loaded.sort(test).compared.margin
-    )
-    np.testing.assert_array_equal(model.scores(test), loaded.scores(test))
     i, j = np.triu_indices(10, 1)
     np.testing.assert_array_equal(model.margins(test, i, j), loaded.margins(test, i, j))
     assert loaded.feature_names == ("a", "b", "c")
