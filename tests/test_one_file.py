@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import shutil
@@ -106,17 +105,14 @@ def test_the_training_part_alone_decides_which_values_are_features():
     assert not fold.test.features[:, 2:].any()
 
 
-def test_every_format_and_several_files_divide_alike():
-    expected = members(read_divided("all.csv", columns=NAMES))
-    frame, text = shop(), Path("all.csv").read_text()
-    Path("a.tsv").write_text(text.replace(",", "\t"))
-    Path("a.csv.gz").write_bytes(gzip.compress(text.encode()))
-    frame.to_json("a.jsonl", orient="records", lines=True)
+def test_other_formats_and_several_files_divide_alike():
+    frame = shop()
     frame.to_parquet("a.parquet")
     frame[:61].to_csv("part-0.csv", index=False)
     frame[61:].to_csv("part-1.csv", index=False)
-    for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
-        assert members(read_divided(name, columns=NAMES)) == expected, name
+    for name in ("a.parquet", "part-*.csv"):
+        expected = members(read_divided("all.csv", columns=NAMES))
+        assert members(read_divided(name, columns=NAMES)) == expected
     # The last row of the first file, which is not the last of its part.
     frame[:61].replace({"price": {frame["price"][60]: "x"}}).to_csv("part-0.csv", index=False)
     with pytest.raises(DataError, match=r"part-0\.csv, line 62: column 'price': 'x'"):

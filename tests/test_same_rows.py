@@ -156,21 +156,19 @@ def test_a_list_of_dicts_may_lack_values_and_is_refused_in_one_line() -> None:
 
 
 NO_TABLES = [None, "rows.csv", iter([[1.0]]), {"size": [1.0]}, [{"size": 1.0}, 3]]
-
-
-@pytest.mark.parametrize("X", NO_TABLES)
-def test_what_is_no_table_is_refused_by_the_estimator(X: Any) -> None:
-    with pytest.raises(DataError, match=r"is no table|is no data frame") as refused:
-        SortNetRanker().fit(X, [1])
-    assert len(str(refused.value).splitlines()) == 1
+NO_FRAMES = [*NO_TABLES, 5, [], [1], np.zeros((2, 2)), pd.Series([1.0])]
 
 
 @pytest.mark.parametrize(
-    "frame", [None, 5, iter([]), [], [1], [{"size": 1.0}, 3], np.zeros((2, 2)), pd.Series([1.0])]
+    ("read", "rows"),
+    [
+        *((lambda rows: SortNetRanker().fit(rows, [1]), rows) for rows in NO_TABLES),
+        *((from_frame, rows) for rows in NO_FRAMES),
+    ],
 )
-def test_what_is_no_frame_is_refused(frame: Any) -> None:
-    with pytest.raises(DataError, match="is no data frame") as refused:
-        from_frame(frame)
+def test_what_is_no_table_or_no_frame_is_refused(read: Any, rows: Any) -> None:
+    with pytest.raises(DataError, match=r"is no table|is no data frame") as refused:
+        read(rows)
     assert len(str(refused.value).splitlines()) == 1
 
 
