@@ -421,7 +421,6 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     ranker.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(frame), ranker.predict(frame))
-    assert loaded.get_params() | params == loaded.get_params()
     again = clone(loaded).fit(frame, y)
     np.testing.assert_array_equal(again.predict(frame), ranker.predict(frame))
     assert loaded.feature_names_in_.tolist() == ranker.feature_names_in_.tolist()

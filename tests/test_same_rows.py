@@ -155,8 +155,9 @@ def test_a_list_of_dicts_may_lack_values_and_is_refused_in_one_line() -> None:
     assert len(str(refused.value).splitlines()) == 1
 
 
-NO_TABLES = [None, "rows.csv", iter([[1.0]]), {"size": [1.0]}, [{"size": 1.0}, 3]]
-NO_FRAMES = [*NO_TABLES, 5, [], [1], np.zeros((2, 2)), pd.Series([1.0])]
+NO_ROWS = [None, "rows.csv", iter([[1.0]]), [{"size": 1.0}, 3]]
+NO_TABLES = [*NO_ROWS, {"size": [1.0]}]
+NO_FRAMES = [*NO_ROWS, 5, [], [1], np.zeros((2, 2)), pd.Series([1.0])]
 
 
 @pytest.mark.parametrize(
