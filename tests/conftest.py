@@ -67,8 +67,8 @@ NOT_QUICK |= {
 }
 # Half a minute: started last, it would run alone while the other workers have nothing to do.
 LONGEST = "test_the_notebooks_run_and_leave_no_warning_and_no_file"
-# What it does at its import is for servers of forks; scripts that no version runs again.
-collect_ignore = ["fitting_preload.py", "data"]
+# What it does at its import is for servers of forks.
+collect_ignore = ["fitting_preload.py"]
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is. `--hypothesis-profile many` tries more

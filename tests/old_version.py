@@ -1,4 +1,7 @@
-"""The files that version 0.4.0 wrote, in `data/0.4.0.zip`, and what it said of them."""
+"""The files that version 0.4.0 wrote, in `data/0.4.0.zip`, and what it said of them.
+
+The script that made them ran in a checkout of 0.4.0. `git log -- tests/data/make_0_4.py` finds it.
+"""
 
 from __future__ import annotations
 

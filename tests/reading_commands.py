@@ -51,13 +51,6 @@ ELSE = (
         "random",
     ),
 )
-WRITING = {"demo", "train", "label", "serve"}
-WRITING_OF = {
-    "experiment": {"folds", "holdout", "study", "context"},
-    "items": {"add", "remove", "retire", "restore"},
-    "judgements": {"import"},
-    "annotators": {"probabilities", "exclude", "revoke", "pause", "gold"},
-}
 
 
 def add_collection(folder: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from cli_helpers import done, fault, judge_file
@@ -14,11 +12,7 @@ from hypothesis import strategies as st
 from language_model_server import Model, serving
 
 from sortnet.errors import StudyError
-from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
-from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_server import Server
-from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
 from sortnet.preference.study import Decision, check_decision, last_decisions, study_of
@@ -97,24 +91,6 @@ def test_a_model_may_be_asked_for_no_log_probabilities(collection):
         asked = "label", "c", "--model", "judge", "--server", url, "--number", "3"
         done(*asked, *judge_file(logprobs=False))
     assert [judgement.p for judgement in collection.judgements()] == [None] * 3
-
-
-@pytest.mark.parametrize(
-    ("message", "finish", "why"),
-    [
-        ({"refusal": "I cannot judge persons."}, "stop", "I cannot judge persons."),
-        ({"content": ""}, "content_filter", "content_filter"),
-        ({}, None, "the model ended without an answer: no reason was given"),
-    ],
-)
-def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
-    choice = {"message": message, "finish_reason": finish}
-    answer = HttpAnswer(200, {}, json.dumps({"choices": [choice]}).encode())
-    worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
-    worker.server.client = SimpleNamespace(post=lambda body: answer)
-    pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}
-    (verdict,) = worker.ask([pair])
-    assert (verdict.answer, verdict.comment) == ("skip", why)
 
 
 @pytest.mark.parametrize(("value", "why"), [(None, "None"), (float("nan"), "NaN")])

@@ -107,6 +107,11 @@ def test_few_answers_say_nothing():
     assert {report.verdict for report in reported(few)} == {"too few answers"}
 
 
+def test_who_answers_about_sets_alone_prefers_no_side():
+    sets = [Judgement.of("p0", (k, k + 1, k + 2), "best", best=k) for k in range(FEW)]
+    assert [report.verdict for report in reported(sets)] == [""]
+
+
 def test_expected_agreement_is_that_of_sampled_people():
     judgements = people(("good", 200, 1), seed=1)
     i, j = judgements[0].items

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import pytest
 from collection_helpers import made_items
-from docs_helpers import ROOT
 
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_reports import calibration
@@ -15,8 +13,6 @@ from sortnet.preference.study import Decision
 from store import open_store
 from store.report.collection_facts import facts_for_programs, facts_of_criteria
 from store.report.collection_page import render
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 
 def test_gold_comes_before_others_and_ties_are_left_out():

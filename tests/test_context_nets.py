@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_set_transformer import of_sizes, told_by_one
+from test_set_transformer import of_sizes, scored, told_by_one
 
 from sortnet.context import FateNet
 from sortnet.core import Queries
@@ -32,11 +32,6 @@ DENSE = FORMS[:5]
 def config_of(form, **changes):
     kind, own = form
     return settings_for(kind).changed(**{**own, **changes})
-
-
-def scored(part: Queries, config, net=None) -> np.ndarray:
-    with torch.no_grad():
-        return config.scores_of(net or config.net(part.n_features), part).numpy()
 
 
 def by_hand(net, X: torch.Tensor) -> list[float]:

@@ -4,26 +4,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from test_sort import Table, numbered
 
 from sortnet.core import Queries
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
 from sortnet.sorting.diagnostics import cyclic_triples, rank_changes
-
-
-class Table:
-    """Margins looked up by the number that is a document's only feature."""
-
-    def __init__(self, margins: np.ndarray) -> None:
-        self.margins = np.asarray(margins, dtype=np.float32)
-        self.calls = 0
-
-    def prepare(self, X):
-        return X[:, 0].astype(np.int64)
-
-    def prefer(self, prepared, i, j):
-        self.calls += 1
-        return self.margins[prepared[i], prepared[j]]
 
 
 class ByValue:
@@ -38,10 +24,6 @@ def tournament(n: int, seed: int, values=(-1.0, 0.0, 1.0)) -> np.ndarray:
     """Random antisymmetric margins: as far from an order as a comparator gets."""
     upper = np.triu(np.random.default_rng(seed).choice(values, size=(n, n)), 1)
     return upper - upper.T
-
-
-def numbered(sizes: list[int]) -> Queries:
-    return Queries.from_arrays(np.arange(sum(sizes))[:, None], group=np.array(sizes, dtype=int))
 
 
 def cycles(margins: np.ndarray, queries: Queries) -> set[frozenset[int]]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_comparators import margins
 
 from sortnet.comparators import DirectRanker
 from sortnet.comparators.directranker import TAUS
@@ -21,13 +22,6 @@ nets = st.builds(
 documents = st.integers(0, 2**16).map(
     lambda seed: np.random.default_rng(seed).normal(0, 1, (8, 3)).astype(np.float32)
 )
-
-
-def margins(net: DirectRanker, X: np.ndarray) -> np.ndarray:
-    """(n, n) margins of every document over every other."""
-    n = len(X)
-    i, j = (index.ravel() for index in np.indices((n, n)))
-    return net.prefer(net.prepare(X), i, j).reshape(n, n)
 
 
 @given(nets.filter(lambda net: net.tau == "identity"), documents)

@@ -16,8 +16,6 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
-from sortnet.core import Queries
-from sortnet.errors import StoreError
 from sortnet.threads import (
     limit_threads,
     one_blas_thread,
@@ -191,17 +189,3 @@ def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
     done = run(f"ulimit -v {megabytes * 1024}; sortnet doctor", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("sortnet: out of memory: ")
-
-
-def test_an_output_whose_name_is_no_text_is_refused_by_the_store(store, tmp_path):
-    queries = Queries.from_arrays(np.zeros((2, 1)), [0, 1], group=[2])
-    with pytest.raises(StoreError, match=r"h.udcffme.m' is no text in UTF-8, and is not stored"):
-        store.start_run(
-            command="",
-            config={},
-            seed=0,
-            versions={},
-            train=queries,
-            vali=queries,
-            out="h\udcffme/m",
-        )

@@ -40,22 +40,14 @@ def shop() -> tuple[pd.DataFrame, np.ndarray]:
 # weights
 
 
-def test_weights_of_rows_reach_the_queries_that_are_learned_from(parts):  # noqa: F811
-    weights = np.arange(len(y)) / 7
+@pytest.mark.parametrize("per", ["row", "query"])
+def test_weights_reach_what_is_learned_from(parts, per):  # noqa: F811
+    """The weight of a query is the product of the weights of two of its documents."""
+    weights = np.arange(len(y)) / 7 if per == "row" else np.arange(12) + 0.5
     small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
+    of_rows = weights if per == "row" else weights[pd.factorize(qid)[0]] ** 0.5
     for part in parts[:2]:
-        np.testing.assert_allclose(part.weights, weights[part.rows], rtol=1e-6)
-        scaled = part.with_features(part.features * 2)
-        assert scaled.weights is part.weights
-
-
-def test_a_weight_of_a_query_is_the_product_of_the_weights_of_its_documents(parts):  # noqa: F811
-    weights = np.arange(12) + 0.5
-    small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
-    of_query = dict(zip(pd.unique(qid).astype(str), weights, strict=True))
-    for part in parts[:2]:
-        expected = [of_query[name] for name in part.qids[part.query_of_docs()]]
-        np.testing.assert_allclose(part.weights**2, expected, rtol=1e-6)
+        np.testing.assert_allclose(part.weights, of_rows[part.rows], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +262,7 @@ def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_
     ranker.fit(X, y, qid=qid)
     scores = ranker.predict(X, qid, kind="score")
     pairs = np.array([(i, j) for i in range(20) for j in range(20) if i != j])
-    single = clone(ranker).set_params(single_query=True)
-    single.__dict__ |= {k: v for k, v in vars(ranker).items() if k.endswith("_") or k == "_shares"}
-    margins = single.compare(*pairs.T, context=X, qid=np.zeros(len(X)))
+    margins = ranker.compare(*pairs.T, context=X, qid=np.zeros(len(X)))
     np.testing.assert_allclose(scores[pairs[:, 0]] - scores[pairs[:, 1]], margins, atol=1e-5)
     np.testing.assert_allclose(scores, ranker.predict(X, np.zeros(len(X)), kind="score"), atol=1e-6)
     places = ranker.predict(X, qid)

@@ -34,12 +34,13 @@ def test_a_refit_that_fails_leaves_the_old_model_whole(monkeypatch, step, error)
 
     monkeypatch.setattr(module, step, fail)
     others, grades = frame(["high", "mid", "low"])
-    with pytest.raises(type(error)):
-        ranker.fit(others.rename(columns={"x": "z"}), grades)
-    with pytest.raises(type(error)):
-        ranker.fit(others, grades)
-    with pytest.raises(type(error)):
-        ranker.fit_pairs(others, [(6 * k + 1, 6 * k) for k in range(10)])
+    for call in (
+        lambda: ranker.fit(others.rename(columns={"x": "z"}), grades),
+        lambda: ranker.fit(others, grades),
+        lambda: ranker.fit_pairs(others, [(6 * k + 1, 6 * k) for k in range(10)]),
+    ):
+        with pytest.raises(type(error)):
+            call()
     assert vars(ranker) == state
     np.testing.assert_array_equal(ranker.predict(X), expected)
 

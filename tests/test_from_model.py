@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from cli_helpers import copy_run, done, fault, letor, make_fold, weights_of
 from collection_helpers import made_items
+from graded_queries import graded
 from result_helpers import value_of
 from test_cli_resume import killed_at
 
 from sortnet.config import Config
-from sortnet.core import Queries
 from sortnet.data import read_fold
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
@@ -54,13 +54,6 @@ def train_on(*more: str) -> list[str]:
     return ["train", "more", "--from", "old", "--out", "new", *FEW, *more]
 
 
-def made(n: int, seed: int) -> Queries:
-    """n queries of 12 documents with grades that a few trees learn."""
-    X = np.random.default_rng(seed).normal(size=(12 * n, 4)).astype(np.float32)
-    truth = X[:, 0] + X[:, 1] * X[:, 2]
-    return Queries.from_arrays(X, np.digitize(truth, [-0.5, 0.5, 1.5]), group=[12] * n)
-
-
 def same_weights(a: Model, b: Model) -> bool:
     return a.weights_sha256() == b.weights_sha256()
 
@@ -82,7 +75,7 @@ def test_iteration_0_is_the_model_and_the_new_model_has_its_scaling_and_comparat
 
 @pytest.mark.parametrize("comparator", ["cmpnn", "directranker"])
 def test_nets_are_trained_further_too(comparator):
-    T, V = made(20, 1), made(10, 2)
+    T, V = graded(1), graded(2)
     config = Config(comparator=comparator, committee=2, hidden=(5,), scaling="query")
     old = fit(T, V, config.changed(epochs=3))
     new = fit(T, V, settings_from_model(old.config, epochs=3), from_model=old)
@@ -98,11 +91,11 @@ def test_dropout_is_that_of_the_model():
     with pytest.raises(DataError, match=r"dropout 0\.1 does not fit .*, which has dropout 0\.3"):
         settings_from_model(learned, dropout=0.1)
     with pytest.raises(DataError, match=r"dropout 0\.0 does not fit"):
-        fit(made(5, 1), made(5, 2), Config(comparator="cmpnn"), from_model=untrained(learned))
+        fit(graded(1), graded(2), Config(comparator="cmpnn"), from_model=untrained(learned))
 
 
 def untrained(config: Config) -> Model:
-    T = made(5, 1)
+    T = graded(1)
     return fit(T, T, config.changed(epochs=1, scaling="query"))
 
 
@@ -150,7 +143,7 @@ def test_a_larger_budget_of_the_same_run_is_refused_and_names_from():
 
 def test_resuming_from_another_model_is_refused():
     done(*train_on())
-    done(*train_on("--resume")), "of the same model"
+    done(*train_on("--resume"))  # of the same model
     done("train", "few", "--out", "other", *SMALL, *FEW, "--seed", "8")
     line = fault("train", "--resume", "--out", "new", "--from", "other")
     assert "cannot resume the run in new from other: it began with other weights, of old" in line
@@ -193,22 +186,9 @@ def test_a_ranker_of_another_kind_is_refused(kind):
 
 
 def test_other_features_are_refused():
-    make_fold(Path("wide"), n_features=5)
-    line = fault("train", "wide", "--from", "old", "--out", "new")
-    assert "feature" in line
-    model = Model.load("old")
-    wide = read_fold("wide")
+    wide = graded(0, d=5)
     with pytest.raises(ModelError, match="5 features, but the model was trained on 4"):
-        fit(wide.train, wide.vali, from_model=model)
-
-
-def table(n: int, seed: int, colours: list[str]) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    size, colour = rng.normal(size=n), rng.choice(colours, n)
-    stars = np.digitize(size + (colour == "red"), [-0.5, 0.5, 1.5])
-    return pd.DataFrame(
-        {"shop": np.arange(n) // 10, "size": size, "colour": colour, "stars": stars}
-    )
+        fit(wide, wide, from_model=Model.load("old"))
 
 
 def answers(items, n: int, seed: int) -> list[Judgement]:
@@ -246,8 +226,10 @@ def test_a_collection_with_new_answers_is_tested_on_items_that_the_model_never_l
 
 
 def frame(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    rows = table(n, seed, ["red", "blue"])
-    return rows.drop(columns="stars").rename(columns={"shop": "qid"}), rows["stars"].to_numpy()
+    rng = np.random.default_rng(seed)
+    size, colour = rng.normal(size=n), rng.choice(["red", "blue"], n)
+    stars = np.digitize(size + (colour == "red"), [-0.5, 0.5, 1.5])
+    return pd.DataFrame({"qid": np.arange(n) // 10, "size": size, "colour": colour}), stars
 
 
 def small(**changes) -> SortNetRanker:

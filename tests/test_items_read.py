@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from PIL import Image
 
 from sortnet.errors import DataError
@@ -29,17 +26,6 @@ def refused(path: Path, **options: object) -> str:
     message = str(raised.value)
     assert message.startswith(str(path)) and "\n" not in message
     return message.removeprefix(str(path))
-
-
-def as_csv(records: list[dict], separator: str = ",") -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]), delimiter=separator)
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
-
-
-cells = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from collection_helpers import made_items
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import most_disputed
-from sortnet.preference.base import TARGETS
+from sortnet.preference.base import TARGETS, unordered_pair
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
@@ -55,22 +56,18 @@ def events(seed: int, m: int = 300, people: int = 5, n: int = N) -> list[Judgeme
     return found
 
 
-def set_answers(seed: int, m: int = 200) -> list[Judgement]:
-    """Answers about two to six items, some of them undone later."""
+def random_answers(seed: int) -> list[Judgement]:
+    """Answers of a person about two to six of ten items."""
     rng = np.random.default_rng(seed)
     answers: list[Judgement] = []
-    for number in range(1, m + 1):
-        undoable = [answer for answer in answers if answer.word != "undo"]
-        undoes = {answer.undoes for answer in answers}
-        last = undoable[-1] if undoable else None
-        if last is not None and last.number not in undoes and rng.random() < 0.2:
-            answers.append(replace(last.undo(), number=number))
-            continue
-        items = tuple(rng.permutation(N)[: rng.integers(2, 7)].tolist())
-        word = str(rng.choice(["best", "same", "skip"]))
-        best = items[0] if word == "best" else None
-        worst = items[-1] if best is not None and len(items) > 2 and rng.random() < 0.5 else None
-        answers.append(Judgement("ana", items, word, best, worst, number=number))
+    for _ in range(150):
+        items = tuple(rng.permutation(10)[: rng.integers(2, 7)].tolist())
+        words = ["left", "right", "tie", "skip"] if len(items) == 2 else ["best", "same", "skip"]
+        word, facts = str(rng.choice(words)), {}
+        if word == "best":
+            best, worst = rng.permutation(items)[:2].tolist()
+            facts = {"best": best, "worst": worst if rng.random() < 0.5 else None}
+        answers.append(Judgement.of("ana", items, word, **facts))
     return answers
 
 
@@ -103,7 +100,10 @@ def votes_of(said: list[Judgement]) -> list[Judgement]:
     return [j for j in said if j.word in TARGETS and j.number not in undone]
 
 
-@pytest.mark.parametrize("said", [events(0), events(1), set_answers(0)])
+SETS = [replace(answer, number=k) for k, answer in enumerate(random_answers(0), 1)]
+
+
+@pytest.mark.parametrize("said", [events(0), events(1), SETS])
 def test_a_table_is_the_sequence_of_its_judgements(said: list[Judgement]) -> None:
     table = Judgements.of(said)
     assert table == said and said == table and [*table] == said
@@ -227,3 +227,29 @@ def test_a_collection_read_in_blocks_is_the_same(
         blocks.sync()
         assert blocks.judgements() == stored + more
         assert all(blocks.sees("p0", i) for i in range(N))
+
+
+def followed(one: Judgement) -> list[tuple[int, int, float]]:
+    """(better, worse, 1), or (a, b, ½) for items that are alike, of an answer."""
+    if one.word in ("tie", "same"):
+        return [(*pair, 0.5) for pair in one.pairs]
+    preferred = [(one.better_of(*pair), pair) for pair in one.pairs]
+    return [(best, *({*pair} - {best}), 1.0) for best, pair in preferred if best is not None]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_comparisons_of_a_table_are_those_of_its_answers(seed):
+    answers = random_answers(seed)
+    table = Judgements.of(answers)
+    found = Comparisons.of_table(table)
+    expected = Counter(
+        (row, *unordered_pair(a, b), target if a < b or target == 0.5 else 0.0)
+        for row in np.flatnonzero(table.is_answer).tolist()
+        for a, b, target in followed(answers[row])
+    )
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    columns = (found.row, low, high, found.for_low)
+    assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == expected
+    # All comparisons that follow from an answer about n items weigh n - 1 together.
+    weights = np.bincount(found.row, found.weight)
+    assert all(weights[row] == pytest.approx(len(answers[row].items) - 1) for row in found.row)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import done, fault
+from collection_helpers import made_items
 from language_model_server import Model, serving
 from result_helpers import value_of
 
@@ -61,6 +62,22 @@ def label(url: str, *args: object) -> dict:
     common = ("label", "c", "--model", "judge", "--server", url, "--json")
     (row,) = value_of(done(*common, *args), "labelled")
     return row
+
+
+def test_the_size_is_set_shown_and_refused():
+    with open_store("s.db") as store:
+        store.add_items("few", made_items(3))
+    (asked,) = value_of(done("ask", "few", "--json"))
+    assert (asked["set_size"], asked["worst"]) == (2, False)
+    assert "a question" not in done("ask", "few")
+    assert "items         3 a question: the best and the worst" in done(
+        "ask", "few", "--set-size", "3"
+    )
+    assert "items         3 a question: the best\n" in done("ask", "few", "--no-worst")
+    assert "a question about 4 items, but there are only 3" in fault("ask", "few", "--set-size", 4)
+    assert "a question" not in done("ask", "few", "--set-size", "2")
+    for size in (1, 7):
+        assert "set-size" in fault("ask", "few", "--set-size", size)
 
 
 # Language models.
@@ -166,13 +183,16 @@ def test_the_number_of_a_place_means_the_same_about_two_items(set_size):
 
 
 @pytest.mark.parametrize(
-    ("judge", "why"),
+    ("judge", "size", "why"),
     [
-        (lambda left, right: "left", "answers about two items, not about 4: set the size to 2"),
-        (lambda a, b, c, d: 0, "that two items cannot be passed to"),
+        (lambda left, right: "left", 4, "answers about two items, not about 4: set the size to 2"),
+        (lambda a, b, c, d: 0, 4, "that two items cannot be passed to"),
+        (lambda *items: 0, 9, "set_size: 9 is no whole number from 2 to 6"),
+        (lambda *items: 0, True, "set_size: True is no whole number"),
+        (lambda *items: 0, 6, "a question about 6 items, but there are only 5"),
     ],
 )
-def test_a_function_that_cannot_be_called_with_four_is_refused_at_once(judge, why):
-    with pytest.raises(SortNetError, match=why):
-        sortnet.sort(TEXTS, judge=judge, set_size=4, store="f.db")
-    assert not Path("f.db").exists()
+def test_what_sort_cannot_ask_a_function_is_refused_in_one_line(judge, size, why):
+    with pytest.raises(SortNetError, match=why) as refused:
+        sortnet.sort(TEXTS[:5], judge=judge, set_size=size, store="f.db")
+    assert "\n" not in str(refused.value) and not Path("f.db").exists()

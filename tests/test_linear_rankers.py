@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from itertools import permutations
 
 import numpy as np
 import pytest
 from graded_queries import graded
 from optional_extras import needs
 from sklearn.svm import LinearSVC
+from test_stumps import pairs_of
 
 from sortnet.core import Queries
 from sortnet.errors import DataError
@@ -28,22 +28,10 @@ from sortnet.rankers.linear import (
 from sortnet.rankers.registry import name_of
 
 
-def differences(part: Queries):
-    """x_i - x_j of every pair of grade i > grade j, one by one."""
-    query = part.query_of_docs()
-    return np.array(
-        [
-            part.features[i].astype(float) - part.features[j]
-            for i, j in permutations(range(part.n_docs), 2)
-            if query[i] == query[j] and part.grades[i] > part.grades[j]
-        ]
-    )
-
-
 @pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
 def test_the_w_of_ranksvm_is_that_of_linear_svc_on_the_differences(C):
     part = graded(0, noise=1.0)
-    D = differences(part)
+    D = np.array([part.features[i].astype(float) - part.features[j] for i, j in pairs_of(part)])
     # Each pair once, alternately the right way round and the other, as LinearSVC wants two classes.
     sign = np.where(np.arange(len(D)) % 2, -1.0, 1.0)
     svc = LinearSVC(C=C, loss="squared_hinge", fit_intercept=False, dual=False, tol=1e-10,

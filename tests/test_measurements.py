@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from docs_helpers import ROOT
 from scipy.special import ndtri
+from simulated_probabilities import MILD, PROBABILITIES, answered
 
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, study_of
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from simulated_probabilities import MILD, PROBABILITIES, answered
 
 MODEL = "model"
 MEASURES = Decision("p-measurement", MODEL)

@@ -6,7 +6,8 @@ import gzip
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from language_model_server import Answers, pair_made, raw_server, worker_of
@@ -14,7 +15,7 @@ from language_model_server import Answers, pair_made, raw_server, worker_of
 from sortnet.judges.http_client import LONGEST, Connections, HttpAnswer
 from sortnet.judges.model_server import without_key
 from sortnet.judges.model_worker import ModelWorker, retry_after
-from sortnet.judges.verdicts import Fault, Verdict
+from sortnet.judges.verdicts import Fault
 
 KEY = "sk-proj/0+A_z"
 GOOD = {"choices": [{"message": {"content": "A"}}]}
@@ -203,50 +204,56 @@ def test_a_connection_that_is_refused_is_told_in_usual_words() -> None:
         assert fault_of(worker_of(connections)) == f"{url}: Connection refused"
 
 
+@contextmanager
+def replying(raw: bytes) -> Iterator[Connections]:
+    """Yield connections to a server that answers with these headers and content."""
+    with (
+        raw_server(lambda connection: connection.sendall(HEAD + raw)) as url,
+        Connections(url, {}, 60.0) as connections,
+    ):
+        yield connections
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br", "deflate", "gzip, br"])
 def test_an_answer_that_is_encoded_unasked_is_refused_before_it_is_decoded(encoding: str) -> None:
-    raw = gzip.compress(b" " * (64 << 20), 1)
-
-    def reply(connection: socket.socket) -> None:
-        head = HEAD + f"Content-Encoding: {encoding}\r\n\r\n".encode()
-        connection.sendall(head + raw)
-
-    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+    head = f"Content-Encoding: {encoding}\r\n\r\n".encode()
+    with replying(head + gzip.compress(b" " * (64 << 20), 1)) as connections:
         message = fault_of(worker_of(connections))
     assert message == f"an answer that is encoded as {encoding}, unasked"
 
 
-def test_no_encoding_is_asked_for_and_the_plain_one_may_be_named() -> None:
-    def reply(connection: socket.socket) -> None:
-        body = json.dumps(GOOD).encode()
-        connection.sendall(HEAD + b"Content-Encoding: identity\r\n\r\n" + body)
+PLAIN = b"\r\n\r\n" + json.dumps(GOOD).encode()
 
-    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+
+@pytest.mark.parametrize(
+    ("raw", "answer", "comment"),
+    [
+        (b"Content-Encoding: identity" + PLAIN, "left", None),
+        # Found by fuzzing: a time that is no float was a traceback of the reader of cookies.
+        (b"Set-Cookie: a=b; Max-Age=" + b"9" * 5000 + PLAIN, "left", None),
+        # Half a surrogate pair is part of the second request, which is UTF-8.
+        (
+            b'\r\n{"choices": [{"message": {"content": "no \\ud800 letter"}}]}',
+            "skip",
+            "no ? letter",
+        ),
+    ],
+)
+def test_an_odd_answer_is_read(raw: bytes, answer: str, comment: str | None) -> None:
+    with replying(raw) as connections:
         (verdict,) = worker_of(connections).ask([pair_made()])
         assert connections._headers["Accept-Encoding"] == "identity"
-    assert verdict.answer == "left"
+    assert (verdict.answer, verdict.comment) == (answer, comment)
 
 
-def test_half_a_surrogate_pair_is_sent_back_and_kept_as_a_question_mark() -> None:
-    """The text is part of the second request, which is UTF-8."""
-    raw = b'{"choices": [{"message": {"content": "no \\ud800 letter"}}]}'
-
-    def reply(connection: socket.socket) -> None:
-        connection.sendall(HEAD + b"\r\n" + raw)
-
-    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
-        (verdict,) = worker_of(connections).ask([pair_made()])
-    assert isinstance(verdict, Verdict)
-    assert (verdict.answer, verdict.comment) == ("skip", "no ? letter")
-
-
-def test_a_cookie_of_the_server_is_not_read() -> None:
-    """Found by fuzzing: a time in it that is no float was a traceback of the reader of cookies."""
-    cookie = b"Set-Cookie: a=b; Max-Age=" + b"9" * 5000
-
-    def reply(connection: socket.socket) -> None:
-        connection.sendall(HEAD + cookie + b"\r\n\r\n" + json.dumps(GOOD).encode())
-
-    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
-        (verdict,) = worker_of(connections).ask([pair_made()])
-    assert verdict.answer == "left"
+@pytest.mark.parametrize(
+    ("choice", "why"),
+    [
+        ({"message": {"refusal": "I cannot judge persons."}}, "I cannot judge persons."),
+        ({"message": {"content": ""}, "finish_reason": "content_filter"}, "content_filter"),
+    ],
+)
+def test_a_skip_keeps_its_reason(choice: dict, why: str) -> None:
+    client = Answers([answered({"choices": [choice]})])
+    (verdict,) = worker_of(client).ask([pair_made()])
+    assert (verdict.answer, verdict.comment) == ("skip", why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import shutil
@@ -84,13 +83,15 @@ def members(fold) -> dict[str, set[str]]:
 # ---------------------------------------------------------------------------------- the division
 
 
-def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query():
-    names = shop()["search"].unique()
+@pytest.mark.parametrize(("file", "columns"), [("all.csv", NAMES), ("all.txt", None)])
+def test_the_part_of_a_query_follows_from_a_hash_of_seed_and_query(file, columns):
+    Path("all.txt").write_text(letor(30, 0))
+    names = read_queries(file, columns=columns).qids.tolist()
     for seed in (0, 7):
-        fold = read_divided("all.csv", by_hash(seed), columns=NAMES)
+        fold = read_divided(file, by_hash(seed), columns=columns)
         expected = {part: {n for n in names if part_by_hand(n, seed) == part} for part in PARTS}
         assert members(fold) == expected
-    assert members(read_divided("all.csv", by_hash(0), columns=NAMES)) != expected
+    assert members(read_divided(file, by_hash(0), columns=columns)) != expected
 
 
 def test_the_training_part_alone_decides_which_values_are_features():
@@ -104,17 +105,14 @@ def test_the_training_part_alone_decides_which_values_are_features():
     assert not fold.test.features[:, 2:].any()
 
 
-def test_every_format_and_several_files_divide_alike():
-    expected = members(read_divided("all.csv", columns=NAMES))
-    frame, text = shop(), Path("all.csv").read_text()
-    Path("a.tsv").write_text(text.replace(",", "\t"))
-    Path("a.csv.gz").write_bytes(gzip.compress(text.encode()))
-    frame.to_json("a.jsonl", orient="records", lines=True)
+def test_other_formats_and_several_files_divide_alike():
+    frame = shop()
     frame.to_parquet("a.parquet")
     frame[:61].to_csv("part-0.csv", index=False)
     frame[61:].to_csv("part-1.csv", index=False)
-    for name in ("a.tsv", "a.csv.gz", "a.jsonl", "a.parquet", "part-*.csv"):
-        assert members(read_divided(name, columns=NAMES)) == expected, name
+    for name in ("a.parquet", "part-*.csv"):
+        expected = members(read_divided("all.csv", columns=NAMES))
+        assert members(read_divided(name, columns=NAMES)) == expected
     # The last row of the first file, which is not the last of its part.
     frame[:61].replace({"price": {frame["price"][60]: "x"}}).to_csv("part-0.csv", index=False)
     with pytest.raises(DataError, match=r"part-0\.csv, line 62: column 'price': 'x'"):
@@ -133,20 +131,40 @@ def test_a_part_is_found_again_in_the_whole_file_with_the_same_numbers():
                 np.testing.assert_array_equal(getattr(again, name), expected)
 
 
-@pytest.mark.parametrize("n", [1, 5])
-def test_fewer_than_six_queries_are_refused_in_one_line(n):
-    shop(n).to_csv("few.csv", index=False)
-    line = fault("train", "few.csv", *TYPED)
-    has = f"{n} different queries"
-    assert f"few.csv: has {has}, and dividing takes 6 at least" in line
+def graded_in(n_queries: int, n_graded: int) -> pd.DataFrame:
+    """A shop whose grades differ in the first searches alone."""
+    frame = shop(n_queries)
+    alike = frame["search"].isin(frame["search"].unique()[n_graded:])
+    frame.loc[alike, "stars"] = 2
+    return frame
+
+
+ONE_QUERY = ("--query", "none", "--grade", "stars")
+
+
+@pytest.mark.parametrize(
+    ("frame", "typed", "said"),
+    [
+        (shop(1), TYPED, "has 1 different queries, and dividing takes 6 at least"),
+        (shop(5), TYPED, "has 5 different queries, and dividing takes 6 at least"),
+        (shop(1), ONE_QUERY, "has 5 different rows, and dividing takes 6 at least"),
+        (graded_in(20, 2), TYPED, "no two documents of a query in the "),
+        (
+            shop(),
+            ("--query", "product", "--grade", "stars"),
+            "every query has one document, which cannot be sorted: column 'product' differs in "
+            "every row: with --query none all rows are one query",
+        ),
+    ],
+)
+def test_what_cannot_be_divided_is_refused_in_one_line(frame, typed, said):
+    frame.to_csv("few.csv", index=False)
+    assert f"few.csv: {said}" in fault("train", "few.csv", *typed)
 
 
 @pytest.mark.parametrize("n_queries", [6, 8, 20])
 def test_a_part_without_a_query_of_two_grades_gets_one(n_queries):
-    frame = shop(n_queries)
-    alike = frame["search"].isin(frame["search"].unique()[3:])
-    frame.loc[alike, "stars"] = 2
-    frame.to_csv("few.csv", index=False)
+    graded_in(n_queries, 3).to_csv("few.csv", index=False)
     for seed in range(30):
         fold = read_divided("few.csv", by_hash(seed), columns=NAMES)
         parts = {part: getattr(fold, part) for part in PARTS}
@@ -158,16 +176,6 @@ def test_a_part_without_a_query_of_two_grades_gets_one(n_queries):
             if part_by_hand(qid, seed) != part
         ]
         assert len(moved) <= 2
-
-
-def test_two_queries_of_two_grades_are_too_few():
-    frame = shop(20)
-    alike = frame["search"].isin(frame["search"].unique()[2:])
-    frame.loc[alike, "stars"] = 2
-    frame.to_csv("alike.csv", index=False)
-    line = fault("train", "alike.csv", *TYPED)
-    assert "alike.csv: no two documents of a query in the " in line
-    assert "part differ in grade: give more queries" in line
 
 
 def test_an_id_in_queries_of_two_parts_is_told():
@@ -210,9 +218,6 @@ def test_with_query_none_and_no_id_the_content_of_a_row_decides():
     for part in PARTS:
         rows = [frame.iloc[getattr(before, part).rows], mixed.iloc[getattr(after, part).rows]]
         assert sorted(rows[0]["price"]) == sorted(rows[1]["price"])
-    shop(1).to_csv("few.csv", index=False)
-    line = fault("train", "few.csv", "--query", "none", "--grade", "stars")
-    assert "few.csv: has 5 different rows, and dividing takes 6 at least" in line
 
 
 # ------------------------------------------------------------------------------------------- bins
@@ -418,39 +423,26 @@ def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
     frame = shop()
     small = {"epochs": 2, "max_iter": 1, "committee": 1, "scaling": "query", "hidden": 4}
     ranker = SortNetRanker(**small, query="search", grade="stars", id="product").fit(frame)
-    plain = SortNetRanker(**small).fit(
-        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
-    )
+    X, qid = frame[["price", "age", "colour"]], frame["search"]
+    plain = SortNetRanker(**small).fit(X, frame["stars"], qid=qid)
     assert ranker.feature_names_in_.tolist() == ["price", "age", "colour"]
-    expected = plain.predict(frame[["price", "age", "colour"]], qid=frame["search"])
+    expected = plain.predict(X, qid=qid)
     np.testing.assert_array_equal(ranker.predict(frame), expected)
     np.testing.assert_array_equal(
         ranker.predict(frame.drop(columns=["stars", "product"])), expected
     )
-    assert ranker.score(frame) == plain.score(
-        frame[["price", "age", "colour"]], frame["stars"], qid=frame["search"]
-    )
+    assert ranker.score(frame) == plain.score(X, frame["stars"], qid=qid)
     with pytest.raises(DataError, match="X has no column 'search', which names the queries"):
         ranker.predict(frame.drop(columns="search"))
     with pytest.raises(DataError, match="give grades as y"):
         ranker.score(frame.drop(columns="stars"))
     with pytest.raises(DataError, match="has a column 'search', so give no qid besides"):
-        ranker.predict(frame, qid=frame["search"])
+        ranker.predict(frame, qid=qid)
 
 
 def test_a_name_without_its_quotes_is_a_missing_file_not_letor_text():
     line = fault("train", "--query", "Search", "No", "all.csv")
     assert "No: no such file or folder; a name with spaces needs quotes" in line
-
-
-def test_letor_text_is_divided_by_its_queries():
-    Path("all.txt").write_text(letor(30, 0))
-    fold, whole = read_divided("all.txt"), read_queries("all.txt")
-    names = whole.qids.tolist()
-    assert members(fold) == {p: {n for n in names if part_by_hand(n) == p} for p in PARTS}
-    assert fold.train.n_docs + fold.vali.n_docs + fold.test.n_docs == whole.n_docs
-    with pytest.raises(DataError, match=r"all\.txt: is LETOR text, which has no columns to name"):
-        read_divided("all.txt", columns=NAMES)
 
 
 def test_with_query_none_rows_are_divided_by_their_id_in_any_order():
@@ -470,12 +462,6 @@ def test_numbers_that_repeat_make_fewer_bins_and_one_number_none():
     assert in_which_bin([0, 2, 6, 6.5, 9], [2.0, 6.5]).tolist() == [0, 1, 1, 2, 2]
     with pytest.raises(DataError, match="there is nothing to divide in bins"):
         quantile_edges([2.0, 2.0], 3)
-
-
-def test_a_query_column_that_differs_in_every_row_is_refused():
-    fault = "column 'product' differs in every row: with --query none all rows are one query"
-    with pytest.raises(DataError, match=fault):
-        read_divided("all.csv", columns=replace(NAMES, query="product", id=None))
 
 
 def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():

@@ -17,24 +17,16 @@ from store import plots
 from store.database.schema import IterationRow
 from store.frames import iterations_frame
 
-RNG = np.random.default_rng(5)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers(monkeypatch):
-    """Whichever tests of this file ran before, in this process."""
-    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(5))
-
 
 def rows(n: int = 5) -> list[SimpleNamespace]:
     """Rows of iterations as the database gives them."""
     missing = dict.fromkeys(column.name for column in IterationRow.__table__.columns)
-    found = []
+    found, rng = [], np.random.default_rng(5)
     for k in range(n):
         counts = {"tp": 10 * k + 3, "vp": 7 * k + 1, "iteration": k, "best": k in (0, 2)}
         for split in SPLITS:
             counts |= {f"comparisons_{split}": 200 + k, f"miscompared_{split}": 60 - 10 * k}
-        measures = {split: {"map": RNG.random(), "p@10": RNG.random()} for split in SPLITS}
+        measures = {split: {"map": rng.random(), "p@10": rng.random()} for split in SPLITS}
         found.append(SimpleNamespace(**{**missing, **counts, "measures": measures}))
     return found
 

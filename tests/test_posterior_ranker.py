@@ -68,15 +68,11 @@ def test_the_draws_are_of_the_weights_about_their_mean_and_closer_with_more_judg
     assert (of_many.std(axis=0) < draws.std(axis=0)).all()
 
 
-def test_it_is_explained_evaluated_and_saved_as_any_ranker(ranker, queries, tmp_path):
-    margins = ranker.margins(queries, [0, 1], [2, 3])
-    explanation = explain_pair(ranker, queries, 0, 2)
-    assert explanation.margin == pytest.approx(float(margins[0]), rel=1e-4)
-    ranker.save(tmp_path / "m")
-    again = load_ranker(tmp_path / "m")
-    assert again.config == ranker.config and again.info["quality"] == ranker.info["quality"]
-    assert np.array_equal(again.scores(queries), ranker.scores(queries))
-    assert np.array_equal(again.margins(queries, [0, 1], [2, 3]), margins)
+def test_its_margin_is_explained_and_saved(ranker, queries, tmp_path):
+    margin = ranker.margins(queries, [0], [2])
+    assert explain_pair(ranker, queries, 0, 2).margin == pytest.approx(float(margin[0]), rel=1e-4)
+    ranker.save(tmp_path)
+    assert np.array_equal(load_ranker(tmp_path).margins(queries, [0], [2]), margin)
 
 
 def test_the_estimator_takes_it_and_grades_are_refused(queries):

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-from docs_helpers import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 from question_costs import Curve, break_even
 
 QUESTIONS = np.array([10.0, 20.0, 40.0])

@@ -3,24 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import numpy as np
 import pytest
+from graded_queries import graded
 
 from sortnet import write_letor
-from sortnet.core import Queries
 from sortnet.data import read_fold
 from sortnet.errors import DataError
-
-
-def made(n: int = 200, seed: int = 0) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3)).astype(np.float32)
-    X[rng.random(X.shape) < 0.05] = np.nan
-    qid = rng.integers(n // 5, size=n)
-    return Queries.from_arrays(
-        X, rng.integers(3, size=n), qid=qid, docids=[f"d{k}" for k in range(n)]
-    )
-
 
 # ------------------------------------------------------------------------------------ the folder
 
@@ -45,26 +33,19 @@ def test_tables_of_a_fold_must_have_the_columns_of_training_in_any_order(tmp_pat
 def test_a_folder_that_is_none_or_is_ambiguous_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such folder"):
         read_fold(tmp_path / "none")
-    write_letor(made(), tmp_path / "train.txt")
+    write_letor(graded(0), tmp_path / "train.txt")
     with pytest.raises(DataError, match="is a file, not a folder"):
         read_fold(tmp_path / "train.txt")
-    write_letor(made(), tmp_path / "train.txt.gz")
+    write_letor(graded(0), tmp_path / "train.txt.gz")
     with pytest.raises(DataError, match=r"which one is it, train\.txt or train\.txt\.gz"):
         read_fold(tmp_path)
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "train.txt"
-    write_letor(made(), path)
-    return path
 
 
 # ------------------------------------------------------------------------------------- the rest
 
 
 @pytest.mark.slow
-def test_the_reader_works_where_numba_can_write_nothing(tmp_path, file):
+def test_the_reader_works_where_numba_can_write_nothing(tmp_path):
     """As in an installation that belongs to root, for a user without a home."""
     script = """
 import sys
@@ -74,14 +55,15 @@ for locator in caching.CacheImpl._locator_classes:
 from sortnet import read_letor
 print(read_letor(sys.argv[1]).n_docs)
 """
-    run = [sys.executable, "-c", script, str(file)]
-    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "200\n"
+    write_letor(graded(0), tmp_path / "train.txt")
+    run = [sys.executable, "-c", script, str(tmp_path / "train.txt")]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "160\n"
 
 
 @pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "validation.txt"])
 def test_a_fold_needs_a_validation_part_and_no_test_part(tmp_path, vali):
-    write_letor(made(), tmp_path / "train.txt")
+    write_letor(graded(0), tmp_path / "train.txt")
     with pytest.raises(DataError, match=r"there is no vali\.txt"):
         read_fold(tmp_path)
-    write_letor(made(20), tmp_path / vali)
-    assert read_fold(tmp_path).vali.n_docs == 20
+    write_letor(graded(1, 3), tmp_path / vali)
+    assert read_fold(tmp_path).vali.n_docs == 24

@@ -23,10 +23,6 @@ from sortnet.preference import Judgement
 from store import Collection, open_store
 
 
-def remove(file: Path) -> None:
-    file.unlink()
-
-
 def remove_with_logs(file: Path) -> None:
     for name in (file, log(file, "-wal"), log(file, "-shm")):
         name.unlink()
@@ -60,7 +56,7 @@ def remove_folder(file: Path) -> None:
 
 
 CHANGES = [
-    *(remove, remove_with_logs, remove_changes, remove_index, replace_by_copy),
+    *(Path.unlink, remove_with_logs, remove_changes, remove_index, replace_by_copy),
     *(replace_by_link, move_folder, remove_folder),
 ]
 

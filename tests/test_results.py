@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_helpers import done, invoke
+from cli_helpers import invoke
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_commands import OF_MODEL, OF_STORE, TEST, add_collection
+from reading_commands import OF_MODEL, OF_STORE
 from result_helpers import value_of
+from test_reading import made, there  # noqa: F401  # fixtures
 
 from cli.printing.results import (
     Facts,
@@ -84,12 +85,6 @@ def documented() -> dict[str, set[str]]:
     return names
 
 
-@pytest.fixture(scope="module")
-def made(copy_of_trained: Path) -> Path:
-    add_collection(copy_of_trained)
-    return copy_of_trained
-
-
 STEP = Step("sortnet runs", "look at sortnet runs")
 
 
@@ -128,15 +123,9 @@ def test_csv_may_have_columns_of_its_own():
     assert text_of(result, "csv") == "q,mean\nx,0.1\ny,\n"
 
 
-@pytest.fixture
-def here(made, monkeypatch) -> None:
-    """The folder with a run, a model and a collection is the working folder."""
-    monkeypatch.chdir(made)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
-
-
 @pytest.mark.parametrize("args", PRINTING, ids=" ".join)
-def test_json_has_the_key_of_the_reference_and_the_rows_of_the_text(here, args):
+@pytest.mark.usefixtures("there")
+def test_json_has_the_key_of_the_reference_and_the_rows_of_the_text(args):
     printed = invoke(*args).stdout
     value = value_of(printed)
     (name,) = set(json.loads(printed)) - {"version", "notes", "next"}
@@ -147,17 +136,3 @@ def test_json_has_the_key_of_the_reference_and_the_rows_of_the_text(here, args):
     for row in value if isinstance(value, list) else ():
         identity = next(row[key] for key in ("id", "name", "number") if key in row)
         assert str(identity) in text
-
-
-@pytest.mark.parametrize(
-    "args",
-    [("ranking", "c"), ("settings", "ranksvm"), ("importance", "m", TEST, "--repeats", "1")],
-    ids=" ".join,
-)
-def test_csv_has_the_rows_of_the_json(here, args):
-    value = value_of(done(*args, "--json"))
-    rows = value if isinstance(value, list) else value["features"]
-    done(*args, "--output", "out/rows.csv")
-    found = pd.read_csv("out/rows.csv").dropna(axis="columns", how="all")
-    expected = pd.DataFrame(rows).dropna(axis="columns", how="all")
-    assert found.astype(str).equals(expected.astype(found.dtypes).astype(str))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_session import answered
 
 from sortnet.preference import Judgement
 from sortnet.preference.groups import Groups
@@ -17,14 +18,20 @@ from sortnet.preference.session import Session
 from sortnet.preference.stopping import Check, Goal, Standing, near_ties
 
 
+def posterior_of(draws, mean=None, covariance=None) -> Posterior:
+    """A posterior of scores alone, whose mean is by default the mean of its draws."""
+    mean = draws.mean(axis=0) if mean is None else mean
+    prior = Prior(Columns(np.empty((len(mean), 0))))
+    return Posterior(mean, covariance, draws, Annotators.average(0), prior)
+
+
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
     """A posterior with a random mean and a random covariance."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, n))
     C = A @ A.T / n + 0.1 * np.eye(n)
     mean = rng.standard_normal(n)
-    draws = rng.multivariate_normal(mean, C, k)
-    return Posterior(mean, C, draws, Annotators.average(0), Prior(Columns(np.empty((n, 0)))))
+    return posterior_of(rng.multivariate_normal(mean, C, k), mean, C)
 
 
 def beliefs_of(posterior, groups=None, *, n_seen=None, scale=0.0, top=0, set_size=2):
@@ -70,10 +77,7 @@ def test_the_worth_of_an_answer_is_the_fall_of_entropy_or_for_a_top_of_variance(
 @given(st.floats(-2, 2), st.floats(0.05, 2))
 def test_the_noise_of_a_word_is_that_of_its_probability_by_numeric_integration(mean, variance):
     C = np.array([[variance, 0.0], [0.0, 0.0]])
-    posterior = Posterior(
-        np.array([mean, 0.0]), C, np.zeros((64, 2)), Annotators.average(0),
-        Prior(Columns(np.empty((2, 0)))),
-    )  # fmt: skip
+    posterior = posterior_of(np.zeros((64, 2)), np.array([mean, 0.0]), C)
     noise = beliefs_of(posterior).noise(np.array([0]), np.array([1]), np.array([variance]))[0]
     s = np.linspace(mean - 8 * variance**0.5, mean + 8 * variance**0.5, 4001)
     density = np.exp(-((s - mean) ** 2) / (2 * variance))
@@ -122,11 +126,7 @@ def test_items_without_an_answer_come_first(goal, set_size):
         (q,) = session.ask("ana")
         assert {*q.items} - seen
         seen.update(q.items)
-        items = sorted(q.items)
-        if len(items) == 2:
-            session.tell(q.answered("ana", "left" if q.left < q.right else "right"))
-        else:
-            session.tell(q.answered("ana", "best", best=items[0], worst=items[-1]))
+        session.tell(answered(q, "ana"))
     # Questions that are open count as answers.
     fresh = Session(None, 24, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
     asked = fresh.ask("ana", 24 // set_size * 2)
@@ -185,13 +185,10 @@ def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free():
 
 def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
     draws = np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.3, 0.2, 0.1]])
-    posterior = Posterior(
-        draws.mean(axis=0), np.eye(3), draws, Annotators.average(0),
-        Prior(Columns(np.empty((3, 0)))),
-    )  # fmt: skip
     p = np.array([[np.exp(1.7 * s[k]) / np.exp(1.7 * s).sum() for k in range(3)] for s in draws])
     expected = np.mean(np.sum(p * np.log2(p / p.mean(axis=0)), axis=1))
-    found = beliefs_of(posterior)._information(np.array([[0, 1, 2]]))
+    beliefs = beliefs_of(posterior_of(draws, covariance=np.eye(3)))
+    found = beliefs._information(np.array([[0, 1, 2]]))
     assert found[0] == pytest.approx(expected)
 
 

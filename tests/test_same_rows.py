@@ -21,7 +21,6 @@ from sortnet.data import read_queries
 from sortnet.data.read_tables import from_frame
 from sortnet.errors import DataError
 from sortnet.estimator import SortNetRanker
-from sortnet.tables.letor_writer import write_letor
 
 N_QUERIES, N = 40, 10
 WORDS = ["fjord", "kids", "stove", "wood", "red", "blue", "lamp", "desk", "chair", "oak"]
@@ -115,14 +114,6 @@ def test_every_kind_gives_the_same_bytes_of_features(rows: Any) -> None:
     assert rows.grades.tolist() == expected.grades.tolist()
 
 
-def test_letor_text_of_the_numbers_gives_their_bytes(tmp_path: Path) -> None:
-    numbers = from_frame(made_frame().fillna({"price": 0})[["qid", "docid", "label", *NUMBERS]])
-    write_letor(numbers, tmp_path / "rows.txt")
-    letor = read_queries(tmp_path / "rows.txt")
-    assert letor.features.tobytes() == numbers.features.tobytes()
-    assert letor.docids.tolist() == numbers.docids.tolist()
-
-
 def fitted(X: Any, **parameters: Any) -> SortNetRanker:
     return SortNetRanker(max_iter=1, epochs=2, random_state=0, **parameters).fit(X)
 
@@ -155,32 +146,30 @@ def test_every_kind_of_frame_gives_the_same_model(kind: str, tmp_path: Path) -> 
     assert quality == expected.score(frame)
 
 
-def test_a_list_of_dicts_lacks_values_and_is_refused_in_one_line() -> None:
+def test_a_list_of_dicts_may_lack_values_and_is_refused_in_one_line() -> None:
     rows = [{"qid": k // 3, "label": k % 3, "size": float(k)} for k in range(9)]
     del rows[4]["size"]
     assert np.isnan(from_frame(rows).features[4, 0])
-    for fault, cell in (("half of a surrogate pair", "\ud800"), ("a nested value", [1])):
-        with pytest.raises(DataError, match=fault) as refused:
-            from_frame([*rows, {**rows[0], "note": cell}])
-        assert len(str(refused.value).splitlines()) == 1
-
-
-NO_TABLES = [None, "rows.csv", iter([[1.0]]), {"size": [1.0]}, [{"size": 1.0}, 3]]
-
-
-@pytest.mark.parametrize("X", NO_TABLES)
-def test_what_is_no_table_is_refused_by_the_estimator(X: Any) -> None:
-    with pytest.raises(DataError, match=r"is no table|is no data frame") as refused:
-        SortNetRanker().fit(X, [1])
+    with pytest.raises(DataError, match="half of a surrogate pair") as refused:
+        from_frame([*rows, {**rows[0], "note": "\ud800"}])
     assert len(str(refused.value).splitlines()) == 1
 
 
+NO_ROWS = [None, "rows.csv", iter([[1.0]]), [{"size": 1.0}, 3]]
+NO_TABLES = [*NO_ROWS, {"size": [1.0]}]
+NO_FRAMES = [*NO_ROWS, 5, [], [1], np.zeros((2, 2)), pd.Series([1.0])]
+
+
 @pytest.mark.parametrize(
-    "frame", [None, 5, iter([]), [], [1], [{"size": 1.0}, 3], np.zeros((2, 2)), pd.Series([1.0])]
+    ("read", "rows"),
+    [
+        *((lambda rows: SortNetRanker().fit(rows, [1]), rows) for rows in NO_TABLES),
+        *((from_frame, rows) for rows in NO_FRAMES),
+    ],
 )
-def test_what_is_no_frame_is_refused(frame: Any) -> None:
-    with pytest.raises(DataError, match="is no data frame") as refused:
-        from_frame(frame)
+def test_what_is_no_table_or_no_frame_is_refused(read: Any, rows: Any) -> None:
+    with pytest.raises(DataError, match=r"is no table|is no data frame") as refused:
+        read(rows)
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -324,16 +313,6 @@ def test_documents_may_have_one_name_whatever_the_features_are(tmp_path: Path) -
     blank = frame.assign(title="")
     blank.to_csv(tmp_path / "blank.csv", index=False)
     assert read_queries(tmp_path / "blank.csv", like=train).n_docs == len(frame)
-
-
-@pytest.mark.parametrize("kind", [pl.Struct({"a": pl.Int64}), pl.Array(pl.Int64, 2)])
-def test_nested_columns_of_polars_are_named(kind: Any) -> None:
-    cells = [{"a": 1}] * 2 if kind == pl.Struct else [[1, 2]] * 2
-    frame = pl.DataFrame(
-        {"qid": [1, 1], "label": [0, 1], "x": [1, 2], "s": cells}, schema_overrides={"s": kind}
-    )
-    with pytest.raises(DataError, match="column 's' holds a nested value"):
-        from_frame(frame)
 
 
 def test_whole_numbers_of_128_bits_are_numbers() -> None:

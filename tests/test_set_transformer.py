@@ -23,9 +23,9 @@ def of_sizes(sizes, seed: int = 0) -> Queries:
     return Queries.from_arrays(X, rng.integers(0, 3, len(X)), group=sizes)
 
 
-def scored(part: Queries, config: SetSettings) -> np.ndarray:
+def scored(part: Queries, config, net=None) -> np.ndarray:
     with torch.no_grad():
-        return config.scores_of(config.net(part.n_features), part).numpy()
+        return config.scores_of(net or config.net(part.n_features), part).numpy()
 
 
 def by_hand(net: SetEncoder, X: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sqlite3
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -64,6 +62,11 @@ def test_a_run_is_found_again_with_all_it_was_started_with(url: str) -> None:
     train = {"path": "train.txt", "n_queries": 2, "n_docs": 9, "n_features": 3}
     vali = {"path": "vali.txt", "n_queries": 2, "n_docs": 5, "n_features": 3}
     assert run.data == {"train": {**train, "fingerprint": "ab12"}, "vali": vali}
+
+
+def test_an_output_whose_name_is_no_text_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match=r"h.udcffme.m' is no text in UTF-8, and is not stored"):
+        start(store, out="h\udcffme/m")
 
 
 def test_a_run_goes_by_the_beginning_of_its_id_or_as_the_last(tmp_path: Path) -> None:
@@ -211,24 +214,6 @@ def test_a_missing_driver_is_said_with_what_to_install(monkeypatch: pytest.Monke
     assert "pip install 'sortnet[postgresql]'" in fault("postgresql://localhost/x")
 
 
-def test_a_read_only_store_is_refused() -> None:
-    root = os.geteuid() == 0
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "s.db"
-        open_store(path).close()
-        path.chmod(0o444)
-        Path(folder).chmod(0o555)
-        if root:
-            os.seteuid(65534)  # root may write anything
-        try:
-            message = fault(path)
-        finally:
-            if root:
-                os.seteuid(0)
-            Path(folder).chmod(0o755)
-    assert message.startswith(f"store {path}: it is read-only here; to write, SQLite needs")
-
-
 def test_a_full_disk_is_said_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     winner, loser = np.triu_indices(300, 1)
     with open_store(tmp_path / "s.db") as store:
@@ -268,3 +253,22 @@ def test_a_store_is_read_while_another_writes_and_a_second_writer_waits_no_longe
                 if url.startswith("sqlite"):
                     with pytest.raises(StoreError, match="database is locked"):
                         again.add("train", 0, pairs((0, 1)))
+
+
+@pytest.mark.parametrize("given", [{"split": "vali"}, {"min_times": 3}, {"min_times": 9}])
+def test_the_database_filters_as_a_whole_frame_would(store: Store, given: dict[str, Any]) -> None:
+    run = start(store)
+    for iteration in range(4):
+        for split, n in (("train", 4), ("vali", 2)):
+            winners = range(min(iteration + 1, n))
+            run.add(split, iteration, pairs(*((w, k) for w in winners for k in range(n) if w != k)))
+    whole = run.pairs_frame()
+    assert len(whole) == 4 * 3 + 2
+    is_kept = whole["times"] >= given.get("min_times", 0)
+    is_kept &= whole["split"] == given.get("split", whole["split"])
+    expected = whole[is_kept].reset_index(drop=True)
+    pd.testing.assert_frame_equal(run.pairs_frame(**given), expected)
+    chunks = list(run.iter_pairs(5, **given))
+    assert all(0 < len(chunk) <= 5 for chunk in chunks)
+    if chunks:
+        pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
@@ -11,12 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
-from click.testing import Result as Shown
+from cli_helpers import invoke
 from letor_folds import write_folds
 from result_helpers import value_of
 
-from cli.main import main
 from sortnet.config import Config
 from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import Cell, Result, keys_of, work_out
@@ -52,10 +51,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
     monkeypatch.setitem(SIZES, "small", TINY)
 
-    def run(*words: object) -> Shown:
-        return CliRunner().invoke(main, ["experiment", "study", *map(str, words)])
-
-    return run
+    return partial(invoke, "experiment", "study")
 
 
 def points(name: str, folder: Path, size: Size) -> list[Point]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,15 +40,7 @@ def goods(n: int = 72, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def written(folder: Path, frame: pd.DataFrame) -> list[Path]:
-    frame.to_csv(folder / "t.csv", index=False)
-    frame.to_csv(folder / "t.tsv", index=False, sep="\t")
-    frame.to_json(folder / "t.jsonl", orient="records", lines=True)
-    frame.to_parquet(folder / "t.parquet")
-    return sorted(folder.glob("t.*"))
-
-
-def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
+def test_one_table_gives_one_answer_at_every_door(tmp_path):
     frame = goods()
     plain = frame.drop(columns="text")
     expected = np.column_stack(
@@ -62,7 +52,9 @@ def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
             frame["colour"] == "red",
         ]
     ).astype(np.float32)
-    for path in written(tmp_path, plain):
+    plain.to_csv(tmp_path / "t.csv", index=False)
+    plain.to_parquet(tmp_path / "t.parquet")
+    for path in tmp_path.iterdir():
         queries = read_queries(path)
         items = read_items(path, Columns("docid", group="qid"))
         for found in (queries, items):

@@ -14,21 +14,15 @@ from collection_helpers import made_items
 from hypothesis import given
 from hypothesis import strategies as st
 from result_helpers import value_of
+from test_rule import posterior_of
 
 from sortnet.preference import Judgement
 from sortnet.preference.groups import Groups
-from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Goal, Standing, group_standings, overall
 from sortnet.preference.study import Decision, study_of
 from store import open_store
 from store.service.labelling import LabellingService
-
-
-def posterior_of(draws):
-    """A posterior that consists of draws."""
-    prior = Prior(Columns(np.empty((draws.shape[1], 0))))
-    return Posterior(draws.mean(axis=0), None, draws, Annotators.average(0), prior)
 
 
 @st.composite
@@ -70,12 +64,6 @@ def test_the_goal_is_reached_if_in_nine_of_ten_draws_no_more_are_wrong_in_any_gr
         sure.append(np.mean(np.array(wrong) <= goal.allowed(k)))
     assert share == pytest.approx(np.mean(shares))
     assert reached == (min(sure) >= 0.9)
-
-
-def test_questions_that_are_pending_spread_over_the_items():
-    session = Session(None, 12, seed=1, goal=Goal(top=3), holdout=0, repeats=0)
-    pairs = [question.pair for question in session.ask("ana", 6)]
-    assert len({item for pair in pairs for item in pair}) == 12
 
 
 def test_each_group_has_a_top_and_must_reach_the_goal():

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli_helpers import letor
 from forked_processes import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
@@ -38,14 +39,7 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     for seed, (name, n) in enumerate({"train": 40, "vali": 12, "other": 40}.items()):
-        rng = np.random.default_rng(seed)
-        lines = []
-        for query in range(n):
-            for x in rng.normal(size=(8, 3)):
-                grade = int(np.clip(np.round(x[0] + x[1] * x[2] + 1), 0, 2))
-                values = " ".join(f"{k + 1}:{v:.4f}" for k, v in enumerate(x))
-                lines.append(f"{grade} qid:{query} {values}")
-        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        (folder / f"{name}.txt").write_text(letor(n, seed, n_docs=8, n_features=3))
     return folder
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -184,11 +185,18 @@ def test_levels_of_any_type_become_words() -> None:
     )
 
 
-@pytest.mark.parametrize("cell", [np.arange(3), [1, 2], {1: 2}, {1, 2}, (1, 2)])
-def test_a_cell_that_holds_several_values_names_its_column(cell: object) -> None:
-    frame = pd.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [1.0, 2.0], "many": [cell, cell]})
-    with pytest.raises(DataError, match="row 0: column 'many' holds a nested value"):
-        from_frame(frame)
+@pytest.mark.parametrize(
+    "cells",
+    [
+        *([cell] * 2 for cell in (np.arange(3), [1, 2], {1: 2}, {1, 2}, (1, 2))),
+        pl.Series([{"a": 1}] * 2, dtype=pl.Struct({"a": pl.Int64})),
+        pl.Series([[1, 2]] * 2, dtype=pl.Array(pl.Int64, 2)),
+    ],
+)
+def test_a_cell_that_holds_several_values_names_its_column(cells: object) -> None:
+    make = pl.DataFrame if isinstance(cells, pl.Series) else pd.DataFrame
+    with pytest.raises(DataError, match="column 'many' holds a nested value"):
+        from_frame(make({"qid": [1, 1], "label": [0, 1], "x": [1.0, 2.0], "many": cells}))
 
 
 def test_a_broken_test_part_is_found_when_a_fold_is_read(tmp_path: Path) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from graded_queries import graded
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config
-from sortnet.core import Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.loop import learn_to_sort
 from store import Store
 
 
-def queries(sizes: list[int], seed: int) -> Queries:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(sum(sizes), 3)).astype(np.float32)
-    grades = np.clip(np.round(X[:, 0] + X[:, 1] * X[:, 2] + 0.8), 0, 2).astype(int)
-    return Queries.from_arrays(X, grades, group=sizes)
-
-
 def test_a_resumed_run_learns_from_no_pair_that_was_only_wrong(store: Store) -> None:
-    train, vali = queries([50, 9, 1], 0), queries([12, 7], 1)
+    train, vali = graded(0, 6, size=10, noise=1.0), graded(1, 2, size=10, noise=1.0)
     # Every iteration makes other mistakes: its net is a new one.
     config = Config(quality="ndcg@10", pairs="random", start="fresh", max_iter=4, max_stale=9)
     config = config.changed(epochs=2, batch_size=16)
