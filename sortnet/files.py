@@ -40,6 +40,17 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+# {which of the first four bytes are zero: encoding of a text without a byte order mark}
+_UTF16_BY_ZEROS = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
+# {first bytes of a file that is no text: what the file is, and what to do}
+_NO_TEXT = {
+    b"PK\3\4": "a ZIP archive, as spreadsheets are: save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet: save the table as CSV",
+    b"PAR1": "a Parquet file: give it a name that ends in .parquet",
+}
 _SHOWN = 60  # characters of a value that a message shows
 _LONGEST_LINE = 200  # characters of an error's message on one line
 _MAGIC_BYTES = 99  # bytes at the beginning of a file that show its format
@@ -134,25 +145,35 @@ def note(place: object, text: str) -> None:
 
 
 def encoding_of(start: bytes) -> str:
-    """Name the encoding of a text by its byte order mark; UTF-8 without a mark.
+    """Name the encoding of a text by its byte order mark or its zero bytes; else it is UTF-8.
 
     >>> encoding_of("id,text".encode("utf-16")), encoding_of(b"id,text")
     ('utf-16', 'utf-8-sig')
+    >>> encoding_of("id,text".encode("utf-16-le"))
+    'utf-16-le'
     """
     if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    return "utf-8-sig"
+    # Windows also writes UTF-16 without a mark: each second byte of ASCII letters is then zero.
+    return _UTF16_BY_ZEROS.get(tuple(byte == 0 for byte in start[:4]), "utf-8-sig")
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a regular file, and decompress it if its first bytes or its name say that it is gzip."""
+    """Open a regular file, and decompress it if its first bytes or its name say that it is gzip.
+
+    Raises:
+        DataError: if the first bytes say that the file is no text.
+    """
     refuse_irregular(path)
     file = path.open("rb")
-    magic = file.read(2)
+    magic = file.read(4)
     file.seek(0)
-    if magic == b"\x1f\x8b" or path.suffix.lower() == ".gz":
+    if magic in _NO_TEXT:
+        file.close()
+        raise DataError(f"{path}: is {_NO_TEXT[magic]}")
+    if magic.startswith(b"\x1f\x8b") or path.suffix.lower() == ".gz":
         file.close()
         return cast(BinaryIO, gzip.open(path, "rb"))
     return file

@@ -177,11 +177,16 @@ def read_fold(
     folder = Path(folder)
     if not folder.is_dir():
         fault = f"is {kind_of(folder)}, not a folder" if folder.exists() else "no such folder"
+        if folder.exists() and not folder.is_file():
+            fault += ": data are read more than once, so save them as a file"
         raise DataError(f"{folder}: {fault}")
     train_file, vali_file, test_file = (file_of(folder, part) for part in _STEMS)
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
-        raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
+        fault = f"there is no {part}.txt (or {', '.join(_ENDINGS[1:])})"
+        folds = [path for path in folder.iterdir() if path.is_dir() and file_of(path, part)]
+        advice = f"{min(folds)} has one" if folds else "to divide a file, name the file"
+        raise DataError(f"{folder}: {fault}: {advice}")
     return read_parts(
         train_file,
         vali_file,

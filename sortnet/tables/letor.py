@@ -324,6 +324,15 @@ class _Block:
             message += ": the file ends in the middle of this line"
         return kind(f"{self.place(position)}: {message}")
 
+    def fault_of_head(self, position: int, message: str) -> DataError:
+        """Make the error about a line at a position that does not begin like LETOR text."""
+        if self.first_line == 1 and not self.text[:position].strip():
+            message += (
+                "; the file is read as LETOR text, grade qid:Q 1:0.5 ...: name a table .csv, "
+                "and a list of texts, below a first line such as text, .tsv"
+            )
+        return self.fault(position, message)
+
     def token(self, position: int) -> bytes:
         """Read the text at a position up to white space or a comment."""
         match = _TOKEN.match(self.text, position)
@@ -344,7 +353,7 @@ class _Block:
     def grade(self, position: int, token: bytes) -> int:
         """Convert the grade of the line at a position; raise DataError if it is no grade."""
         if not _NUMBER.fullmatch(token):
-            raise self.fault(position, f"the grade {_shown(token)} is not a number")
+            raise self.fault_of_head(position, f"the grade {_shown(token)} is not a number")
         value = float(token)
         if not (0 <= value <= _LARGEST_GRADE and value.is_integer()):
             raise self.fault(position, grade_fault(token.decode(), value))
@@ -494,7 +503,7 @@ class _Documents:
                     self._known_grades[grade] = block.grade(begin, grade)
                 if not others or not others[0].startswith(_QID) or others[0] == _QID:
                     text = _shown(b" ".join(fields[:2]))
-                    raise block.fault(begin, f"no qid:... after the grade: {text}")
+                    raise block.fault_of_head(begin, f"no qid:... after the grade: {text}")
                 qid = others[0].removeprefix(_QID)
                 if qid not in self.number_of_qid:
                     self.number_of_qid[block.checked_name(begin, qid)] = len(self.number_of_qid)

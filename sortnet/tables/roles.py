@@ -10,6 +10,7 @@ texts that repeat are categories and become features; other texts are described 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +23,10 @@ from numpy.typing import NDArray
 from sortnet.core import F64
 from sortnet.core.memory import allocate
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import note, shown
 from sortnet.messages import count, printable
 from sortnet.tables.rows import Rows, listed, no_column
-from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
+from sortnet.tables.values import Cells, decimal_comma, is_missing, is_numeric, levels, numbers_of
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
@@ -45,6 +46,10 @@ _KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as writt
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 _LONGEST_NAME = 100  # largest number of characters of a value that can be an id
 _WORDS_OF_A_TEXT = 3.0  # least mean number of words in a column of texts
+# Matches numbers with a unit or a currency, and dates, such as `10 %`, `$1,000`, `23-Nov-2026`.
+_AMOUNT = re.compile(r"\W*\d[\d\W]*[^\W\d]{0,4}[\d\W]*")
+_FORM_OF_NUMBERS = "write 1234.5, 2026-11-23, and nothing for a missing value"
+_LONGEST_AMOUNT = 40  # characters
 _LISTED = 20  # largest number of names in a line
 
 
@@ -125,7 +130,7 @@ def choose_columns(
     checked = usable
     if features is not None:  # nothing is made of the other columns, which may be nested
         checked = {name: cells for name, cells in usable.items() if name in named}
-    _refuse_nested(rows, checked)
+    _refuse_nested(rows, checked, named)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories: list[str] | None = None
@@ -160,6 +165,10 @@ def choose_columns(
     _refuse_without_content(rows, roles, (*named_roles.shown, *numeric, *categories))
     feature_columns = {column_of(name, rows.columns) for name in (*numeric, *categories)}
     used = {*other_roles, *named_roles.shown, *feature_columns}
+    if features is None:
+        unread = _without(text_columns, {*feature_columns, roles.image, roles.audio})
+        for name, cells in unread.items():
+            _note_amounts(rows, name, cells)
     return replace(
         roles,
         features=numeric,
@@ -341,12 +350,15 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
         if has_fault.any():
             row = int(has_fault.argmax())
             place = f"{rows.place(row)}: column {shown(name)}"
-            raise DataError(f"{place}: {shown(cells[row])} {fault}")
+            raise DataError(f"{place}: {shown(cells[row])} {fault}; {_FORM_OF_NUMBERS}")
     return numbers
 
 
-def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Raise DataError if a cell of the columns holds a list, an array, a set or a dict."""
+def _refuse_nested(rows: Rows, columns: Mapping[str, Cells], named: Collection[str | None]) -> None:
+    """Raise DataError if a cell of the columns holds a list, an array, a set or a dict.
+
+    The message advises to leave the column out, unless its name is in `named`.
+    """
     for column, cells in columns.items():
         types = () if isinstance(cells, np.ndarray) else {*map(type, cells)}
         if not any(issubclass(each, _NESTED) for each in types):
@@ -354,8 +366,9 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
         for row, cell in enumerate(cells):
             if isinstance(cell, _NESTED):
                 fault = f"column {shown(column)} holds a nested value: {shown(cell)}"
-                advice = f"--ignore {printable(column)} leaves it out"
-                raise DataError(f"{rows.place(row)}: {fault}; {advice}")
+                if column not in named:
+                    fault += f"; --ignore {printable(column)} leaves it out"
+                raise DataError(f"{rows.place(row)}: {fault}")
 
 
 def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
@@ -367,6 +380,21 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
         if row is not None:
             place = f"{rows.place(row)}: column {shown(column)}: {shown(cells[row])}"
             raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
+
+
+def _note_amounts(rows: Rows, column: str, cells: Cells) -> None:
+    """Log a note if the texts of a column look like numbers or dates that cannot be read."""
+    values = {row: cell.strip() for row, cell in enumerate(cells) if isinstance(cell, str)}
+    present = {row: value for row, value in values.items() if not is_missing(value)}
+    if column.lower() in _NO_FEATURES or not present:
+        return
+    is_amount = (
+        len(text) <= _LONGEST_AMOUNT and _AMOUNT.fullmatch(text) for text in present.values()
+    )
+    if all(is_amount):
+        row = min(present)
+        fault = f"column {shown(column)}: {shown(present[row])} is read as text, not as a number"
+        note(rows.place(row), f"{fault} or a date; {_FORM_OF_NUMBERS}")
 
 
 def _media_notes(rows: Rows, columns: Mapping[str, Cells], roles: Columns) -> list[str]:
