@@ -40,11 +40,6 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# {which of the first four bytes are zero: encoding of a text without a byte order mark}
-_UTF16_BY_ZEROS = {
-    (False, True, False, True): "utf-16-le",
-    (True, False, True, False): "utf-16-be",
-}
 # {first bytes of a file that is no text: what the file is, and what to do}
 _NO_TEXT = {
     b"PK\3\4": "a ZIP archive, as spreadsheets are: save the table as CSV",
@@ -157,7 +152,12 @@ def encoding_of(start: bytes) -> str:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     # Windows also writes UTF-16 without a mark: each second byte of ASCII letters is then zero.
-    return _UTF16_BY_ZEROS.get(tuple(byte == 0 for byte in start[:4]), "utf-8-sig")
+    match [byte == 0 for byte in start[:4]]:
+        case [False, True, False, True]:
+            return "utf-16-le"
+        case [True, False, True, False]:
+            return "utf-16-be"
+    return "utf-8-sig"
 
 
 def open_bytes(path: Path) -> BinaryIO:
