@@ -170,6 +170,16 @@ def test_first_words_of_comments_are_ids_where_they_are_unique(
     assert read_queries(path).docids is None
 
 
+@pytest.mark.parametrize("comment", ["docid = {} inc = 1", "id={}", "rank 1 doc_id: {}", "id: {}"])
+def test_ids_are_found_in_comments(tmp_path: Path, comment: str) -> None:
+    path = tmp_path / "t.txt"
+    lines = [f"1 qid:a 1:{k} # {comment.format(f'GX-{k}')} qid: 7" for k in range(2)]
+    path.write_text("\n".join(lines) + "\n")
+    docids = read_queries(path).docids
+    assert docids is not None
+    assert docids.tolist() == ["GX-0", "GX-1"]
+
+
 def test_levels_of_any_type_become_words() -> None:
     size = [0.5, 1.5, 2.5] * 4
     frame = pd.DataFrame(
@@ -339,3 +349,29 @@ def test_only_paths_are_trained_on_by_name(tmp_path: Path, data: object) -> None
 def test_a_frame_without_rows_is_not_learned_from() -> None:
     with pytest.raises(DataError, match="there are no rows"):
         sortnet.SortNetRanker().fit(pd.DataFrame({"x": []}), [])
+
+
+def test_values_that_were_not_in_the_training_data_are_noted(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    train = table(tmp_path / "train.csv", PLAIN)
+    content = PLAIN.replace("red", "Red").replace("s0,0.1,blue", "s0,0.1,n/a")
+    path = tmp_path / "new.csv"
+    path.write_text(content)
+    read_queries(path, like=train)
+    read_queries(tmp_path / "train.csv", like=train)
+    message = "column 'color': 'Red' was not in the training data; rows with such values: 4"
+    assert caplog.messages == [f"{path}, line 2: {message}"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pa.chunked_array([[1, 2]]),
+        pd.Series([1, 2]),
+        np.zeros(2, [("qid", int), ("label", int), ("x", float, (2,))]),
+    ],
+)
+def test_what_has_no_columns_is_no_frame(frame: object) -> None:
+    with pytest.raises(DataError, match=r"is no data frame|1-dimensional"):
+        from_frame(frame)

@@ -33,10 +33,12 @@ from sortnet.tables.roles import (
     GRADES,
     Columns,
     choose_columns,
+    column_of,
     kept_as_read,
     without_unique_text,
 )
 from sortnet.tables.rows import Rows, listed, no_column
+from sortnet.tables.values import MOST_LEVELS, is_missing
 
 # Words in the names of columns that may have the queries, the grades or the documents' names.
 _WORDS_OF_QUERIES = ("qid", "query", "search", "session", "group", "topic")
@@ -170,6 +172,8 @@ def queries_of(
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles)
+    if like is not None:
+        _note_new_values(rows, roles)
     features, feature_names, describer = _described(
         documents, like, grades if labelled else None, progress
     )
@@ -212,6 +216,27 @@ def _choose_other_roles(
     features = None if like is None else like.feature_names
     roles = choose_columns(rows, by_name, ignored, features)
     return without_unique_text(roles, by_name)
+
+
+def _note_new_values(rows: Rows, roles: Columns) -> None:
+    """Log a note about each categorical column with a value that the training data did not have."""
+    features_of_columns: dict[str, set[str]] = {}
+    for feature in (*roles.features, *roles.categories):
+        if feature not in rows.columns:
+            column = column_of(feature, rows.columns)
+            features_of_columns.setdefault(column, set()).add(feature)
+    for column, features in features_of_columns.items():
+        values = map(str.strip, rows.texts(column))
+        new_rows = [
+            row
+            for row, value in enumerate(values)
+            if f"{column}={value}" not in features and not is_missing(value)
+        ]
+        # If there are most levels, the training data had rare values without a feature, too.
+        if new_rows and len(features) < MOST_LEVELS:
+            value = shown(rows.columns[column][new_rows[0]])
+            fault = f"column {shown(column)}: {value} was not in the training data"
+            note(rows.place(new_rows[0]), f"{fault}; rows with such values: {len(new_rows)}")
 
 
 def _described(

@@ -41,7 +41,7 @@ _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)|[+-]?
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
 _TOKEN = re.compile(rb"[^\s#]*")
-_DOCID = re.compile(rb"docid\s*=\s*(\S+)")
+_DOCID = re.compile(rb"\b(?:doc_?)?id\s*[=:]\s*(\S+)")
 _QID = b"qid:"
 _INFINITE = 2.0**128 - 2.0**103  # numbers from this one on are infinite in float32
 
@@ -74,10 +74,10 @@ def read_letor(
     `0.`, is refused.
 
     A qid may be any UTF-8 text without white space or '#', and the lines of a query may be anywhere
-    in the file. A document id is X in a comment `# ... docid = X`. If no line of any file has one,
-    the first words of the comments are the ids in each query in which they are unique; the log gets
-    a note. A line without a document id has the id '', and `Queries.docids` is None if no line has
-    one.
+    in the file. A document id is X in a comment `# ... docid = X` or `# ... id: X`. If no line of
+    any file has one, the first words of the comments are the ids in each query in which they are
+    unique; the log gets a note. A line without a document id has the id '', and `Queries.docids` is
+    None if no line has one.
 
     A line ends with LF, CRLF or CR. If the last line has no end, the log gets a note.
 
@@ -529,7 +529,7 @@ class _Documents:
         """
         docids = []
         for begin, comment in comments:
-            match = _DOCID.search(comment) if b"docid" in comment else None
+            match = _DOCID.search(comment) if b"id" in comment else None
             docids.append(block.checked_name(begin, match[1]) if match else b"")
         self.docids.append(_array_of_names(docids))
         self.has_docids = self.has_docids or any(docids)

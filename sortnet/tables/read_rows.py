@@ -209,6 +209,8 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         except UnicodeEncodeError as error:
             fault = f"{shown(error.object)} is not Unicode: half of a surrogate pair"
             raise DataError(f"the list of dicts: {fault}") from None
+        except ValueError as error:  # such as a field with several numbers
+            raise DataError(f"the array of records or list of dicts: {error}") from None
     if hasattr(frame, "iloc"):
         if not hasattr(frame, "columns"):
             raise DataError(f"a {type(frame).__name__} is no data frame: make one with to_frame()")
@@ -251,7 +253,10 @@ def _pandas_of_arrow(table: Any) -> pd.DataFrame:
             raise DataError(
                 f"a {type(table).__name__} is no data frame, nor a list of dicts"
             ) from None
-    return _with_dense_columns(table.to_pandas())
+    frame = table.to_pandas()
+    if not is_frame(frame):
+        raise DataError(f"a {type(table).__name__} is no data frame, nor a list of dicts")
+    return _with_dense_columns(frame)
 
 
 def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:

@@ -383,18 +383,19 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
 
 
 def _note_amounts(rows: Rows, column: str, cells: Cells) -> None:
-    """Log a note if the texts of a column look like numbers or dates that cannot be read."""
-    values = {row: cell.strip() for row, cell in enumerate(cells) if isinstance(cell, str)}
-    present = {row: value for row, value in values.items() if not is_missing(value)}
-    if column.lower() in _NO_FEATURES or not present:
-        return
-    is_amount = (
-        len(text) <= _LONGEST_AMOUNT and _AMOUNT.fullmatch(text) for text in present.values()
-    )
-    if all(is_amount):
-        row = min(present)
-        fault = f"column {shown(column)}: {shown(present[row])} is read as text, not as a number"
-        note(rows.place(row), f"{fault} or a date; {_FORM_OF_NUMBERS}")
+    """Log a note if all texts of a column look like numbers or dates that cannot be read."""
+    first_row = None
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            continue
+        text = cell.strip() if isinstance(cell, str) else ""
+        if len(text) > _LONGEST_AMOUNT or not _AMOUNT.fullmatch(text):
+            return
+        first_row = row if first_row is None else first_row
+    if first_row is not None and column.lower() not in _NO_FEATURES:
+        fault = f"column {shown(column)}: {shown(cells[first_row])} is read as text"
+        advice = f"not as a number or a date; {_FORM_OF_NUMBERS}"
+        note(rows.place(first_row), f"{fault}, {advice}")
 
 
 def _media_notes(rows: Rows, columns: Mapping[str, Cells], roles: Columns) -> list[str]:
