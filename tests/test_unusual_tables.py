@@ -283,6 +283,7 @@ ROW = '{"qid": 1, "label": 0, "x": 2}'
         ("t.csv", "qid,label,x\n1,0,2\n1,1,?x\n", "line 3: column 'x': .* nothing for a missing"),
         ("t.json", '{"qid": [1, 1], "label": [0, 1]}\n', "is one object .* rows are objects"),
         ("t.json", '{\n"qid": 1}\n', "line 1: is no JSON .* rows are objects"),
+        ("t.csv", "qid,label,relevance\n1,0,2\n", "there is no feature column with a value in qid"),
         ("t.jsonl", '{"qid": 1, "label": [0], "x": 2}\n', "holds a nested value: \\[0\\]$"),
     ],
 )
@@ -316,14 +317,15 @@ def test_a_column_that_may_have_the_ids_is_named(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == [message]
 
 
-@pytest.mark.parametrize("name", ["apple", "7"])
+@pytest.mark.parametrize("name", ["apple", "7", "text"])
 def test_a_first_line_that_may_be_an_item_is_noted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(f"{name}\n5\n6\n")
+    path.write_text(f"{name}\nfive\nsix\n")
     assert len(read_items(path)) == 2
-    assert caplog.messages == [f"{path}, line 1: the first line names the columns: {name}"]
+    note = f"{path}, line 1: the first line names the columns: {name}"
+    assert caplog.messages == [note][: name != "text"]
 
 
 def test_folders_name_the_folder_or_the_file_to_give(tmp_path: Path) -> None:

@@ -201,6 +201,11 @@ def _read_table(lines: TextLines, form: _Format, keep: Keep) -> _Table:
         line, names, _ = first_record
         sample = [*islice(records, _SAMPLE)]
         header = _Header(f"{lines.path}, line {line}", names, [row for _, row, _ in sample], notes)
+        names = [*header.numbers]
+        may_be_data = len(names) == 1 or not numbers_of(names)[1].any()
+        if may_be_data and not any(map(keep, names)):
+            text = f"the first line names the columns: {listed(names)}"
+            notes.append((f"{lines.path}, line {line}", text))
         rows_at_once = max(1, CELLS_AT_ONCE // header.n_fields)
         records = chain(sample, records)
         tables: list[Rows] = []
@@ -309,8 +314,6 @@ class _Header:
             notes.append((place, "the first column, which has no name, was left out"))
         self._n_needed = max(self.numbers.values(), default=0) + 1
         check_header(place, [name for name in names if name] or names)
-        if len(self.numbers) == 1 or not numbers_of([*self.numbers])[1].any():
-            notes.append((place, f"the first line names the columns: {listed(self.numbers)}"))
         self._blank = [k for k, name in enumerate(names) if not name and k]
         if self._blank:
             numbers = ", ".join(str(k + 1) for k in self._blank)

@@ -234,6 +234,9 @@ def _refuse_without_content(rows: Rows, roles: Columns, shown_or_learned: Collec
     if roles.text or roles.image or roles.audio or any(shown_or_learned):
         return
     if not roles.id or is_numeric(rows.columns[roles.id]):
+        if roles.grade:
+            names = listed(rows.columns)
+            raise DataError(f"{rows.path}: there is no feature column with a value in {names}")
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
 
 
