@@ -16,7 +16,7 @@ from sortnet.core import NamedColumns, Queries
 from sortnet.data.read_tables import from_frame
 from sortnet.errors import DataError, SortNetError
 from sortnet.items.given_items import items_from
-from sortnet.items.read_items import read_items
+from sortnet.items.read_items import read_items, read_with_roles
 from sortnet.rankers.fit_ranker import fit_ranker
 
 PLAIN = "query,price,color,grade\n" + "".join(
@@ -377,3 +377,15 @@ def test_values_that_were_not_in_the_training_data_are_noted(
 def test_what_has_no_columns_is_no_frame(frame: object) -> None:
     with pytest.raises(DataError, match=r"is no data frame|1-dimensional"):
         from_frame(frame)
+
+
+def test_a_feature_of_a_collection_is_a_number_in_each_file_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,size\na,5\nb,6\n")
+    first = read_items(path)
+    path.write_text("id,size\nc,n/a\n")
+    items, roles = read_with_roles(path, like=first, least=1)
+    assert (roles.features, np.isnan(items.features).all()) == (("size",), True)
+    path.write_text("id,size\nd,large\n")
+    with pytest.raises(DataError, match="line 2: column 'size': 'large' is not a number"):
+        read_with_roles(path, like=first, least=1)

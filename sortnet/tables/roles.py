@@ -113,8 +113,8 @@ def choose_columns(
         named_roles: roles that the user named, which are not guessed.
         ignore: names of columns to leave out, unless they have a named role.
         features: names of the features. If None, all features that the table has.
-        known_features: names of the features of other data; a column is categorical if it is
-            categorical there. If None, the values decide which columns are categorical.
+        known_features: names of the features of other data; a column is numeric or categorical if
+            it is so there. If None, the values decide.
 
     Raises:
         DataError: if a named column is missing, a cell holds a list or dict, a number has a decimal
@@ -140,8 +140,8 @@ def choose_columns(
             for feature in known_features
             if feature not in rows.columns and column_of(feature, usable) in usable
         ]
-    known_categorical_columns = {column_of(name, usable) for name in known_categories or ()}
-    with_role = {*named, *named_roles.shown, *known_categorical_columns}
+    known_columns = {column_of(name, usable) for name in known_features or ()}
+    with_role = {*named, *named_roles.shown, *known_columns}
     text_columns = {
         name: cells
         for name, cells in _without(usable, with_role).items()
@@ -159,7 +159,9 @@ def choose_columns(
             for name, cells in _without(usable, other_roles).items()
             if name.lower() not in _NO_FEATURES
         }
-        numeric, categories = _choose_features(candidates, rows.columns, known_categories)
+        numeric, categories = _choose_features(
+            candidates, rows.columns, known_columns, known_categories
+        )
     else:
         numeric, categories = _given_features(features, rows.columns)
     _refuse_without_content(rows, roles, (*named_roles.shown, *numeric, *categories))
@@ -241,7 +243,10 @@ def _refuse_without_content(rows: Rows, roles: Columns, shown_or_learned: Collec
 
 
 def _choose_features(
-    candidates: Mapping[str, Cells], names: Collection[str], known_categories: Sequence[str] | None
+    candidates: Mapping[str, Cells],
+    names: Collection[str],
+    known_columns: Collection[str],
+    known_categories: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose features by the values of columns: numeric columns, and levels of categorical columns.
 
@@ -251,6 +256,7 @@ def _choose_features(
     Args:
         candidates: the columns that may become features.
         names: names of all columns of the table.
+        known_columns: columns that are features of other data, and so are features here, too.
         known_categories: the features `column=value` that other data have. If None, the values
             decide which columns are categorical.
 
@@ -263,7 +269,7 @@ def _choose_features(
     for name, cells in candidates.items():
         if name in categorical_columns:
             continue
-        if is_numeric(cells):
+        if is_numeric(cells) or name in known_columns:
             numeric.append(name)
         elif known_categories is None and "=" not in name:
             levels_of_column = [f"{name}={value}" for value in levels(cells)]
