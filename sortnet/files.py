@@ -16,6 +16,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Union, cast, get_args, get_origin
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
+# {part of a fold: names of its file without an ending; the last name of each is that of LETOR 3.0}
+STEMS = {
+    "train": ("train", "trainingset"),
+    "vali": ("vali", "valid", "validation", "val", "dev", "validationset"),
+    "test": ("test", "testset"),
+}
 
 # Log of notes about faulty data that are used nevertheless. The commands print it on stderr. Python
 # programs find the notes in the log, since a warning is for a fault that the program can correct.
@@ -221,7 +227,7 @@ def _files_in(folder: Path) -> list[Path]:
     if not files:
         raise DataError(f"{folder}: is a folder without data files")
     for file in files:
-        if file.is_dir() or file.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
+        if file.is_dir() or file.name.lower().partition(".")[0] in chain(*STEMS.values()):
             raise DataError(
                 f"{folder}: is a folder with {file.name} in it: name a file, or a folder of part "
                 "files"
