@@ -389,3 +389,20 @@ def test_a_feature_of_a_collection_is_a_number_in_each_file_of_it(tmp_path: Path
     path.write_text("id,size\nd,large\n")
     with pytest.raises(DataError, match="line 2: column 'size': 'large' is not a number"):
         read_with_roles(path, like=first, least=1)
+
+
+def test_a_judge_gets_times_as_written_and_the_features_of_letor_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,start,size\na,10:00,5\nb,9:30,?\n")
+    assert items_from(path).values == [
+        {"id": "a", "start": "10:00", "size": 5.0},
+        {"id": "b", "start": "9:30", "size": None},
+    ]
+    path = tmp_path / "t.txt"
+    path.write_text("1 qid:1 1:0.5\n0 qid:1 1:2\n")
+    assert [value.tolist() for value in items_from(path).values] == [[0.5], [2.0]]
+
+
+def test_a_masked_number_of_an_item_is_missing() -> None:
+    items = items_from(np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]])).items
+    np.testing.assert_array_equal(items.features, [[1, np.nan], [3, 4]])
