@@ -309,7 +309,7 @@ def test_a_name_of_a_near_format_is_no_fault(tmp_path: Path, name: str, content:
 
 
 def test_a_column_that_may_have_the_ids_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    frame = pd.DataFrame({"qid": 1, "Doc No": [7, 8], "x": [1, 2], "label": [0, 1]})
+    frame = pd.DataFrame({"qid": 1, "Doc No": [7, 8], "n_docs": [1, 2], "label": [0, 1]})
     assert from_frame(frame, source="t").docids is None
     message = "t: documents are named by their rows: --id 'Doc No' names them by it"
     assert caplog.messages == [message]

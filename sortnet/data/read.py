@@ -183,7 +183,7 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         fault = f"there is no {part}.txt (or {', '.join(_ENDINGS[1:])})"
-        folds = [path for path in folder.iterdir() if path.is_dir() and file_of(path, part)]
+        folds = [path for path in folder.glob("*") if path.is_dir() and file_of(path, part)]
         advice = f"{min(folds)} has one" if folds else "to divide a file, name the file"
         raise DataError(f"{folder}: {fault}: {advice}")
     return read_parts(

@@ -7,6 +7,7 @@ the features that the ranker was trained with.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -40,10 +41,11 @@ from sortnet.tables.roles import (
 from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import MOST_LEVELS, is_missing
 
-# Words in the names of columns that may have the queries, the grades or the documents' names.
+# Words in the names of columns that may have the queries or the grades.
 _WORDS_OF_QUERIES = ("qid", "query", "search", "session", "group", "topic")
 _WORDS_OF_GRADES = ("label", "grade", "relevance", "rating", "score", "stars", "target")
-_WORDS_OF_IDS = ("doc",)
+# Names of columns that may have the documents' names, in small letters only.
+_MAY_BE_IDS = ("doc", "docno", "docid", "document", "documentid")
 
 
 class HasFeatures(Protocol):
@@ -165,9 +167,10 @@ def queries_of(
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
-    likely_id = _likely_column((*roles.features, *roles.ignored), _WORDS_OF_IDS)
-    if roles.id is None and like is None and likely_id is not None:
-        note(rows.path, f"documents are named by their rows: --id {likely_id} names them by it")
+    for column in (*roles.features, *roles.ignored) if roles.id is None and like is None else ():
+        if re.sub("[^a-z]", "", column.lower()) in _MAY_BE_IDS:
+            name = printable(shlex.quote(column))
+            note(rows.path, f"documents are named by their rows: --id {name} names them by it")
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
