@@ -35,7 +35,9 @@ _NO_NUMBER = re.compile(r"(?!\s*([+-]?(\.?\d|inf)|true|false))", re.IGNORECASE)
 # A day, or a week of ISO 8601 such as 2026-W47.
 _DATE = re.compile(r"\d{4}([-/]\d\d[-/]\d\d|-W\d\d(-\d)?)([T ]\d\d:\d\d.*)?")
 # A duration as pandas and Python write it, such as `1 days 02:30:00`, or a time of day.
-_DURATION = re.compile(r"(?:([+-]?\d+) days?,? ?)?(?:\+?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?)?")
+_DURATION = re.compile(
+    r"(?:([+-]?\d+) days?,? ?)?(?:\+?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?)?", re.ASCII
+)
 _MICROSECONDS = 86_400e6  # microseconds of a day
 
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
