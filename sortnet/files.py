@@ -16,6 +16,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Union, cast, get_args, get_origin
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
+# {part of a fold: names of its file without an ending; the last name of each is that of LETOR 3.0}
+STEMS = {
+    "train": ("train", "trainingset"),
+    "vali": ("vali", "valid", "validation", "val", "dev", "validationset"),
+    "test": ("test", "testset"),
+}
 
 # Log of notes about faulty data that are used nevertheless. The commands print it on stderr. Python
 # programs find the notes in the log, since a warning is for a fault that the program can correct.
@@ -39,6 +45,12 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+}
+# {first bytes of a file that is no text: what the file is, and what to do}
+_NO_TEXT = {
+    b"PK\3\4": "a ZIP archive, as spreadsheets are: save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet: save the table as CSV",
+    b"PAR1": "a Parquet file: give it a name that ends in .parquet",
 }
 _SHOWN = 60  # characters of a value that a message shows
 _LONGEST_LINE = 200  # characters of an error's message on one line
@@ -134,25 +146,40 @@ def note(place: object, text: str) -> None:
 
 
 def encoding_of(start: bytes) -> str:
-    """Name the encoding of a text by its byte order mark; UTF-8 without a mark.
+    """Name the encoding of a text by its byte order mark or its zero bytes; else it is UTF-8.
 
     >>> encoding_of("id,text".encode("utf-16")), encoding_of(b"id,text")
     ('utf-16', 'utf-8-sig')
+    >>> encoding_of("id,text".encode("utf-16-le"))
+    'utf-16-le'
     """
     if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    # Windows also writes UTF-16 without a mark: each second byte of ASCII letters is then zero.
+    match [byte == 0 for byte in start[:4]]:
+        case [False, True, False, True]:
+            return "utf-16-le"
+        case [True, False, True, False]:
+            return "utf-16-be"
     return "utf-8-sig"
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a regular file, and decompress it if its first bytes or its name say that it is gzip."""
+    """Open a regular file, and decompress it if its first bytes or its name say that it is gzip.
+
+    Raises:
+        DataError: if the first bytes say that the file is no text.
+    """
     refuse_irregular(path)
     file = path.open("rb")
-    magic = file.read(2)
+    magic = file.read(4)
     file.seek(0)
-    if magic == b"\x1f\x8b" or path.suffix.lower() == ".gz":
+    if magic in _NO_TEXT:
+        file.close()
+        raise DataError(f"{path}: is {_NO_TEXT[magic]}")
+    if magic.startswith(b"\x1f\x8b") or path.suffix.lower() == ".gz":
         file.close()
         return cast(BinaryIO, gzip.open(path, "rb"))
     return file
@@ -200,7 +227,7 @@ def _files_in(folder: Path) -> list[Path]:
     if not files:
         raise DataError(f"{folder}: is a folder without data files")
     for file in files:
-        if file.is_dir() or file.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
+        if file.is_dir() or file.name.lower().partition(".")[0] in chain(*STEMS.values()):
             raise DataError(
                 f"{folder}: is a folder with {file.name} in it: name a file, or a folder of part "
                 "files"

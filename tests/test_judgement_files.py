@@ -131,7 +131,7 @@ OTHERS = [
         '{"a": "a", "b": "b", "vote": "A1", "annotator": "ana"}\n'
         '{"a": "b", "b": "3", "vote": "EQUAL", "annotator": "bo"}',
     ),
-    ("v.csv", "Arg1,Arg2,annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
+    ("v.csv", "Arg1,Arg2,Annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
     (
         "v.csv",
         "winner,loser,label,annotator,left,right,answer\n,,x,ana,a,b,left\n,,y,bo,b,3,tie",
@@ -160,7 +160,7 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
 def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", tuple(f"i{k}" for k in range(40)))
     lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
-    path = write(tmp_path, "v.csv", f"winner,loser\n{lines}")
+    path = write(tmp_path, "v.csv", f"Winner,LOSER\n{lines}")
     assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
     judgements = [*collection.judgements()]
     assert [judgement.best for judgement in judgements] == list(range(39))

@@ -60,7 +60,7 @@ print(read_letor(sys.argv[1]).n_docs)
     assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "160\n"
 
 
-@pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "validation.txt"])
+@pytest.mark.parametrize("vali", ["vali.txt", "VALID.TXT.gz", "val.txt", "validationset.txt"])
 def test_a_fold_needs_a_validation_part_and_no_test_part(tmp_path, vali):
     write_letor(graded(0), tmp_path / "train.txt")
     with pytest.raises(DataError, match=r"there is no vali\.txt"):

@@ -132,7 +132,7 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
     is_missing = np.isnan(numbers)
     name = shown(column)
     faults = {
-        "is not a number": is_wrong,
+        "is not a number; grades are whole numbers from 0, and higher is better": is_wrong,
         "is missing": is_missing & labelled,
         "is infinite": np.isinf(numbers) & (not are_grades),
     }

@@ -15,7 +15,7 @@ import numpy as np
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
-from sortnet.files import TABLES, data_files, is_table, kind_of, suffix_of
+from sortnet.files import STEMS, TABLES, data_files, is_table, kind_of, suffix_of
 
 if TYPE_CHECKING:
     from sortnet.data.read_tables import HasFeatures
@@ -33,7 +33,6 @@ _OTHER_FORMATS = {
     *(".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".html", ".xml", ".yaml", ".yml", ".sav", ".dta"),
     *(".rds", ".db", ".sqlite", ".zip", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".pdf"),
 }
-_STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
 SIDE = 8  # width and height of an image of a digit, in pixels
 _SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # shares of the images of digits
 _DARKEST = 16  # largest value of a pixel of a digit
@@ -159,7 +158,7 @@ def read_fold(
     columns: NamedColumns | None = None,
     like: HasFeatures | None = None,
 ) -> Fold:
-    """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
+    """Read a folder with a train, a vali (or valid, val, dev) and optionally a test part.
 
     All parts have the training part's features; in tables they are found by name.
 
@@ -177,11 +176,16 @@ def read_fold(
     folder = Path(folder)
     if not folder.is_dir():
         fault = f"is {kind_of(folder)}, not a folder" if folder.exists() else "no such folder"
+        if folder.exists() and not folder.is_file():
+            fault += ": data are read more than once, so save them as a file"
         raise DataError(f"{folder}: {fault}")
-    train_file, vali_file, test_file = (file_of(folder, part) for part in _STEMS)
+    train_file, vali_file, test_file = (file_of(folder, part) for part in STEMS)
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
-        raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
+        fault = f"there is no {part}.txt (or {', '.join(_ENDINGS[1:])})"
+        folds = [path for path in folder.glob("*") if path.is_dir() and file_of(path, part)]
+        advice = f"{min(folds)} has one" if folds else "to divide a file, name the file"
+        raise DataError(f"{folder}: {fault}: {advice}")
     return read_parts(
         train_file,
         vali_file,
@@ -227,9 +231,9 @@ def read_parts(
 
 def file_of(folder: Path, part: str) -> Path | None:
     """Find the file of a part, or the folder with its files; None if the folder has neither."""
-    names = {stem + ending for stem in _STEMS[part] for ending in _ENDINGS}
+    names = {stem + ending for stem in STEMS[part] for ending in _ENDINGS}
     paths = sorted(path for path in folder.glob("*") if path.name.lower() in names)
-    paths += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]
+    paths += [folder / stem for stem in STEMS[part] if (folder / stem).is_dir()]
     if len(paths) > 1:
         raise DataError(f"{folder}: which one is it, {paths[0].name} or {paths[1].name}?")
     return paths[0] if paths else None

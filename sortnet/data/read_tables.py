@@ -7,7 +7,9 @@ the features that the ranker was trained with.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +19,7 @@ from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
 from sortnet.data.grades import deviations_in_queries, read_grades
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import note, shown
 from sortnet.items.base import Items
 from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
@@ -26,21 +28,24 @@ from sortnet.items.table_documents import (
     described,
     documents_of,
 )
+from sortnet.messages import printable
 from sortnet.tables.read_rows import read_rows, rows_of_frame
 from sortnet.tables.roles import (
     GRADES,
     Columns,
     choose_columns,
+    column_of,
     kept_as_read,
     without_unique_text,
 )
 from sortnet.tables.rows import Rows, listed, no_column
+from sortnet.tables.values import MOST_LEVELS, is_missing
 
-# What the message about a missing column of queries or grades advises, if the user has named none.
-_ADVICE_ON_QUERIES = (
-    ": --query NAME names the column of the queries, and with --query none all rows are one"
-)
-_ADVICE_ON_GRADES = ": --grade NAME names the column of the grades"
+# Words in the names of columns that may have the queries or the grades.
+_WORDS_OF_QUERIES = ("qid", "query", "search", "session", "group", "topic")
+_WORDS_OF_GRADES = ("label", "grade", "relevance", "rating", "score", "stars", "target")
+# Names of columns that may have the documents' names, in small letters only.
+_MAY_BE_IDS = ("doc", "docno", "docid", "document", "documentid")
 
 
 class HasFeatures(Protocol):
@@ -162,10 +167,16 @@ def queries_of(
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
+    for column in (*roles.features, *roles.ignored) if roles.id is None and like is None else ():
+        if re.sub("[^a-z]", "", column.lower()) in _MAY_BE_IDS:
+            name = printable(shlex.quote(column))
+            note(rows.path, f"documents are named by their rows: --id {name} names them by it")
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles)
+    if like is not None:
+        _note_new_values(rows, roles)
     features, feature_names, describer = _described(
         documents, like, grades if labelled else None, progress
     )
@@ -208,6 +219,27 @@ def _choose_other_roles(
     features = None if like is None else like.feature_names
     roles = choose_columns(rows, by_name, ignored, features)
     return without_unique_text(roles, by_name)
+
+
+def _note_new_values(rows: Rows, roles: Columns) -> None:
+    """Log a note about each categorical column with a value that the training data did not have."""
+    features_of_columns: dict[str, set[str]] = {}
+    for feature in (*roles.features, *roles.categories):
+        if feature not in rows.columns:
+            column = column_of(feature, rows.columns)
+            features_of_columns.setdefault(column, set()).add(feature)
+    for column, features in features_of_columns.items():
+        values = map(str.strip, rows.texts(column))
+        new_rows = [
+            row
+            for row, value in enumerate(values)
+            if f"{column}={value}" not in features and not is_missing(value)
+        ]
+        # If there are most levels, the training data had rare values without a feature, too.
+        if new_rows and len(features) < MOST_LEVELS:
+            value = shown(rows.columns[column][new_rows[0]])
+            fault = f"column {shown(column)}: {value} was not in the training data"
+            note(rows.place(new_rows[0]), f"{fault}; rows with such values: {len(new_rows)}")
 
 
 def _described(
@@ -273,9 +305,14 @@ def named_roles(
     # If a column is looked for by its default name, the message advises to name the right column.
     advice: dict[str | None, str] = {}
     if names.query is None and describer is None:
-        advice[query_column] = _ADVICE_ON_QUERIES
+        likely = _likely_column(rows.columns, _WORDS_OF_QUERIES)
+        advice[query_column] = (
+            f": --query {likely or 'NAME'} names the column of the queries, "
+            "and with --query none all rows are one"
+        )
     if names.grade is None:
-        advice[grade_column] = _ADVICE_ON_GRADES
+        likely = _likely_column(rows.columns, _WORDS_OF_GRADES)
+        advice[grade_column] = f": --grade {likely or 'NAME'} names the column of the grades"
     needed_id = None if columns is None else columns.id  # any other id column may be missing
     needed = (query_column, needed_id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
@@ -286,6 +323,13 @@ def named_roles(
         id=_if_present(id_column, rows),
         grade=_if_present(grade_column, rows),
     )
+
+
+def _likely_column(columns: Iterable[str], words: Collection[str]) -> str | None:
+    """Find the first column with one of the words in its name, as a shell reads the name."""
+    names = (name for name in columns if any(word in name.lower() for word in words))
+    name = next(names, None)
+    return None if name is None else printable(shlex.quote(name))
 
 
 def _if_present(column: str | None, rows: Rows) -> str | None:

@@ -876,6 +876,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return features.apply(X, source)
         if not reset:  # the estimator was fitted on an array, so every column is a feature
             return X
+        if not len(X):
+            raise DataError(f"{source}: there are no rows")
         query = None
         if not self.one_query_ and self.query != ALL_ROWS:
             query = self.query or QUERY

@@ -28,6 +28,7 @@ _SOURCE = "items"
 _LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item
 _START = 40  # characters of a longer text with which the id of its item begins
 _DIGITS_OF_HASH = 8  # hexadecimal digits of a content's hash in an id
+_DURATION = ":"  # is in the texts of durations and times of day, which a judge gets as written
 _UNPRINTABLE = ("Cc", "Cs")  # Unicode's categories of control characters and surrogates
 
 
@@ -94,6 +95,8 @@ def items_from(
         return _items_of_file(Path(values), named, ignore, least)
     if not isinstance(values, Iterable) or isinstance(values, Mapping | bytes):
         raise DataError(f"items: {shown(values)} is no list, data frame, array or file")
+    if np.ma.isMaskedArray(values) and not is_frame(values):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     if isinstance(values, tuple) or not is_frame(values):
         values = list(values)
     if is_frame(values):
@@ -123,16 +126,19 @@ def _items_of_file(
 ) -> GivenItems:
     """Read the items of a table or a folder.
 
-    The values of the items are the rows of the table, or the texts and paths in the folder.
+    The values of the items are the rows of the table, the texts and paths in the folder, or the
+    features of LETOR text.
     """
     items, roles = read_with_roles(path, named_roles, ignore=ignore, least=least)
     values: list[Any] = []
     if is_table(path):
         values = _rows_of_file(path, roles)
     else:
-        for text, image, audio in zip(items.texts, items.images, items.audio, strict=True):
+        contents = zip(items.texts, items.images, items.audio, items.features, strict=True)
+        for text, image, audio, features in contents:
             file = image or audio
-            values.append(Path(items.root or path, file) if file else text)
+            text_or_features = features if items.feature_names else text
+            values.append(Path(items.root or path, file) if file else text_or_features)
     return GivenItems(items, roles, values, range(len(items)))  # each value is a different item
 
 
@@ -143,7 +149,7 @@ def _rows_of_file(path: Path, roles: Columns) -> list[dict[str, Any]]:
     for name in {*roles.features} - {*roles.dates}:
         numbers, _ = numbers_of(rows.columns[name])
         for row, number in zip(dicts, numbers.tolist(), strict=True):
-            if isinstance(row[name], str):
+            if isinstance(row[name], str) and _DURATION not in row[name]:
                 row[name] = None if math.isnan(number) else number
     return dicts
 

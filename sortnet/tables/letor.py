@@ -41,7 +41,7 @@ _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)|[+-]?
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
 _TOKEN = re.compile(rb"[^\s#]*")
-_DOCID = re.compile(rb"docid\s*=\s*(\S+)")
+_DOCID = re.compile(rb"\b(?:doc_?)?id\s*[=:]\s*(\S+)")
 _QID = b"qid:"
 _INFINITE = 2.0**128 - 2.0**103  # numbers from this one on are infinite in float32
 
@@ -74,10 +74,10 @@ def read_letor(
     `0.`, is refused.
 
     A qid may be any UTF-8 text without white space or '#', and the lines of a query may be anywhere
-    in the file. A document id is X in a comment `# ... docid = X`. If no line of any file has one,
-    the first words of the comments are the ids in each query in which they are unique; the log gets
-    a note. A line without a document id has the id '', and `Queries.docids` is None if no line has
-    one.
+    in the file. A document id is X in a comment `# ... docid = X` or `# ... id: X`. If no line of
+    any file has one, the first words of the comments are the ids in each query in which they are
+    unique; the log gets a note. A line without a document id has the id '', and `Queries.docids` is
+    None if no line has one.
 
     A line ends with LF, CRLF or CR. If the last line has no end, the log gets a note.
 
@@ -324,6 +324,15 @@ class _Block:
             message += ": the file ends in the middle of this line"
         return kind(f"{self.place(position)}: {message}")
 
+    def fault_of_head(self, position: int, message: str) -> DataError:
+        """Make the error about a line at a position that does not begin like LETOR text."""
+        if self.first_line == 1 and not self.text[:position].strip():
+            message += (
+                "; the file is read as LETOR text, grade qid:Q 1:0.5 ...: name a table .csv, "
+                "and a list of texts, below a first line such as text, .tsv"
+            )
+        return self.fault(position, message)
+
     def token(self, position: int) -> bytes:
         """Read the text at a position up to white space or a comment."""
         match = _TOKEN.match(self.text, position)
@@ -344,7 +353,7 @@ class _Block:
     def grade(self, position: int, token: bytes) -> int:
         """Convert the grade of the line at a position; raise DataError if it is no grade."""
         if not _NUMBER.fullmatch(token):
-            raise self.fault(position, f"the grade {_shown(token)} is not a number")
+            raise self.fault_of_head(position, f"the grade {_shown(token)} is not a number")
         value = float(token)
         if not (0 <= value <= _LARGEST_GRADE and value.is_integer()):
             raise self.fault(position, grade_fault(token.decode(), value))
@@ -494,7 +503,7 @@ class _Documents:
                     self._known_grades[grade] = block.grade(begin, grade)
                 if not others or not others[0].startswith(_QID) or others[0] == _QID:
                     text = _shown(b" ".join(fields[:2]))
-                    raise block.fault(begin, f"no qid:... after the grade: {text}")
+                    raise block.fault_of_head(begin, f"no qid:... after the grade: {text}")
                 qid = others[0].removeprefix(_QID)
                 if qid not in self.number_of_qid:
                     self.number_of_qid[block.checked_name(begin, qid)] = len(self.number_of_qid)
@@ -520,7 +529,7 @@ class _Documents:
         """
         docids = []
         for begin, comment in comments:
-            match = _DOCID.search(comment) if b"docid" in comment else None
+            match = _DOCID.search(comment) if b"id" in comment else None
             docids.append(block.checked_name(begin, match[1]) if match else b"")
         self.docids.append(_array_of_names(docids))
         self.has_docids = self.has_docids or any(docids)

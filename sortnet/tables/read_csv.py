@@ -22,8 +22,8 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.files import encoding_of, note, note_unfinished, open_bytes, shown
-from sortnet.tables.rows import Keep, Rows, check_header, join_rows, rows_of_cells
-from sortnet.tables.values import Cells
+from sortnet.tables.rows import Keep, Rows, check_header, join_rows, listed, rows_of_cells
+from sortnet.tables.values import Cells, numbers_of
 
 CELLS_AT_ONCE = 1 << 16
 
@@ -109,20 +109,24 @@ class _Format:
     Attributes:
         separator: the separator of the fields.
         has_separator_line: whether the first line names the separator.
+        has_spaces: whether a space follows each separator of the header, and so is no part of a
+            field.
         quoting: a rule of `csv` for quotes.
     """
 
     separator: str
     has_separator_line: bool
+    has_spaces: bool
     quoting: Any = csv.QUOTE_MINIMAL
 
 
-def read_csv(path: Path, separator: str | None, keep: Keep) -> Rows:
+def read_csv(path: Path, separators: str, keep: Keep) -> Rows:
     """Read a CSV file; log a note if it seems to end within its last row.
 
     Args:
         path: the file.
-        separator: the separator of the fields; None: it is found in the header.
+        separators: possible separators of the fields. The first one that is in the header separates
+            the fields, or the first of all if none is there.
         keep: says whether the cells of a column are kept as read.
 
     Returns:
@@ -138,10 +142,10 @@ def read_csv(path: Path, separator: str | None, keep: Keep) -> Rows:
     separator_line = _SEPARATOR_LINE.fullmatch(header.rstrip("\r\n"))
     if separator_line:
         separator = separator_line[1]
-    elif separator is None:
-        # In many countries spreadsheets separate by semicolons.
-        separator = next((character for character in ",;\t|" if character in header), ",")
-    form = _Format(separator, bool(separator_line))
+    else:
+        separator = next((mark for mark in separators if mark in header), separators[0])
+    n_spaces = header.count(f"{separator} ")
+    form = _Format(separator, bool(separator_line), 0 < n_spaces == header.count(separator))
     try:
         table = _read_table(lines, form, keep)
     except _MisplacedQuote:
@@ -197,6 +201,11 @@ def _read_table(lines: TextLines, form: _Format, keep: Keep) -> _Table:
         line, names, _ = first_record
         sample = [*islice(records, _SAMPLE)]
         header = _Header(f"{lines.path}, line {line}", names, [row for _, row, _ in sample], notes)
+        names = [*header.numbers]
+        may_be_data = len(names) == 1 or not numbers_of(names)[1].any()
+        if may_be_data and not any(map(keep, names)):
+            text = f"the first line names the columns: {listed(names)}"
+            notes.append((f"{lines.path}, line {line}", text))
         rows_at_once = max(1, CELLS_AT_ONCE // header.n_fields)
         records = chain(sample, records)
         tables: list[Rows] = []
@@ -228,7 +237,13 @@ def _records(
 
     The first record without a value is noted.
     """
-    reader = csv.reader(lines, delimiter=form.separator, quoting=form.quoting, strict=True)
+    reader = csv.reader(
+        lines,
+        delimiter=form.separator,
+        quoting=form.quoting,
+        skipinitialspace=form.has_spaces,
+        strict=True,
+    )
     line = 1
     is_noted = False  # whether a record of separators only was noted
     try:
@@ -244,7 +259,8 @@ def _records(
                 notes.append((f"{lines.path}, line {line}", fault))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise _MisplacedQuote(f"{lines.path}, line {line}: {error}") from None
+        advice = "a quote within a quoted field is written twice"
+        raise _MisplacedQuote(f"{lines.path}, line {line}: {error}; {advice}") from None
 
 
 @contextmanager
@@ -308,6 +324,9 @@ class _Header:
         n = len(fields)
         if not self._n_needed <= n <= self.n_fields:
             fault = f"{n} fields where the header has {self.n_fields}"
+            if self.n_fields == 1:  # such as a title above the table, or texts with commas
+                fault += f", {shown(*self.numbers)} (the first line names the columns, and a text "
+                fault += f"with {shown(separator)} needs quotes)"
             raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(fields))}")
         for k in self._blank:
             if k < n and fields[k].strip():

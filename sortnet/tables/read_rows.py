@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -54,6 +54,7 @@ _BYTES_PER_JSON_BYTE = 16  # estimate of the memory that parsed JSON takes
 _BYTES_PER_PARQUET_CELL = 16  # estimate of the memory that a cell takes
 _BYTES_PER_REFERENCE = 8  # memory that a list takes for each of its cells, at least
 _PARQUET_INDEX = re.compile(r"__index_level_\d+__")  # names that pandas gives to an index
+_ROWS_OF_JSON = "rows are objects, one a line or all in an array"
 _DATE_KIND = "M"
 _NUMBER_KINDS = "biufmM"  # booleans, whole numbers, real numbers, durations and dates
 
@@ -208,6 +209,8 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         except UnicodeEncodeError as error:
             fault = f"{shown(error.object)} is not Unicode: half of a surrogate pair"
             raise DataError(f"the list of dicts: {fault}") from None
+        except ValueError as error:  # such as a field with several numbers
+            raise DataError(f"the array of records or list of dicts: {error}") from None
     if hasattr(frame, "iloc"):
         if not hasattr(frame, "columns"):
             raise DataError(f"a {type(frame).__name__} is no data frame: make one with to_frame()")
@@ -250,7 +253,10 @@ def _pandas_of_arrow(table: Any) -> pd.DataFrame:
             raise DataError(
                 f"a {type(table).__name__} is no data frame, nor a list of dicts"
             ) from None
-    return _with_dense_columns(table.to_pandas())
+    frame = table.to_pandas()
+    if not is_frame(frame):
+        raise DataError(f"a {type(table).__name__} is no data frame, nor a list of dicts")
+    return _with_dense_columns(frame)
 
 
 def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -279,19 +285,24 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
+    refuse_irregular(path)
     if kind not in TABLES:
-        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
+        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder: save it as CSV")
     with reading(path):
         if kind == ".parquet":
             return _read_parquet(path, keep)
         if kind in (".csv", ".tsv"):
-            rows = read_csv(path, "\t" if kind == ".tsv" else None, keep)
-        elif kind == ".json" and TextLines(path).first().lstrip().startswith("["):
+            # In many countries spreadsheets separate by semicolons.
+            rows = read_csv(path, "\t,;|" if kind == ".tsv" else ",;\t|", keep)
+        elif TextLines(path).first().lstrip().startswith("["):
             rows = _rows_of_records(path, _records_of_array(path), "record", keep)
         else:
             lines = TextLines(path)
             rows = _rows_of_records(path, _records_of_lines(lines), "line", keep)
             rows = replace(rows, unfinished=lines.cut)
+            cells = [cells[0] for cells in rows.columns.values()] if len(rows) == 1 else [None]
+            if kind == ".json" and all(isinstance(cell, list | dict) for cell in cells):
+                raise DataError(f"{path}: is one object of columns or tables; {_ROWS_OF_JSON}")
             if lines.cut and len(rows):
                 note_unfinished(rows.place(-1))
         if not rows.columns and not may_be_empty:
@@ -354,7 +365,7 @@ def _rows_of_records(
 def _checked_object(place: str, value: Any) -> dict[str, Any]:
     """Return the value if it is a JSON object, else raise DataError."""
     if not isinstance(value, dict):
-        raise DataError(f"{place}: is no JSON object: {shown(value)}")
+        raise DataError(f"{place}: is no JSON object: {shown(value)}; {_ROWS_OF_JSON}")
     return value
 
 
@@ -380,7 +391,8 @@ def _parse_json(place: str, text: str, *, cut: bool = False) -> Any:
             reason += f" in line {error.lineno}"
         if cut:
             reason = "half a line, the file was cut"
-        raise DataError(f"{place}: is no JSON ({reason}): {shown(text.strip())}") from None
+        fault = f"is no JSON ({reason}): {shown(text.strip())}; {_ROWS_OF_JSON}"
+        raise DataError(f"{place}: {fault}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}: {shown(text.strip())}") from None
 
@@ -433,13 +445,14 @@ def _read_parquet(path: Path, keep: Keep) -> Rows:
 def _convert_cell(value: Any) -> Any:
     """Convert numbers, dates and durations of any type to floats and texts.
 
-    A date becomes a text, a duration its number of days. Other values are returned as they are.
+    A date or a time of day becomes a text, a duration its number of days. Other values are returned
+    as they are.
     """
     if isinstance(value, np.datetime64 | np.timedelta64):
         value = value.astype(f"{value.dtype.kind}8[us]").item()
     if isinstance(value, Decimal):
         return float(value)
-    if isinstance(value, date | datetime):
+    if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value / timedelta(days=1)

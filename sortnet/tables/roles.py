@@ -10,6 +10,7 @@ texts that repeat are categories and become features; other texts are described 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +23,10 @@ from numpy.typing import NDArray
 from sortnet.core import F64
 from sortnet.core.memory import allocate
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import note, shown
 from sortnet.messages import count, printable
 from sortnet.tables.rows import Rows, listed, no_column
-from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
+from sortnet.tables.values import Cells, decimal_comma, is_missing, is_numeric, levels, numbers_of
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
@@ -45,6 +46,10 @@ _KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as writt
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 _LONGEST_NAME = 100  # largest number of characters of a value that can be an id
 _WORDS_OF_A_TEXT = 3.0  # least mean number of words in a column of texts
+# Matches numbers with a unit or a currency, and dates, such as `10 %`, `$1,000`, `23-Nov-2026`.
+_AMOUNT = re.compile(r"\W*\d[\d\W]*[^\W\d]{0,4}[\d\W]*")
+_FORM_OF_NUMBERS = "write 1234.5, 2026-11-23, and nothing for a missing value"
+_LONGEST_AMOUNT = 40  # characters
 _LISTED = 20  # largest number of names in a line
 
 
@@ -108,8 +113,8 @@ def choose_columns(
         named_roles: roles that the user named, which are not guessed.
         ignore: names of columns to leave out, unless they have a named role.
         features: names of the features. If None, all features that the table has.
-        known_features: names of the features of other data; a column is categorical if it is
-            categorical there. If None, the values decide which columns are categorical.
+        known_features: names of the features of other data; a column is numeric or categorical if
+            it is so there. If None, the values decide.
 
     Raises:
         DataError: if a named column is missing, a cell holds a list or dict, a number has a decimal
@@ -125,7 +130,7 @@ def choose_columns(
     checked = usable
     if features is not None:  # nothing is made of the other columns, which may be nested
         checked = {name: cells for name, cells in usable.items() if name in named}
-    _refuse_nested(rows, checked)
+    _refuse_nested(rows, checked, named)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories: list[str] | None = None
@@ -135,8 +140,8 @@ def choose_columns(
             for feature in known_features
             if feature not in rows.columns and column_of(feature, usable) in usable
         ]
-    known_categorical_columns = {column_of(name, usable) for name in known_categories or ()}
-    with_role = {*named, *named_roles.shown, *known_categorical_columns}
+    known_columns = {column_of(name, usable) for name in known_features or ()}
+    with_role = {*named, *named_roles.shown, *known_columns}
     text_columns = {
         name: cells
         for name, cells in _without(usable, with_role).items()
@@ -154,12 +159,18 @@ def choose_columns(
             for name, cells in _without(usable, other_roles).items()
             if name.lower() not in _NO_FEATURES
         }
-        numeric, categories = _choose_features(candidates, rows.columns, known_categories)
+        numeric, categories = _choose_features(
+            candidates, rows.columns, known_columns, known_categories
+        )
     else:
         numeric, categories = _given_features(features, rows.columns)
     _refuse_without_content(rows, roles, (*named_roles.shown, *numeric, *categories))
     feature_columns = {column_of(name, rows.columns) for name in (*numeric, *categories)}
     used = {*other_roles, *named_roles.shown, *feature_columns}
+    if features is None:
+        unread = _without(text_columns, {*feature_columns, roles.image, roles.audio})
+        for name, cells in unread.items():
+            _note_amounts(rows, name, cells)
     return replace(
         roles,
         features=numeric,
@@ -225,11 +236,17 @@ def _refuse_without_content(rows: Rows, roles: Columns, shown_or_learned: Collec
     if roles.text or roles.image or roles.audio or any(shown_or_learned):
         return
     if not roles.id or is_numeric(rows.columns[roles.id]):
+        if roles.grade:
+            names = listed(rows.columns)
+            raise DataError(f"{rows.path}: there is no feature column with a value in {names}")
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
 
 
 def _choose_features(
-    candidates: Mapping[str, Cells], names: Collection[str], known_categories: Sequence[str] | None
+    candidates: Mapping[str, Cells],
+    names: Collection[str],
+    known_columns: Collection[str],
+    known_categories: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose features by the values of columns: numeric columns, and levels of categorical columns.
 
@@ -239,6 +256,7 @@ def _choose_features(
     Args:
         candidates: the columns that may become features.
         names: names of all columns of the table.
+        known_columns: columns that are features of other data, and so are features here, too.
         known_categories: the features `column=value` that other data have. If None, the values
             decide which columns are categorical.
 
@@ -251,7 +269,7 @@ def _choose_features(
     for name, cells in candidates.items():
         if name in categorical_columns:
             continue
-        if is_numeric(cells):
+        if is_numeric(cells) or name in known_columns:
             numeric.append(name)
         elif known_categories is None and "=" not in name:
             levels_of_column = [f"{name}={value}" for value in levels(cells)]
@@ -341,12 +359,15 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
         if has_fault.any():
             row = int(has_fault.argmax())
             place = f"{rows.place(row)}: column {shown(name)}"
-            raise DataError(f"{place}: {shown(cells[row])} {fault}")
+            raise DataError(f"{place}: {shown(cells[row])} {fault}; {_FORM_OF_NUMBERS}")
     return numbers
 
 
-def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Raise DataError if a cell of the columns holds a list, an array, a set or a dict."""
+def _refuse_nested(rows: Rows, columns: Mapping[str, Cells], named: Collection[str | None]) -> None:
+    """Raise DataError if a cell of the columns holds a list, an array, a set or a dict.
+
+    The message advises to leave the column out, unless its name is in `named`.
+    """
     for column, cells in columns.items():
         types = () if isinstance(cells, np.ndarray) else {*map(type, cells)}
         if not any(issubclass(each, _NESTED) for each in types):
@@ -354,8 +375,9 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
         for row, cell in enumerate(cells):
             if isinstance(cell, _NESTED):
                 fault = f"column {shown(column)} holds a nested value: {shown(cell)}"
-                advice = f"--ignore {printable(column)} leaves it out"
-                raise DataError(f"{rows.place(row)}: {fault}; {advice}")
+                if column not in named:
+                    fault += f"; --ignore {printable(column)} leaves it out"
+                raise DataError(f"{rows.place(row)}: {fault}")
 
 
 def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
@@ -367,6 +389,22 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
         if row is not None:
             place = f"{rows.place(row)}: column {shown(column)}: {shown(cells[row])}"
             raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
+
+
+def _note_amounts(rows: Rows, column: str, cells: Cells) -> None:
+    """Log a note if all texts of a column look like numbers or dates that cannot be read."""
+    first_row = None
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            continue
+        text = cell.strip() if isinstance(cell, str) else ""
+        if len(text) > _LONGEST_AMOUNT or not _AMOUNT.fullmatch(text):
+            return
+        first_row = row if first_row is None else first_row
+    if first_row is not None and column.lower() not in _NO_FEATURES:
+        fault = f"column {shown(column)}: {shown(cells[first_row])} is read as text"
+        advice = f"not as a number or a date; {_FORM_OF_NUMBERS}"
+        note(rows.place(first_row), f"{fault}, {advice}")
 
 
 def _media_notes(rows: Rows, columns: Mapping[str, Cells], roles: Columns) -> list[str]:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from sortnet.core import F64, Bool
 
-# Words for a missing value in lower case: those of pandas, and the errors that spreadsheets write.
+# Words for a missing value in lower case: those of pandas and other programs, and the errors that
+# spreadsheets write.
 MISSING = {
     *("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>"),
     *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+    *("-", "--", ".", "?", "\\n", "(null)", "n.a."),  # of people, R, SAS, Weka and databases
     *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
     *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
 }
@@ -30,7 +32,12 @@ _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 # Matches the start of a text that is no number, no date and no truth value.
 _NO_NUMBER = re.compile(r"(?!\s*([+-]?(\.?\d|inf)|true|false))", re.IGNORECASE)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+# A day, or a week of ISO 8601 such as 2026-W47.
+_DATE = re.compile(r"\d{4}([-/]\d\d[-/]\d\d|-W\d\d(-\d)?)([T ]\d\d:\d\d.*)?")
+# A duration as pandas and Python write it, such as `1 days 02:30:00`, or a time of day.
+_DURATION = re.compile(
+    r"(?:([+-]?\d+) days?,? ?)?(?:\+?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?)?", re.ASCII
+)
 _MICROSECONDS = 86_400e6  # microseconds of a day
 
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
@@ -48,8 +55,8 @@ Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of panda
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     """Convert cells to numbers, and find the cells that have a value but no number.
 
-    A duration becomes its number of days, a date the number of days since 1970-01-01 (UTC); true
-    becomes 1 and false 0.
+    A duration or a time of day becomes its number of days, a date the number of days since
+    1970-01-01 (UTC); true becomes 1 and false 0.
 
     Returns:
         The numbers (n_cells,), NaN where there is none; and whether (n_cells,) a cell has a value
@@ -90,6 +97,9 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
             numbers[k] = _TRUTH_VALUES[text]
         elif is_date(cell):
             numbers[k] = _days_of_text(cell.strip())
+        elif text and (match := _DURATION.fullmatch(text)):
+            days, hours, minutes, seconds = (float(number or 0) for number in match.groups())
+            numbers[k] = days + hours / 24 + minutes / 1440 + seconds / 86_400
         is_wrong[k] = np.isnan(numbers[k])
     return numbers, is_wrong
 
@@ -158,8 +168,9 @@ def _days_of_objects(times: NDArray[np.object_]) -> F64:
 
 def _days_of_text(text: str) -> float:
     """Convert a date of the years 1 to 9999 to a number of days; NaN for any other text."""
+    text = text.replace(" +", "+").replace(" -", "-").replace("/", "-").removesuffix(" UTC")
     try:
-        moment = datetime.fromisoformat(text.replace(" +", "+").replace(" -", "-"))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return np.nan
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -43,6 +43,7 @@ _COLUMN_ALIASES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
     "right": ("right", "arg2", "item2", "item_2", "second", "a2", "b"),
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
+    "annotator": ("annotator",),
 }
 # The words that files of votes use for answers about two items, in lower case.
 _WORD_OF_VOTE: dict[str, Word] = {
@@ -202,15 +203,16 @@ class _LineReader:
         self.lines: list[Line] = []
 
     def column_names(self, rows: Rows) -> list[str]:
-        """Return the names of columns; other names for left, right and answer are replaced.
+        """Return the names of columns; other names and capitals are replaced by our names.
 
         The name of the column itself is preferred to an alias, which may have capitals in the file.
         """
         names_in_file = list(rows.columns)
-        if set(names_in_file) >= _WINNER_COLUMNS:
-            return names_in_file
-        column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
-        for column, aliases in _COLUMN_ALIASES.items():
+        aliases_of_columns: Mapping[str, Sequence[str]] = _COLUMN_ALIASES
+        if {name.lower() for name in names_in_file} >= _WINNER_COLUMNS:
+            aliases_of_columns = {name: (name,) for name in (*_WINNER_COLUMNS, "annotator")}
+        column_of_name: dict[str, str] = {}  # {name in the file: name of our column}
+        for column, aliases in aliases_of_columns.items():
             names = [name for alias in aliases for name in names_in_file if name.lower() == alias]
             name_in_file = column if column in names_in_file else next(iter(names), None)
             if name_in_file is not None:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sortnet.config import Config
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group, broadcast, threads_of
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
@@ -74,7 +75,7 @@ class RunOptions:
 
 
 def train(
-    data: str | Sequence[str],
+    data: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str = "model",
     *,
     judge: OneJudge | Mapping[str, OneJudge] | None = None,
@@ -136,7 +137,7 @@ def train(
         folder.refuse_if_taken()
     # All other processes wait here until the first process has checked the folder.
     broadcast(options.group, None)
-    paths = [data] if isinstance(data, str) else data
+    paths = _paths(data)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
     return _run(prepare(folder, paths, None, options, settings), options, call)
 
@@ -378,6 +379,15 @@ def estimate(
     return run
 
 
+def _paths(data: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
+    """List the paths of data; raise a DataError for data that are no paths, such as a frame."""
+    paths = [data] if isinstance(data, str | PathLike) else data
+    if isinstance(paths, list | tuple) and all(isinstance(path, str | PathLike) for path in paths):
+        return [*map(fspath, paths)]
+    kind = type(data).__name__
+    raise DataError(f"{kind} is no path of data: SortNetRanker().fit learns from frames and arrays")
+
+
 def estimate_judges(
     data: str | Sequence[str], options: RunOptions, **settings: Any
 ) -> list[DryRun]:
@@ -393,7 +403,7 @@ def estimate_judges(
     ]
     if len(judges) < max(1, len(options.judge.judges)):
         raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
-    paths = [data] if isinstance(data, str) else list(data)
+    paths = _paths(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
     prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
     job = prepared.job
