@@ -79,6 +79,14 @@ def sets_of(store: Store, items: Items, size: int = 4) -> Collection:
     return collection
 
 
+def choices_of(collection: Collection) -> list[tuple[object, ...]]:
+    """Return answer, place of the best and of the worst item (from 1) of each judgement."""
+    return [
+        (one.word, *(None if k is None else one.items.index(k) + 1 for k in (one.best, one.worst)))
+        for one in collection.judgements()
+    ]
+
+
 def live_pairs(collection: Collection) -> set[Pair]:
     """Return all pairs under a live lease, the lower number first."""
     return {pair for lease in collection.leases() for pair in lease.question.pairs}

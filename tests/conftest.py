@@ -114,6 +114,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, in which the store of commands is `s.db`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    return tmp_path
+
+
+@pytest.fixture
 def hangups() -> Iterator[None]:
     """Let SIGHUP end the processes that a test starts, also where the tests run under nohup."""
     with hearing_hangups():

@@ -14,23 +14,20 @@ RULES = "# Rules\n\nRead *both*."
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
+def home(here) -> None:
     """A folder with a collection `replies` of five texts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "store.db")
+
     rows = "\n".join(f"t{k},{'word ' * (k + 1)}" for k in range(5))
     Path("texts.csv").write_text(f"id,text\n{rows}\n")
     Path("rules.md").write_text(RULES + "\n")
     done("items", "add", "replies", "texts.csv")
-    return tmp_path
 
 
 @pytest.fixture
-def two(home) -> Path:
+def two(home) -> None:
     """The same with two criteria."""
     done("ask", "replies", "--criterion", "helpful", "--question", "Which is more helpful?")
     done("ask", "replies", "--criterion", "honest", "--question", "Which is more honest?")
-    return home
 
 
 def asked(name: str = "replies") -> dict[str, dict[str, Any]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import invoke
+from click.testing import Result
 from result_helpers import value_of
 
-from cli.main import main
 from sortnet.lab import cells as cells_module
 from sortnet.lab.cells import work_out
 from sortnet.lab.set_generators import MEASURES, MadeSets, cells_of, models_named
@@ -19,18 +17,14 @@ from sortnet.metrics import evaluate
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
-
-    def run(*words: object) -> Result:
-        return CliRunner().invoke(main, ["experiment", "context", *map(str, words)])
-
-    return run
+pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_the_table_has_means_and_deviations_over_the_splits(run):
+def run(*words: object) -> Result:
+    return invoke("experiment", "context", *words)
+
+
+def test_the_table_has_means_and_deviations_over_the_splits():
     shown = run("medoid", "--models", "ranksvm,err", *SMALL, "--json")
     assert shown.exit_code == 0, shown.output
     rows = {row["ranker"]: row for row in value_of(shown.stdout, "comparison")["summary"]}
@@ -45,7 +39,7 @@ def test_the_table_has_means_and_deviations_over_the_splits(run):
         assert rows["err"][f"{name}_deviation"] == pytest.approx(found[name].std(ddof=1))
 
 
-def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(run, monkeypatch):
+def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(monkeypatch):
     words = ("hypervolume", "--models", "err", *SMALL, "--out", "written")
     first = run(*words)
     assert first.exit_code == 0, first.output
@@ -65,7 +59,7 @@ def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(run, m
     assert other.exit_code == 2 and "no ranker could be fitted" in other.stderr
 
 
-def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
+def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(tmp_path):
     words = ("sizes", "--models", "ranksvm", "--splits", 2, "--train", 60, "--test", 20)
     shown = run(*words, "--json", "--out", "drawn")
     assert shown.exit_code == 0, shown.output
@@ -85,7 +79,7 @@ def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
         (("medoid", "--models", "err", "--json", "--latex"), "give one of them"),
     ],
 )
-def test_what_cannot_be_is_one_line(run, words, said):
+def test_what_cannot_be_is_one_line(words, said):
     shown = run(*words)
     assert (shown.exit_code, shown.stdout) == (2, "")
     assert said in shown.stderr

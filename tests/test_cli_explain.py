@@ -88,13 +88,3 @@ def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, 
     for row in summary["features"]:
         k = row["number"] - 1
         assert (row["mean"], row["std"]) == (expected.mean[k], expected.std[k])
-
-
-def test_importance_as_csv_is_the_same_figures(tmp_path):
-    args = ("importance", "m", TEST, "--metric", "p@3", "--repeats", 2)
-    summary = value_of(done(*args, "--json"))
-    assert summary["metric"] == "p@3"
-    done(*args, "--output", tmp_path / "i.csv")
-    frame = pd.read_csv(tmp_path / "i.csv")
-    expected = pd.DataFrame(summary["features"])
-    pd.testing.assert_frame_equal(frame.astype({"feature": str}), expected, check_dtype=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +24,9 @@ ESSAYS = (
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(here) -> None:
     """An empty working folder with a table; the store is s.db in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
     Path("essays.csv").write_text(ESSAYS)
-    return tmp_path
 
 
 def stored(name: str):
@@ -112,17 +108,6 @@ def test_a_folder_of_images_is_added_and_shown():
     Path("things/cut.png").write_bytes(Path("things/red.png").read_bytes()[:60])
     assert "things, item 'cut.png': cut.png: " in fault("items", "add", "other", "things")
     assert [row["name"] for row in value_of(done("items", "list", "--json"))] == ["things"]
-
-
-def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut(monkeypatch):
-    rows = [{"id": "a", "text": "\x1b[2J\x07wiped"}, {"id": "b", "text": "word " * 50}]
-    Path("bad.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    done("items", "add", "bad", "bad.jsonl")
-    monkeypatch.setenv("COLUMNS", "80")
-    _, first, second = done("items", "show", "bad").splitlines()
-    assert first == "a   �[2J�wiped"
-    assert len(second) == 80 and second.endswith("...")
-    assert "\x1b" not in done("items", "show", "bad", "a")
 
 
 def test_a_collection_is_removed_only_after_a_yes():

@@ -129,10 +129,8 @@ def test_trec_csv_and_jsonl_have_the_ranks_of_the_library(test_queries):
     assert {(x[0], x[2]): int(x[3]) for x in lines} == ranks
     frame = pd.read_csv(io.StringIO(done("rank", "m", "fold/test.txt", "--format", "csv")))
     lines = done("rank", "m", "fold/test.txt", "--format", "jsonl").splitlines()
-    objects = [json.loads(line) for line in lines]
-    assert objects == frame.to_dict("records")
-    assert {(o["qid"], o["docid"]): o["rank"] for o in objects} == ranks
-    assert [test_queries.docids[o["row"]] for o in objects] == [o["docid"] for o in objects]
+    assert [json.loads(line) for line in lines] == frame.to_dict("records")
+    assert frame.set_index(["qid", "docid"])["rank"].to_dict() == ranks
 
 
 def frame_of(queries) -> pd.DataFrame:

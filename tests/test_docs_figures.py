@@ -74,37 +74,6 @@ def test_each_stored_row_names_the_version_and_the_day_of_its_measurement() -> N
     assert [row["what"] for row in rows if not (row.get("version") and row.get("date"))] == []
 
 
-def test_the_source_of_rows_says_by_what_and_when_they_were_measured() -> None:
-    rows = [
-        {"benchmark": "speed", "version": version, "date": f"2026-11-{day}"}
-        for version, day in (("0.2.0", 23), ("0.1.0", 21))
-    ]
-    assert measurements.source(rows) == (
-        "By `make bench ARGS=speed`, SortNet 0.1.0 to 0.2.0, 2026-11-21 to 2026-11-23."
-    )
-    assert measurements.source(rows[:1]) == "By `make bench ARGS=speed`, SortNet 0.2.0, 2026-11-23."
-
-
-def test_rows_that_were_not_measured_give_the_command_in_place_of_a_table() -> None:
-    text = measurements.listed("no such row", "preference")
-    assert text.strip() == "Not measured on this version yet: `make bench ARGS=preference`."
-
-
-def test_the_rows_that_missed_their_bar_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {"what": "a, first", "ours": 2.0, "bar": "< 1", "ok": False},
-        {"what": "b", "ours": 0.5, "bar": "< 1", "ok": True},
-        {"what": "c", "ours": 0.5, "bar": "< 1", "ok": None},
-        {"what": "a, second", "ours": 1.5, "bar": "< 1", "ok": False},
-        {"what": "a, third", "ours": 1.23456, "bar": "> 2", "ok": False},
-    ]
-    monkeypatch.setattr(measurements, "stored_rows", lambda: rows)
-    assert measurements.missed().strip().splitlines() == [
-        "- a: 2 rows, from 1.5 to 2; the bar is < 1",
-        "- a, third: 1.235; the bar is > 2",
-    ]
-
-
 NOTE = "± 0.0020 SE to b, 2 trainings; validation 0.95; 2.0 CPU seconds"
 
 
@@ -114,7 +83,6 @@ def stored(what: str, ours: float, peer: float | None = None, note: str = "") ->
     return {**measured, "what": what, "ours": ours, "peer": peer, "ratio": 0.5, "note": note}
 
 
-COST = "dl19, pairs right .7, NDCG@10"
 # {function of measurements: (rows, header, lines of the table)}
 TABLES = {
     "loop_ways": (
@@ -127,25 +95,6 @@ TABLES = {
             "| a | .9625 (+.0010 ± .0020); 2.0 s; answers .55 "
             "| .5000 (-.0010 ± .0020); 2.0 s; answers 1.00 |"
         ],
-    ),
-    "phase_costs": (
-        [
-            stored("scale, 1e+05 documents, scale: us a document", 15.25, note="1516 bytes"),
-            stored("scale, 1e+04 documents, scale: us a document", 0.5, note="4779 bytes"),
-            stored("scale, 1e+05 documents, an epoch: us a document", 2.5, note="0 bytes, 9"),
-        ],
-        "| phase | how often | 10,000 | 100,000 |",
-        ["| scale | a run | .5 (4,779) | 15.2 (1,516) |", "| an epoch | an epoch |  | 2.5 (0) |"],
-    ),
-    "fours_at_equal_cost": (
-        [
-            stored(f"{COST} for the prompt tokens of 9 pairs, fours", 0.8, 0.7),
-            stored(f"{COST} in the time of 9 pairs, a four takes 2 times", 0.9),
-            stored("dl19, pairs right .7, as good as 9 pairs: times the cost of a pair", 2.5),
-        ],
-        "| judge, pairs for the same cost | pairs | fours, prompt tokens "
-        "| fours, 2 times the time | break-even |",
-        ["| pairs right .7, 9 | .700 | .800 | .900 | 2.5 |"],
     ),
 }
 
@@ -162,23 +111,6 @@ def test_stored_rows_become_a_table_with_their_source(
     assert text == [header, text[1], *lines, "", source]
     monkeypatch.setattr(measurements, "stored_rows", lambda: [])
     assert "Not measured on this version yet" in make()
-
-
-def study_row(series: str, x: object, value: float, **more: object) -> dict:
-    """A row of the benchmark of studies."""
-    return {"measure": "NDCG@20", "error": None, "series": series, "x": x, "ours": value, **more}
-
-
-def test_the_figures_of_a_study_are_listed_by_measure_and_series() -> None:
-    rows = [
-        study_row("A*", 0.25, 0.5, error=0.004),
-        study_row("B", "|delta|", 1.0),
-        study_row("A*", 1000, 0.25),
-        study_row("", "all", 12.25, measure="MAP"),
-    ]
-    assert measurements.study_text(rows) == (
-        r"NDCG@20: A\*: .500 at .25, .250 at 1,000; B 1.000 (± .004 at most). MAP: 12.2"
-    )
 
 
 def test_the_figures_of_a_row_decide_whether_its_bar_is_kept() -> None:

@@ -109,7 +109,6 @@ def test_means_errors_and_intervals_are_those_of_the_seeds():
     values = results["spearman"]
     (row,) = summary(results, ["spearman"], ["strategy", "questions"]).to_dict("records")
     error = np.std(values, ddof=1) / 2
-    assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 10, 4)
     assert row["spearman"] == pytest.approx(np.mean(values))
     assert row["spearman_se"] == pytest.approx(error)
     assert row["spearman_high"] - row["spearman_low"] == pytest.approx(2 * 1.96 * error)

@@ -18,10 +18,7 @@ from store import open_store
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 class Longer:

@@ -25,10 +25,7 @@ from store.asking.sort_collection import name_by_content, turn_to_sort
 TEXTS = ["a", "bb", "ccc", "dddd"]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture

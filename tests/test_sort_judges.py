@@ -91,21 +91,3 @@ def test_no_server_is_one_error_and_the_next_call_goes_on():
         )
     assert (found.answered, found.answered_in_all) == (5, 9)
     assert max(judged.pairs.values()) == 1
-
-
-@pytest.mark.slow
-def test_the_lines_of_the_docs_run_as_written_and_again_without_a_call():
-    judged = model()
-    named = {"question": "Which is more useful?", "top": 3, "max_calls": 60, "store": "useful.db"}
-    with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url)
-        found = sortnet.sort(TEXTS, judge=judge, **named)
-        assert found.items[:3] == TEXTS[:-4:-1]
-        n_calls = len(judged.prompts)
-        assert found.answered == n_calls <= 60
-        assert all(prompt.startswith("Which is more useful?") for prompt in judged.prompts)
-        new = ["bad bad bad words", "good good good good and words"]
-        assert found.ranker.rank(new)["rank"].tolist() == [1, 2]
-        again = sortnet.sort(TEXTS, judge=judge, **named)
-        assert again.answered == 0 and len(judged.prompts) == n_calls
-        assert again.items == found.items

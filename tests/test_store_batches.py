@@ -71,10 +71,3 @@ def test_an_annotator_of_a_batch_stays_until_it_is_removed(
     collection.remove_batch(name)
     collection.forget("m")
     assert collection.annotators() == [] and collection.batches() == []
-
-
-def test_a_batch_is_of_one_collection(store: Store, collection: Collection) -> None:
-    store.add_items("others", made_items(4))
-    other = store.collection("others")
-    name = collection.add_batch("m", {})
-    assert [batch.name for batch in collection.batches()] == [name] and other.batches() == []

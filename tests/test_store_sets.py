@@ -12,9 +12,7 @@ import pytest
 from collection_helpers import (
     ON_SQLITE,
     Clock,
-    live_pairs,
     made_items,
-    question,
     set_question,
     sqlite_url,
 )
@@ -86,23 +84,6 @@ def test_answers_about_any_number_of_items_are_read_as_they_were_stored(
     assert [*collection.judgements(after)] == (stored + undos)[after:]
     live = collection.judgements().live.tolist()
     assert live == [one not in undone for one in stored] + [True] * len(undos)
-
-
-def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
-    collection: Collection, clock: Clock
-) -> None:
-    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
-    assert collection.lease("bo", [question(6, 2)], 60) == []
-    clock.now = 1009.5
-    answer = lease.question.answered_by_place("ana", 2, 0, milliseconds=850)
-    first = collection.answer(lease.id, answer)
-    again = collection.answer(lease.id, lease.question.answered_by_place("ana", 1, 3))
-    assert (first.new, again.new) == (True, False)
-    assert first.judgement == again.judgement == collection.judgements()[0]
-    assert (first.judgement.best, first.judgement.worst, first.judgement.at) == (6, 4, 1009.5)
-    assert first.judgement.question == lease.question
-    assert live_pairs(collection) == set()
-    assert len(collection.lease("bo", [question(6, 2)], 60)) == 1
 
 
 @ON_SQLITE

@@ -42,11 +42,7 @@ def batches_of(queries, pairs, size, most=None, seed=0, long=500):
     grouped = QueryPairs.of(queries, pairs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.mini_batches._LONG", long)
-        return parts_of(grouped, size, most, np.random.default_rng(seed))
-
-
-def parts_of(grouped, size, most, rng):
-    return list(grouped.batches(size, most, rng))
+        return list(grouped.batches(size, most, np.random.default_rng(seed)))
 
 
 MADE = (st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
