@@ -65,7 +65,7 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     shown = invoke("annotators", "texts")
     assert "inverted" in shown.stdout.splitlines()[3]
     assert "sortnet annotators exclude texts eve --reason inverted" in shown.stderr
-    assert [report(name)["verdict"] for name in ("ana", "ben", "eve")] == ["", "", "inverted"]
+    assert report("eve")["verdict"] == "inverted"
     done("annotators", "exclude", "texts", "eve", "--reason", "inverted")
     assert ranked() == good
     assert (report("eve")["state"], report("eve")["reason"]) == ("excluded", "inverted")

@@ -10,9 +10,7 @@ from click.testing import Result
 from result_helpers import value_of
 
 from sortnet.lab import cells as cells_module
-from sortnet.lab.cells import work_out
-from sortnet.lab.set_generators import MEASURES, MadeSets, cells_of, models_named
-from sortnet.metrics import evaluate
+from sortnet.lab.set_generators import MEASURES, MadeSets
 
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")
 
@@ -22,21 +20,6 @@ pytestmark = pytest.mark.usefixtures("here")
 
 def run(*words: object) -> Result:
     return invoke("experiment", "context", *words)
-
-
-def test_the_table_has_means_and_deviations_over_the_splits():
-    shown = run("medoid", "--models", "ranksvm,err", *SMALL, "--json")
-    assert shown.exit_code == 0, shown.output
-    rows = {row["ranker"]: row for row in value_of(shown.stdout, "comparison")["summary"]}
-    assert set(rows) == {"ranksvm", "err"}
-    splits = [MadeSets("medoid", number, train=60, test=40) for number in (1, 2)]
-    found = pd.DataFrame(
-        evaluate(cell.split.load().test, work_out(cell).order, MEASURES)
-        for cell in cells_of(models_named("err"), splits, 0)
-    )
-    for name in MEASURES:
-        assert rows["err"][name] == pytest.approx(found[name].mean())
-        assert rows["err"][f"{name}_deviation"] == pytest.approx(found[name].std(ddof=1))
 
 
 def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(monkeypatch):

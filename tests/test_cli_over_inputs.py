@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import done, fault, weights_of
+from docs_helpers import walk
 
-import cli.main
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_output
 
@@ -131,14 +131,9 @@ def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command
 
 
 def test_every_option_that_names_a_file_to_write_is_tried_here():
-    def written(command, path=()):
-        for name, below in getattr(command, "commands", {}).items():
-            yield from written(below, (*path, name))
-        for param in command.params:
-            if {"--output", "--per-query", "--plot"} & set(param.opts):
-                yield (*path, param.opts[0])
-
-    tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
-             if args[0] == "judgements" else (*args[:1 + (args[0] == "experiment")], args[-1])
-             for args in WRITERS.values()}  # fmt: skip
-    assert set(written(cli.main.main)) == tried
+    for name, command in walk():
+        words = tuple(name.split()[1:])
+        options = {option for param in command.params for option in param.opts}
+        for option in options & {"--output", "--per-query", "--plot"}:
+            tried = [args[-1] for args in WRITERS.values() if args[: len(words)] == words]
+            assert option in tried, name

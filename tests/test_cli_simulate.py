@@ -36,13 +36,8 @@ def test_the_table_shows_means_and_errors_of_what_was_simulated():
     )
     header, line = shown.splitlines()
     assert header.split() == ["strategy", "questions", "spearman", "rmse", "ms"]
-    (row,) = summary(
-        simulate(["random"], [9], n=6, seeds=4), ["spearman", "rmse"], ["questions"]
-    ).to_dict("records")
-    expected = ["random", "9"]
-    for value in ("spearman", "rmse"):
-        expected += [f"{row[value]:.3f}", "±", f"{row[f'{value}_se']:.3f}"]
-    assert line.split()[:-1] == expected
+    figures = summary(simulate(["random"], [9], n=6, seeds=4), ["rmse"], ["questions"]).iloc[0]
+    assert f" {figures['rmse']:.3f} ± {figures['rmse_se']:.3f} " in line
 
 
 def test_the_plot_is_a_picture_of_the_kind_its_name_says():

@@ -14,10 +14,9 @@ import pytest
 from cli_helpers import FAST, done, fault, invoke, letor, make_fold, weights_of
 from result_helpers import notes_of, value_of
 
-from sortnet.config import Config, LoopTraining
 from sortnet.data import read_queries
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.sortnet import Model
 from store import open_store
 
 
@@ -40,17 +39,6 @@ def said(own_trained) -> str:
 def iterations_of_the_last_run(url="s.db"):
     with open_store(url) as store:
         return store.run("last").iterations_frame()
-
-
-def test_the_model_is_the_one_that_the_library_learns(said):
-    training = LoopTraining(epochs=9, batch_size=64, weight_decay=0.01)
-    typed = {"hidden": (4,), "committee": 1, "max_iter": 3, "scaling": "query", "max_stale": 5}
-    config = Config(**typed, start="warm", training=training)
-    train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
-    expected, ours = fit(train, vali, config), Model.load("m")
-    test = read_queries("fold/test.txt")
-    assert (ours.sort(test).order == expected.sort(test).order).all()
-    assert ours.info["iteration"] == expected.info["iteration"]
 
 
 def test_a_run_says_into_how_many_iterations_it_divides_its_training():

@@ -16,8 +16,6 @@ PAGES = [
     *sorted((ROOT / "docs/how-to").glob("*.md")),
     ROOT / "docs/benchmarks-papers.md",
 ]
-# Pages whose tables of figures all come from stored rows, so that `make bench` renews them.
-FROM_ROWS = [ROOT / "docs/explanation/scale.md"]
 COG = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
 # A number with a point; neither a part of a version nor the number of a section, `§ 4.1`.
 DECIMAL = re.compile(r"(?<![\w.])(?<!§ )\d*\.\d+(?![\w.]*\w)")
@@ -42,20 +40,6 @@ def unsourced_tables(text: str) -> list[str]:
     return tables
 
 
-def tables_by_hand(text: str) -> list[str]:
-    """Tables of figures, and outputs with figures, outside cog blocks."""
-    outside = COG.sub("", text)
-    fenced = re.findall(r"^```.*?^```", outside, re.DOTALL | re.MULTILINE)
-    tables = [block for block in re.split(r"\n\s*\n", outside) if block.lstrip().startswith("|")]
-    with_figures = [table for table in tables if DECIMAL.search(re.sub(r"`[^`]*`", "", table))]
-    return with_figures + [output for output in fenced if DECIMAL.search(output)]
-
-
-@pytest.mark.parametrize("page", FROM_ROWS, ids=lambda page: page.name)
-def test_figures_of_scale_are_all_from_stored_rows(page: Path) -> None:
-    assert tables_by_hand(page.read_text(encoding="utf-8")) == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_table_of_figures_is_generated_or_says_where_it_comes_from(page: Path) -> None:
     assert unsourced_tables(page.read_text(encoding="utf-8")) == []
@@ -65,52 +49,12 @@ def test_a_table_of_figures_without_its_source_is_found() -> None:
     generated = f"<!-- [[[cog\nx\n]]] -->\n\n{TABLE}\n\n<!-- [[[end]]] -->"
     assert unsourced_tables(f"{SOURCE}\n\nIn other words:\n\n{TABLE}\n\n{generated}") == [TABLE]
     assert unsourced_tables(f"{SOURCE}\n\n{TABLE}") == []
-    assert tables_by_hand(f"{generated}\n\n{TABLE}") == [TABLE]
 
 
 def test_each_stored_row_names_the_version_and_the_day_of_its_measurement() -> None:
     rows = measurements.stored_rows()
     assert len(rows) > 100
     assert [row["what"] for row in rows if not (row.get("version") and row.get("date"))] == []
-
-
-NOTE = "± 0.0020 SE to b, 2 trainings; validation 0.95; 2.0 CPU seconds"
-
-
-def stored(what: str, ours: float, peer: float | None = None, note: str = "") -> dict:
-    """A row as `make bench` stores it."""
-    measured = {"benchmark": "some", "version": "0.4.0", "date": "2026-11-25"}
-    return {**measured, "what": what, "ours": ours, "peer": peer, "ratio": 0.5, "note": note}
-
-
-# {function of measurements: (rows, header, lines of the table)}
-TABLES = {
-    "loop_ways": (
-        [
-            stored("loop, A, a: ndcg@10", 0.96249, note=f"+0.0010 {NOTE}; 0.55 of its answers"),
-            stored("loop, B, a: ndcg@10", 0.5, note=f"-0.0010 {NOTE}; 1.00 of its answers"),
-        ],
-        "| pairs, trainings, weight | A | B |",
-        [
-            "| a | .9625 (+.0010 ± .0020); 2.0 s; answers .55 "
-            "| .5000 (-.0010 ± .0020); 2.0 s; answers 1.00 |"
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "case"), TABLES.items(), ids=TABLES)
-def test_stored_rows_become_a_table_with_their_source(
-    name: str, case: tuple[list[dict], str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows, header, lines = case
-    make = getattr(measurements, name)
-    monkeypatch.setattr(measurements, "stored_rows", lambda: rows)
-    text = make().strip().splitlines()
-    source = "By `make bench ARGS=some`, SortNet 0.4.0, 2026-11-25."
-    assert text == [header, text[1], *lines, "", source]
-    monkeypatch.setattr(measurements, "stored_rows", lambda: [])
-    assert "Not measured on this version yet" in make()
 
 
 def test_the_figures_of_a_row_decide_whether_its_bar_is_kept() -> None:

@@ -163,16 +163,6 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
                     kind.convert(value, param, None)
 
 
-@pytest.mark.parametrize(
-    "setting", ["hidden=" + "9" * 40, "lr=nan", "weight_decay=inf", "dropout=" + "9" * 5000]
-)
-def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, setting):
-    before = sorted(home.rglob("*"))
-    message = fault("train", "fold", "--out", "new", "--store", "new.db", *FAST, "--set", setting)
-    assert len(message) <= 310
-    assert sorted(home.rglob("*")) == before
-
-
 def test_a_long_message_keeps_its_beginning_and_its_end(home):
     message = fault("train", "fold", "--comparator", "x" * 5000)
     assert len(message) <= len("sortnet: \n") + 300

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -79,20 +78,14 @@ def test_export_import_export_is_the_same_byte_for_byte(
 def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
     collection = answers(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
-    table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
-    for judgement, id, facts, row in zip(
-        collection.judgements(), collection.judgement_ids(), objects, table, strict=True
-    ):
+    ids = collection.judgement_ids()
+    for judgement, id, facts in zip(collection.judgements(), ids, objects, strict=True):
         expected = dict(vars(judgement), id=id, excluded=False)
         expected["items"] = [ODD_IDS[item] for item in judgement.items]
         for choice in ("best", "worst"):
             item = expected[choice]
             expected[choice] = None if item is None else ODD_IDS[item]
         assert facts == expected and [*facts] == [*FIELDS, "excluded"]
-        for place, item in enumerate(facts.pop("items"), start=1):
-            facts[f"item{place}"] = item
-        shown = {key: "" if facts[key] is None else str(facts[key]) for key in facts}
-        assert {key: row[key] for key in shown} == shown
 
 
 def test_an_undo_that_is_new_finds_its_judgement_that_is_known(

@@ -175,11 +175,10 @@ def test_what_an_answer_took_is_kept_with_it_and_its_words_are_printed_safely():
         by_model(url, "--number", 2, *judge_file(price_in=1))
     one, other = judgements()
     meta = json.loads(one.meta)
-    assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
-    assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
-    assert (one.p, one.comment) == (None, None) and "larger" in other.comment
+    assert (one.word, one.p, meta["model"], meta["calls"]) == ("right", None, "judge", 2)
+    assert one.cost == pytest.approx(meta["tokens"][0] / 1e6)
     printed = done("judgements", "list", "t")
-    assert "It has the larger" in printed and "\x1b" not in printed
+    assert "larger" in other.comment and "It has the larger" in printed and "\x1b" not in printed
 
 
 def test_prices_in_a_file_give_costs_and_a_limit():

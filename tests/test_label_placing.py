@@ -77,16 +77,6 @@ def test_a_new_item_gets_its_place_with_few_questions(service, worth):
     assert {j.strategy for j in stored} == {STRATEGY}
 
 
-def test_who_has_answered_before_is_not_asked_again(service):
-    first = Person(better)
-    facts = place(service, first)
-    service.collection.append([Judgement.of("bo", (4, 5), "skip")])
-    service.sync()
-    second = Person(better)
-    assert place(service, second) == facts
-    assert not set(first.asked) & set(second.asked)
-
-
 def test_after_an_undo_the_same_question_comes_again_and_only_that_one(service):
     replies = iter(["right", "undo", "undo"])
     person = Person(lambda left, right, _: next(replies, None) or better(left, right))

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from sortnet.errors import DataError, JudgementError
-from sortnet.preference import Judgement, Question
+from sortnet.preference import Judgement
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
@@ -182,33 +182,3 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
             held = [lease.question for lease in collection.leases("ana")]
             again = LabellingService(collection).next("ana", len(held))
             assert [lease.question for lease in again] == held
-
-
-@ON_SQLITE
-def test_fewer_items_are_asked_about_where_fewer_are_left_and_a_quota_counts_answers(
-    store: Store,
-) -> None:
-    collection = store.add_items("few", made_items(5))
-    collection.annotator("bo")
-    collection.decide(Decision("set-size", amount=4), Decision("quota", "bo", amount=3))
-    service = LabellingService(collection)
-    asked = answer_all(service, "ana")
-    assert {len(one.items) for one in asked} <= {2, 3, 4} and len(asked) > 1
-    judged = {pair for one in collection.judgements() for pair in one.pairs}
-    assert judged == {(i, j) for j in range(5) for i in range(j)}
-    asked = answer_all(service, "bo")
-    assert len(asked) == service.answered("bo") == 3
-    undo = service.undo("bo")
-    assert undo is not None and undo.items == asked[-1].items and service.answered("bo") == 2
-    assert [lease.question for lease in service.next("bo")] == [asked[-1]]
-
-
-def answer_all(service: LabellingService, who: str) -> list[Question]:
-    """Answer all questions that no item is better."""
-    asked: list[Question] = []
-    while leases := service.next(who):
-        (lease,) = leases
-        word = "same" if len(lease.question.items) > 2 else "tie"
-        service.answer(lease.id, lease.question.answered(who, word))
-        asked.append(lease.question)
-    return asked
