@@ -46,9 +46,12 @@ def runner() -> CliRunner:
     return CliRunner(**({"mix_stderr": False} if OLD_RUNNER else {}))
 
 
-def invoke(*args: object) -> Result:
-    """Run a command in this process; raise an exception that is not a deliberate exit."""
-    result = runner().invoke(main, [str(arg) for arg in args])
+def invoke(*args: object, lines: str | None = None) -> Result:
+    """Run a command in this process, whose stdin has these lines.
+
+    An exception that is not a deliberate exit is raised.
+    """
+    result = runner().invoke(main, [str(arg) for arg in args], input=lines)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -63,16 +63,13 @@ def test_criteria_have_questions_of_their_own_and_common_instructions(two) -> No
     ("words", "said"),
     [
         (("ask", "replies", "--question", "x"), "has criteria: give one of"),
-        (("ask", "replies:clear"), "has no criterion 'clear'; criteria: replies:helpful"),
         (("ask", HELPFUL, "--question", "x" * 10_000), "question of 10,000 characters: at most"),
         (("ask", HELPFUL, "--question", "a\nb"), "question of several lines: 'a\\nb'; put them in"),
         (("ask", HELPFUL, "--instructions", "nul.md"), "instructions with a NUL character"),
         (("ask", HELPFUL, "--instructions", "latin.md"), "latin.md: is not UTF-8 text (byte 4)"),
         (("ask", HELPFUL, "--instructions", "gone.md"), "gone.md: No such file"),
         (("ask", HELPFUL, "--deadline", "soon"), "is not a time such as"),
-        (("ask", HELPFUL, "--criterion", "x"), "is a criterion"),
         (("train", "replies", "--out", "m"), "give one of"),
-        (("items", "add", HELPFUL, "texts.csv", "--update"), "a name has no colon"),
     ],
 )
 def test_bad_input(two, words: tuple[str, ...], said: str) -> None:

@@ -133,7 +133,6 @@ def damage_weights(folder: Path, rng) -> None:
 
 
 def damage_kind(folder: Path, rng) -> None:
-    """Put a pipe, a device, a folder or a file without end in the place of a file."""
     replace_by_other_kind(rng.choice([folder / "model.json", weights_of(folder)]), rng)
 
 

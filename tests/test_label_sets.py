@@ -6,12 +6,11 @@ import re
 import signal
 
 import pytest
-from cli_helpers import runner
+from cli_helpers import invoke
 from click.testing import Result
 from collection_helpers import choices_of, made_items, sets_of
 from terminal_helpers import Terminal
 
-from cli.main import main
 from sortnet.preference.study import Decision
 from store import open_store
 
@@ -43,7 +42,7 @@ def texts_of(screen: str) -> list[str]:
 
 
 def by_lines(lines: str, *args: str) -> Result:
-    result = runner().invoke(main, ["label", "sets", "--as", "ana", *args], input=lines)
+    result = invoke("label", "sets", "--as", "ana", *args, lines=lines)
     assert result.exit_code == 0, result.stderr
     return result
 

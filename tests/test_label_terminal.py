@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import fault, runner
+from cli_helpers import fault, invoke
 from click.testing import Result
 from collection_helpers import answer_lease, made_items
 from result_helpers import value_of
 from terminal_helpers import Terminal
 
-from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
 from cli.terminal.front import item_text
 from sortnet.preference.stopping import Standing
@@ -63,7 +62,7 @@ def service() -> Iterator[LabellingService]:
 
 
 def invoke_with(lines: str, *args: str) -> Result:
-    result = runner().invoke(main, ["label", "words", *args], input=lines)
+    result = invoke("label", "words", *args, lines=lines)
     assert result.exit_code == 0, result.stderr
     return result
 

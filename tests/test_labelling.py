@@ -143,9 +143,7 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     service = LabellingService(small, lease_seconds=60)
     before = answer(service, "ana", 2)
     store.add_items("small", made_items(2, first=5))
-    other = store.collection("small")
-    assert len(other.items()) == 7 and len(store.collection("args").items()) == N
-    assert other.lease("bo", [question(5, 6)], 60)
+    assert store.collection("small").lease("bo", [question(5, 6)], 60)
     held = service.next("ana", 20)
     assert service.session.n_items == len(service.items) == 7
     assert service.session.judgements() == before
@@ -154,7 +152,6 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     store.add_items("small", made_items(1, first=7))
     small.append([Judgement.of("bo", (7, 0), "left")])
     answer(service, "ana")
-    assert service.session.n_items == 8
     assert service.session.judgements() == small.judgements()
 
 

@@ -16,8 +16,10 @@ from result_helpers import value_of
 from test_report import NASTY, Page, digest_of, policy_of
 from test_web_browser import seen, violations
 
+from cli.web.admin_state import PEOPLE_HEADS
 from sortnet.preference import Judgement
 from store import open_store
+from store.report.columns import TITLES
 from store.report.html_page import _parser, rendered
 from store.service.labelling import LabellingService
 
@@ -117,6 +119,17 @@ def test_groups_have_a_top_each_and_criteria_a_part_each():
     ids = [tag["id"] for tag in page.of("section")]
     assert len(ids) == len(set(ids)) and {link["href"][1:] for link in page.of("a")} < set(ids)
     assert re.findall(r"<a [^>]*>(.*?)</a>", text) == ["short", "kind"]
+
+
+def test_the_titles_of_the_figures_about_annotators_are_the_same_everywhere():
+    answer(*by_score("ana"), *by_score("ben"))
+    header = " ".join(done("annotators", "t").splitlines()[0].split())
+    assert " ".join(TITLES) in header
+    titles = [title.lower() for title, _ in PEOPLE_HEADS]  # of the admin page
+    assert all(any(title in head for head in titles) for title in TITLES)
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", done("report", "t", "-o", "-"))
+    shown = [head for head in heads if head in TITLES]
+    assert shown == [title for title in TITLES if title != "gold"]  # there are no gold pairs
 
 
 def test_nobody_has_answered_yet():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,8 @@ TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def _folder(here, monkeypatch) -> None:
     monkeypatch.delenv("SORTNET_KEY", raising=False)
-    return tmp_path
 
 
 def model(**named) -> Model:
@@ -50,14 +48,7 @@ def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **named):
-        if name == "httpx":
-            raise ImportError(name)
-        return real(name, *args, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     judge = sortnet.LanguageModel("judge", server="http://localhost:1")
     with pytest.raises(SortNetError, match=r"pip install 'sortnet\[llm\]'$") as raised:
         sortnet.sort(TEXTS, judge=judge, progress=False)

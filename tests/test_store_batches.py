@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from collection_helpers import Clock, answer_lease, made_items, question
+from collection_helpers import Clock, answer_lease, question
 
 from sortnet.errors import LeaseError
 from store import Collection, Store
-
-
-@pytest.fixture
-def collection(store: Store, clock: Clock) -> Collection:
-    store.add_items("args", made_items(8))
-    return store.collection("args", clock=clock)
 
 
 def test_a_batch_reserves_its_pairs_for_ever_and_for_itself(

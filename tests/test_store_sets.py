@@ -37,12 +37,6 @@ ON_BOTH = settings(
 )
 
 
-@pytest.fixture
-def collection(store: Store, clock: Clock) -> Collection:
-    store.add_items("args", made_items(N_ITEMS))
-    return store.collection("args", clock=clock)
-
-
 @st.composite
 def answers(draw: st.DrawFn) -> Judgement:
     """An answer about two to six items, with whatever facts an answer may have."""

@@ -156,12 +156,9 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
         ({"epochs": 0}, "epochs must be a whole number from 1, got 0"),
         ({"lr": float("nan")}, "lr must be a number above 0"),
         ({"lr_decay": 1.5}, "1.5"),
-        ({"optimizer": 3}, "unknown optimizer 3"),
         ({"epochs": True}, "epochs must be a whole number from 1, got True"),
-        ({"epochs": 3.0}, "epochs must be a whole number from 1, got 3.0"),
         ({"lr": "0.1"}, "lr must be a number above 0, got '0.1'"),
         ({"lr": np.array([0.1])}, "lr must be a number above 0, got \\[0.1\\]"),
-        ({"momentum": None}, "momentum must be a number from 0 to below 1, got None"),
     ],
 )
 def test_impossible_settings_are_refused_by_value(wrong, text):
