@@ -74,6 +74,19 @@ def fault(*args: object) -> str:
     return result.stderr
 
 
+@contextmanager
+def nothing_changed(folder: Path) -> Iterator[None]:
+    """Check that no file comes, goes or changes, but for what SQLite keeps beside a store."""
+
+    def seen() -> dict[Path, bytes | None]:
+        paths = [path for path in folder.rglob("*") if not path.name.endswith(("-wal", "-shm"))]
+        return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+    before = seen()
+    yield
+    assert seen() == before
+
+
 def judge_file(name: str = "judge.toml", **values: object) -> tuple[str, str]:
     """Write a file that describes a judge; return `--judge` and its path.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import invoke
+from cli_helpers import done, invoke
 from click.testing import Result
 from forked_processes import Forked
 from letor_folds import write_folds
@@ -39,9 +39,8 @@ TWO = ("--rankers", "err,ranksvm:C=0.1", "--measures", "ndcg@5,map")
 
 
 def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(folder):
-    shown = run("folds", folder, *TWO, "--json")
-    assert shown.exit_code == 0, shown.output
-    found = value_of(shown.stdout, "comparison")
+    shown = done("experiment", "folds", folder, *TWO, "--json")
+    found = value_of(shown, "comparison")
     settings = settings_for("ranksvm").changed(C=0.1)
     by_fold = []
     for k in (1, 2, 3):
@@ -51,13 +50,12 @@ def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(folder):
     row = next(row for row in found["summary"] if row["ranker"] == "ranksvm:C=0.1")
     for name in ("ndcg@5", "map"):
         assert row[name] == pytest.approx(np.mean([values[name] for values in by_fold]))
-    assert notes_of(shown.stdout)[0].startswith("convention skip; gain 2^r-1")
+    assert notes_of(shown)[0].startswith("convention skip; gain 2^r-1")
     assert found["failed"] == []
 
 
 def test_the_files_hold_every_query_and_the_means(folder, tmp_path):
-    shown = run("folds", folder, *TWO, "--out", "written")
-    assert shown.exit_code == 0, shown.output
+    done("experiment", "folds", folder, *TWO, "--out", "written")
     results = pd.read_csv(tmp_path / "written" / "results.csv")
     assert len(results) == 2 * 3 * 6
     assert list(results.columns) == ["ranker", "part", "qid", "ndcg@5", "map"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, fault, weights_of
+from cli_helpers import done, fault, nothing_changed, weights_of
 from docs_helpers import walk
 
 from sortnet.errors import SortNetError
@@ -41,19 +39,6 @@ def made(copy_of_trained):
 def _at_home(made, monkeypatch):
     monkeypatch.chdir(made)
     monkeypatch.delenv("SORTNET_STORE", raising=False)
-
-
-@contextmanager
-def nothing_changed(home: Path):
-    def seen() -> dict[str, str]:
-        files = (path for path in home.rglob("*") if path.is_file())
-        # What SQLite keeps beside a store comes and goes with the connections.
-        kept = (path for path in files if not path.name.endswith(("-wal", "-shm")))
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
-
-    before = seen()
-    yield
-    assert seen() == before
 
 
 @pytest.mark.parametrize("writer", WRITERS)
