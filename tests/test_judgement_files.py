@@ -324,17 +324,14 @@ SET_FAULTS = {
     '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i0"': "cannot be the best and the worst",
     '"items": ["i0", "i1", "i2"], "best": "i3"': "best 'i3' is none of the items in question",
     '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i3"': "worst 'i3' is none of the items",
-    '"items": ["i0", "i1", "i2"], "best": "z"': "the collection has no item 'z'",
     '"items": ["i0", "i1", "z"], "best": "i0"': "the collection has no item 'z'",
     '"items": ["i0"], "best": "i0"': "is no list of 2 to 6 ids",
     '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 2 to 6 ids",
-    '"items": "i0", "best": "i0"': "is no list of 2 to 6 ids",
     '"items": ["i0", "i1", "i2"], "answer": "left"': "'left' is no answer about 3 items",
     '"items": ["i0", "i1", "i2"], "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"], "answer": "same", "worst": "i0"': "is the worst, but none is",
     '"items": ["i0", "i1", "i2"], "answer": "good"': "unknown answer 'good'",
     '"items": ["i0", "i1", "i2"], "best": "i0", "p": 0.7': "a p is for two items, and there are 3",
-    '"left": "i0", "right": "i1", "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
 }
 

@@ -307,12 +307,9 @@ def test_a_question_that_was_taken_back_meanwhile_is_told():
         ("--write-batch f --model a --model b", "needs one language model"),
         ("--write-batch a --read-batch b", "--write-batch takes no --read-batch"),
         ("--read-batch b --model m", "--read-batch takes no --model"),
-        ("--read-batch b --as ana", "--read-batch takes no --as"),
         ("--cancel-batch b --number 5", "--cancel-batch takes no --number"),
         ("--write-batch a --model m --place t1", "--place is for people"),
         ("--write-batch a --model m --server http://x", "--write-batch takes no --server"),
-        ("--write-batch a --dry-run", "--write-batch takes no --dry-run"),
-        ("--cancel-batch b --max-calls 3", "--cancel-batch takes no --max-calls"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(options, why):
