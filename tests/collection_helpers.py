@@ -12,7 +12,7 @@ import pytest
 from sortnet.core import F32
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import Pair, Word
+from sortnet.preference.base import Word
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
@@ -85,11 +85,6 @@ def choices_of(collection: Collection) -> list[tuple[object, ...]]:
         (one.word, *(None if k is None else one.items.index(k) + 1 for k in (one.best, one.worst)))
         for one in collection.judgements()
     ]
-
-
-def live_pairs(collection: Collection) -> set[Pair]:
-    """Return all pairs under a live lease, the lower number first."""
-    return {pair for lease in collection.leases() for pair in lease.question.pairs}
 
 
 def sqlite_url(folder: Path) -> str:

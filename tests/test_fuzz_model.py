@@ -70,11 +70,15 @@ def made(folder: Path, queries: Queries, kind: dict) -> Path:
 
 
 def mutate_bytes(raw: bytes, rng) -> bytes:
-    """Damage bytes, half of the time in the header; now and then something else altogether."""
-    if rng.random() < 0.2:
+    """Flip bytes, half of the time in the header, damage more, or put something else."""
+    kind = rng.randrange(5)
+    if kind == 0:
         return rng.choice([b"", b"\0" * 8, b"\xff" * 99, b"[" * 99_999, b'{"a":' * 99_999, b"{}"])
-    end = rng.choice([300, len(raw)])
-    return damaged(raw[:end], rng) + raw[end:]
+    if kind == 1:
+        return damaged(raw, rng)
+    at = rng.randrange(min(len(raw), rng.choice([300, 10**9])))
+    end = at + rng.choice([1, 1, 8])
+    return raw[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in raw[at:end]) + raw[end:]
 
 
 def mutate_tensors(raw: bytes, rng, metadata=None) -> bytes:

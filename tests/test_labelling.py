@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from collection_helpers import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
+from collection_helpers import Clock, answer_lease, made_items, question, sqlite_url
 
 from sortnet.errors import LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
@@ -135,7 +135,7 @@ def test_a_pair_taken_meanwhile_is_replaced_by_another(
     monkeypatch.setattr(collection, "lease", late)
     mine = service.next("ana", 2)
     assert len(mine) == 2 and len(rival) == 2
-    assert len(live_pairs(collection)) == 4
+    assert len(pairs(collection.leases())) == 4
 
 
 def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store) -> None:

@@ -484,10 +484,10 @@ def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
 def test_instructions_are_shown_first_and_under_a_key_and_may_change(driver, site):
     collection = site.pages.collection
     collection.decide(Decision("instructions", reason=f"Be **fair**. {SCRIPT}"))
-    collection.decide(Decision("question", reason="Which is clearer?"))
+    collection.decide(Decision("question", reason="Which is <b>clearer</b>?"))
     page = Page(driver, site)
     page.until(lambda: page.text("#instructions strong") == "fair")
-    assert page.text("#question") == page.text("#manual-title") == "Which is clearer?"
+    assert page.text("#question") == page.text("#manual-title") == "Which is <b>clearer</b>?"
     assert SCRIPT in page.text("#instructions")
     webdriver.ActionChains(driver).send_keys("1").perform()  # is no answer yet
     page.find("#manual .close").click()
