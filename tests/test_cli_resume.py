@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_helpers import copy_run, done, fault, invoke, make_fold, nothing_changed, weights_of
+from cli_helpers import copy_run, done, fault, invoke, letor, make_fold, nothing_changed, weights_of
 from click.testing import Result
 from forked_processes import ForkedScript
 from pandas.testing import assert_frame_equal
@@ -169,10 +169,12 @@ def test_a_run_is_resumed_from_another_folder_which_has_other_data_of_that_name(
 
 
 def test_where_the_data_are_gone_the_command_that_names_their_new_place_is_said():
-    files = {"m": ["fold/train.txt", "fold/vali.txt"], "f": ["fold"]}
+    Path("all.txt").write_text(letor(30, 0))
+    files = {"m": ["fold/train.txt", "fold/vali.txt"], "f": ["all.txt"]}
     for out, typed in files.items():
         done("train", *typed, "--out", out, "--store", f"{out}.db", *SETTINGS, "--max-iter", "1")
-    Path("fold").rename("moved fold")
+    for path in ("fold", "all.txt"):
+        Path(path).rename(f"moved {path}")
     for out, places in (("m", "NEW_TRAIN NEW_VALI"), ("f", "NEW_PATH")):
         message = fault("train", "--resume", "--out", out)
         assert "no such file or folder" in message
