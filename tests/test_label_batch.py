@@ -157,11 +157,13 @@ def test_what_cannot_be_written_leases_nothing():
     assert Path("taken.jsonl").read_text() == "mine"
 
 
-def test_a_quota_and_the_goal_end_it():
+def test_a_quota_a_pause_and_the_goal_end_it():
     with open_store("s.db") as store:
         store.collection("t").annotator("judge")
     done("ask", "t", "--quota", "judge", 3)
     assert write("--number", 5)["questions"] == 3
+    done("annotators", "pause", "t", "judge")
+    assert "paused" in fault(*WRITE, "b.jsonl")
     add_texts("many", 25)
     rng = np.random.default_rng(0)
     pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(150)]

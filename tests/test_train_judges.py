@@ -25,6 +25,7 @@ from sortnet.core import NamedColumns
 from sortnet.errors import SortNetError
 from store import open_store
 from store.runs.judge_record import other_argument, record_of, recorded_judge
+from store.runs.resuming import again
 from store.training import RunOptions, Watcher, estimate, resume, train
 
 COLUMNS = NamedColumns(query="search", id="product")
@@ -191,6 +192,9 @@ def test_three_exceptions_are_raised_as_they_are_and_the_run_goes_on_with_the_fu
     assert raised.value.__notes__ == [note]
     assert f"is not stored: pass it again, {call}" in fault("train", "--resume", "--out", "model")
 
+    with open_store("s.db", write=False) as store:
+        run = store.run("last")
+        assert again(run) == f"store.training.resume({run.out!r}, judge=...)"
     mended = Larger()
     with pytest.raises(SortNetError, match="started with another judge: answers of two judges"):
         resume("model", judge=program(), options=OPTIONS)
@@ -256,6 +260,9 @@ def test_a_run_begun_by_grades_takes_no_judge():
 
 
 def test_an_estimate_is_of_a_language_model():
+    model = sortnet.LanguageModel("m", "http://127.0.0.1:9", both_orders=True)
+    found = estimate("products.csv", judge=model, options=OPTIONS, judgements=70)
+    assert found.planned.calls == 140
     with pytest.raises(SortNetError, match="a language model"):
         estimate("products.csv", judge=Larger(), options=OPTIONS, judgements=70)
 
