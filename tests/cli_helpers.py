@@ -46,9 +46,12 @@ def runner() -> CliRunner:
     return CliRunner(**({"mix_stderr": False} if OLD_RUNNER else {}))
 
 
-def invoke(*args: object) -> Result:
-    """Run a command in this process; raise an exception that is not a deliberate exit."""
-    result = runner().invoke(main, [str(arg) for arg in args])
+def invoke(*args: object, lines: str | None = None) -> Result:
+    """Run a command in this process, whose stdin has these lines.
+
+    An exception that is not a deliberate exit is raised.
+    """
+    result = runner().invoke(main, [str(arg) for arg in args], input=lines)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -69,6 +72,19 @@ def fault(*args: object) -> str:
     assert result.stderr.startswith("sortnet: ")
     assert result.stderr.count("\n") == 1 and result.stderr.endswith("\n")
     return result.stderr
+
+
+@contextmanager
+def nothing_changed(folder: Path) -> Iterator[None]:
+    """Check that no file comes, goes or changes, but for what SQLite keeps beside a store."""
+
+    def seen() -> dict[Path, bytes | None]:
+        paths = [path for path in folder.rglob("*") if not path.name.endswith(("-wal", "-shm"))]
+        return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+    before = seen()
+    yield
+    assert seen() == before
 
 
 def judge_file(name: str = "judge.toml", **values: object) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import pytest
 from sortnet.core import F32
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import Pair, Word
+from sortnet.preference.base import Word
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
@@ -79,9 +79,12 @@ def sets_of(store: Store, items: Items, size: int = 4) -> Collection:
     return collection
 
 
-def live_pairs(collection: Collection) -> set[Pair]:
-    """Return all pairs under a live lease, the lower number first."""
-    return {pair for lease in collection.leases() for pair in lease.question.pairs}
+def choices_of(collection: Collection) -> list[tuple[object, ...]]:
+    """Return answer, place of the best and of the worst item (from 1) of each judgement."""
+    return [
+        (one.word, *(None if k is None else one.items.index(k) + 1 for k in (one.best, one.worst)))
+        for one in collection.judgements()
+    ]
 
 
 def sqlite_url(folder: Path) -> str:

@@ -32,13 +32,13 @@ from typing import Any
 import cli_helpers
 import pytest
 from cli_helpers import FAST, copy_run, invoke, make_fold
-from collection_helpers import Clock
+from collection_helpers import Clock, made_items
 from forked_processes import hearing_hangups
 from hypothesis import HealthCheck, settings
 from item_helpers import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
-from store import Store, open_store
+from store import Collection, Store, open_store
 from store.database.schema import Base
 
 # Judges that tests write are started as `python judge.py`, and Debian has only a `python3`.
@@ -114,6 +114,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, in which the store of commands is `s.db`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    return tmp_path
+
+
+@pytest.fixture
 def hangups() -> Iterator[None]:
     """Let SIGHUP end the processes that a test starts, also where the tests run under nohup."""
     with hearing_hangups():
@@ -145,6 +153,13 @@ def store(url: str) -> Iterator[Store]:
     """A new store, in either database."""
     with open_store(url) as opened:
         yield opened
+
+
+@pytest.fixture
+def collection(store: Store, clock: Clock) -> Collection:
+    """A collection of nine items, in either database."""
+    store.add_items("args", made_items(9))
+    return store.collection("args", clock=clock)
 
 
 @pytest.fixture(scope="session")

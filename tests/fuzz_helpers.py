@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _EDGES = (0, 1, 0x0A, 0x22, 0x2C, 0x30, 0x39, 0x7F, 0x80, 0xFF)
 
@@ -51,6 +54,37 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
         else:
             out[at:at] = bytes([rng.choice(_EDGES)])
     return bytes(out[: rng.randrange(len(out) + 1)] if rng.random() < 0.1 else out)
+
+
+def changed_json(value: Any, rng: random.Random, strange: Sequence[object]) -> Any:
+    """Change some values of a JSON document: another one, none, one under another name."""
+    value = copy.deepcopy(value)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        if not value:
+            break
+        *path, key = rng.choice(list(_places(value)))
+        owner = value
+        for step in path:
+            owner = owner[step]
+        kind = rng.randrange(6)
+        if kind == 0:
+            del owner[key]
+        elif kind == 1 and isinstance(owner, dict):
+            owner[rng.choice(("", "x", "n_features", "hidden", "lr"))] = owner.pop(key)
+        elif kind == 2 and isinstance(owner[key], int | float):
+            with suppress(OverflowError):  # half of a number beyond all floats
+                owner[key] = owner[key] * rng.choice((-1, 0, 0.5, 2, 10**6, 10**12))
+        else:
+            owner[key] = copy.deepcopy(rng.choice(strange))
+    return value
+
+
+def _places(value: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """Yield the path of every value in a JSON document but the document itself."""
+    for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(below, dict | list):
+            yield from _places(below, (*path, key))
 
 
 def with_ends(data: bytes, end: bytes) -> bytes:

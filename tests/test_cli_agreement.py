@@ -13,9 +13,8 @@ from store import open_store
 
 
 @pytest.fixture(autouse=True)
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "s.db"))
-    with open_store(tmp_path / "s.db") as store:
+def store(here):
+    with open_store("s.db") as store:
         yield store
 
 

@@ -2,74 +2,42 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import done, fault, invoke
 from result_helpers import value_of
 
-from cli.main import main
 from sortnet.lab import cells as cells_module
-from sortnet.lab.cells import work_out
-from sortnet.lab.set_generators import MEASURES, MadeSets, cells_of, models_named
-from sortnet.metrics import evaluate
+from sortnet.lab.set_generators import MEASURES, MadeSets
 
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
-
-    def run(*words: object) -> Result:
-        return CliRunner().invoke(main, ["experiment", "context", *map(str, words)])
-
-    return run
+pytestmark = pytest.mark.usefixtures("here")
 
 
-def test_the_table_has_means_and_deviations_over_the_splits(run):
-    shown = run("medoid", "--models", "ranksvm,err", *SMALL, "--json")
-    assert shown.exit_code == 0, shown.output
-    rows = {row["ranker"]: row for row in value_of(shown.stdout, "comparison")["summary"]}
-    assert set(rows) == {"ranksvm", "err"}
-    splits = [MadeSets("medoid", number, train=60, test=40) for number in (1, 2)]
-    found = pd.DataFrame(
-        evaluate(cell.split.load().test, work_out(cell).order, MEASURES)
-        for cell in cells_of(models_named("err"), splits, 0)
-    )
-    for name in MEASURES:
-        assert rows["err"][name] == pytest.approx(found[name].mean())
-        assert rows["err"][f"{name}_deviation"] == pytest.approx(found[name].std(ddof=1))
-
-
-def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(run, monkeypatch):
-    words = ("hypervolume", "--models", "err", *SMALL, "--out", "written")
-    first = run(*words)
-    assert first.exit_code == 0, first.output
-    assert "FATE-Net     0.879        0.912  0.486" in first.stdout
-    assert "queries of a single grade left out: 0 of 80" in first.stdout
+def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(monkeypatch):
+    typed = ("experiment", "context", "hypervolume", "--models", "err", *SMALL, "--out", "written")
+    first = done(*typed)
+    assert "FATE-Net     0.879        0.912  0.486" in first
+    assert "queries of a single grade left out: 0 of 80" in first
     results = pd.read_csv("written/results.csv")
     assert len(results) == results["qid"].nunique() == 2 * 40
     assert list(results.columns) == ["ranker", "part", "qid", *MEASURES]
     right = results["concordance"] * 10  # of 10 pairs
     np.testing.assert_allclose(right, right.round())
     monkeypatch.setattr(cells_module, "fit_ranker", None)
-    again = run(*words)
-    assert again.exit_code == 0, again.output
-    assert "worked out before: 2 of 2 cells" in again.stderr
-    assert again.stdout == first.stdout
-    other = run(*words, "--seed", 1)
+    again = invoke(*typed)
+    assert "worked out before: 2 of 2 cells" in again.stderr and again.stdout == first
+    other = invoke(*typed, "--seed", 1)
     assert other.exit_code == 2 and "no ranker could be fitted" in other.stderr
 
 
-def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
-    words = ("sizes", "--models", "ranksvm", "--splits", 2, "--train", 60, "--test", 20)
-    shown = run(*words, "--json", "--out", "drawn")
-    assert shown.exit_code == 0, shown.output
-    rows = value_of(shown.stdout, "study")["rows"]
+def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(tmp_path):
+    few = ("--models", "ranksvm", "--splits", 2, "--train", 60, "--test", 20)
+    shown = done("experiment", "context", "sizes", *few, "--json", "--out", "drawn")
+    rows = value_of(shown, "study")["rows"]
     assert [row["objects of a set"] for row in rows] == list(range(3, 25))
     assert all(row["cells"] == 2 and 0 <= row["value"] <= 1 for row in rows)
     assert (tmp_path / "drawn" / "set-sizes.svg").exists()
@@ -85,11 +53,8 @@ def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
         (("medoid", "--models", "err", "--json", "--latex"), "give one of them"),
     ],
 )
-def test_what_cannot_be_is_one_line(run, words, said):
-    shown = run(*words)
-    assert (shown.exit_code, shown.stdout) == (2, "")
-    assert said in shown.stderr
-    assert shown.stderr.count("\n") == 1
+def test_what_cannot_be_is_one_line(words, said):
+    assert said in fault("experiment", "context", *words)
 
 
 def test_parts_are_apart_and_the_same_for_every_test_size():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from cli_helpers import FAST, done, fault, invoke, weights_of
+from cli_helpers import FAST, done, fault, invoke, nothing_changed, weights_of
 from forked_processes import Forked
 
 from sortnet.errors import SortNetError
@@ -25,23 +24,11 @@ def home(own_trained, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@contextmanager
-def nothing_left(folder: Path):
-    """No file comes, goes or changes."""
-
-    def seen():
-        return {p: p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
-
-    before = seen()
-    yield
-    assert seen() == before
-
-
 def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with nothing_left(home):
+    with nothing_changed(home):
         command = ("train", "fold", "--out", "new", "--set", "device=cuda")
         assert "no GPU" in fault(*command, "--comparator", "cmpnn")
         assert "soft trees are learned on the CPU: leave device out" in fault(*command)
@@ -50,7 +37,7 @@ def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
 def test_a_damaged_model_is_named_and_not_used(home):
     path = weights_of(Path("m"))
     path.write_bytes(path.read_bytes()[:-1])
-    with nothing_left(home):
+    with nothing_changed(home):
         for args in (
             ("rank", "m", "fold/test.txt", "--output", "new"),
             ("evaluate", "m", "fold/test.txt", "--per-query", "new"),
@@ -62,7 +49,7 @@ def test_a_database_that_cannot_be_reached_is_named(home):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # taken, and nobody listens
         url = f"postgresql://me:s3cret@127.0.0.1:{closed.getsockname()[1]}/runs?connect_timeout=5"
-        with nothing_left(home):
+        with nothing_changed(home):
             for args in (("train", "fold", "--out", "new", *FAST), ("runs",)):
                 message = fault(*args, "--store", url)
                 assert "127.0.0.1" in message and "s3cret" not in message
@@ -129,7 +116,7 @@ def test_a_run_whose_loss_is_no_number_fails_with_advice(home):
 def test_ctrl_c_before_anything_is_learned_is_one_line_and_leaves_nothing(home, monkeypatch):
     interrupted = Mock(side_effect=KeyboardInterrupt)
     for place in ("sortnet.data.read.read_queries", "sortnet.learning.judges.can_be_learned"):
-        with monkeypatch.context() as patch, nothing_left(home):
+        with monkeypatch.context() as patch, nothing_changed(home):
             patch.setattr(place, interrupted)
             result = invoke("train", "fold", "--out", "new", *FAST)
         assert result.exit_code == 2
@@ -175,6 +162,6 @@ def test_bad_input_is_named_in_one_line_and_leaves_nothing(home):
     Path("a.csv").write_text("qid,label,x,y\n1,0,1,2\n1,1,2,1\n")
     Path("b.csv").write_text("qid,label,x,z\n1,0,1,2\n1,1,2,1\n")
     for args, words in REFUSED.items():
-        with nothing_left(home):
+        with nothing_changed(home):
             message = fault(*args.split())
         assert all(word in message for word in words.split()), message

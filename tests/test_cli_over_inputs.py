@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_helpers import done, fault, weights_of
+from cli_helpers import done, fault, nothing_changed, weights_of
+from docs_helpers import walk
 
-import cli.main
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_output
 
@@ -41,19 +39,6 @@ def made(copy_of_trained):
 def _at_home(made, monkeypatch):
     monkeypatch.chdir(made)
     monkeypatch.delenv("SORTNET_STORE", raising=False)
-
-
-@contextmanager
-def nothing_changed(home: Path):
-    def seen() -> dict[str, str]:
-        files = (path for path in home.rglob("*") if path.is_file())
-        # What SQLite keeps beside a store comes and goes with the connections.
-        kept = (path for path in files if not path.name.endswith(("-wal", "-shm")))
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
-
-    before = seen()
-    yield
-    assert seen() == before
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -131,14 +116,9 @@ def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command
 
 
 def test_every_option_that_names_a_file_to_write_is_tried_here():
-    def written(command, path=()):
-        for name, below in getattr(command, "commands", {}).items():
-            yield from written(below, (*path, name))
-        for param in command.params:
-            if {"--output", "--per-query", "--plot"} & set(param.opts):
-                yield (*path, param.opts[0])
-
-    tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
-             if args[0] == "judgements" else (*args[:1 + (args[0] == "experiment")], args[-1])
-             for args in WRITERS.values()}  # fmt: skip
-    assert set(written(cli.main.main)) == tried
+    for name, command in walk():
+        words = tuple(name.split()[1:])
+        options = {option for param in command.params for option in param.opts}
+        for option in options & {"--output", "--per-query", "--plot"}:
+            tried = [args[-1] for args in WRITERS.values() if args[: len(words)] == words]
+            assert option in tried, name

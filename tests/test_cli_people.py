@@ -13,24 +13,15 @@ from result_helpers import value_of
 
 from store import open_store
 
-WORDS = ("a", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs", "and", "cats")
-LONGER = """
-import json, sys
-
-for line in sys.stdin:
-    pair = json.loads(line)
-    longer = len(pair["left"]["text"]) > len(pair["right"]["text"])
-    print(json.dumps({"answer": "left" if longer else "right"}), flush=True)
-"""
+LONGER = Path(__file__).parent.parent / "cli/examples/files/judge.py"  # prefers longer texts
 
 
 def test_a_collection_becomes_a_ranking_on_either_database(url: str, tmp_path: Path):
-    lines = [f"t{k:02},{' '.join(WORDS[i % 10] for i in range(3 * k + 1))}" for k in range(16)]
+    lines = [f"t{k:02},{'word ' * (3 * k + 1)}" for k in range(16)]
     (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]) + "\n")
-    (tmp_path / "judge.py").write_text(LONGER)
     store = ("--store", url)
     done("items", "add", "texts", str(tmp_path / "texts.csv"), *store)
-    command = f"{sys.executable} {tmp_path / 'judge.py'}"
+    command = f"{sys.executable} {LONGER}"
     judged = ("--judge", command, "--as", "longer", "--number", "40", "--json")
     (said,) = value_of(done("label", "texts", *judged, *store))
     assert said["failed"] == 0

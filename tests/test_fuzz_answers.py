@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import gzip
 import json
 import random
 import socket
 import zlib
 
-from fuzz_helpers import damaged, rounds
+from fuzz_helpers import changed_json, damaged, rounds
 from language_model_server import pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import Connections
@@ -115,18 +114,9 @@ REFUSED = {"error": {"message": "the maximum context length is 9 tokens", "code"
 
 def other_json(rng: random.Random) -> bytes:
     """A good answer or an error, with some values replaced, lost or nested deeply."""
-    document = copy.deepcopy(rng.choice((GOOD, GOOD, GOOD, REFUSED)))
-    for _ in range(rng.choice((0, 1, 1, 2, 4))):
-        owner: object = document
-        while isinstance(owner, dict | list) and owner:
-            key = rng.choice(list(owner) if isinstance(owner, dict) else range(len(owner)))
-            below = owner[key]
-            if not isinstance(below, dict | list) or not below or rng.random() < 0.2:
-                owner[key] = copy.deepcopy(rng.choice((*VALUES, *TEXTS)))
-                if rng.random() < 0.15:
-                    del owner[key]
-                break
-            owner = below
+    document: object = rng.choice((GOOD, GOOD, GOOD, REFUSED))
+    if rng.random() < 0.8:
+        document = changed_json(document, rng, (*VALUES, *TEXTS))
     raw = json.dumps(document, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
     if rng.random() < 0.1:
         deep = rng.choice((b"[", b'{"token":')) * rng.choice((100, 990, 100_000))

@@ -14,15 +14,12 @@ from asked_texts import begin, by_model, judgements, label, model, number_in, pr
 from cli_helpers import done, fault, invoke, judge_file
 from forked_processes import ForkedScript
 from language_model_server import Answers, Model, pair_made, serving, worker_of
-from PIL import Image
 from result_helpers import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.answer_form import parse_reply
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.identity import identity_of
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict
 from store import open_store
@@ -139,14 +136,10 @@ def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers, monkeypatch
 
 
 def test_both_orders_are_asked_and_kept():
-    server = model(side=0.4)
-    with serving(server) as url:
-        facts = by_model(url, "--both-orders", "--number", 6)
-    assert (facts["answered"], facts["calls"]) == (6, 12)
-    assert set(server.pairs.values()) == {1}
-    said = judgements()
-    for one, other in zip(said[::2], said[1::2], strict=True):
-        assert (one.left, one.right) == (other.right, other.left) and other.at is not None
+    with serving(model(side=0.4)) as url:
+        assert by_model(url, "--both-orders", "--number", 6)["calls"] == 12
+    sides = {(judgement.left, judgement.right) for judgement in judgements()}
+    assert len(sides) == 12 and sides == {(right, left) for left, right in sides}
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -173,7 +166,6 @@ def test_parameters_are_sent_with_every_request_and_kept_with_every_answer():
     for judgement in judgements():
         meta = json.loads(judgement.meta)
         assert meta["request"] == request and meta["structured"] is True
-        assert judgement.comment is None
         assert judgement.word == ("left" if judgement.left > judgement.right else "right")
 
 
@@ -183,11 +175,10 @@ def test_what_an_answer_took_is_kept_with_it_and_its_words_are_printed_safely():
         by_model(url, "--number", 2, *judge_file(price_in=1))
     one, other = judgements()
     meta = json.loads(one.meta)
-    assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
-    assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
-    assert (one.p, one.comment) == (None, None) and "larger" in other.comment
+    assert (one.word, one.p, meta["model"], meta["calls"]) == ("right", None, "judge", 2)
+    assert one.cost == pytest.approx(meta["tokens"][0] / 1e6)
     printed = done("judgements", "list", "t")
-    assert "It has the larger" in printed and "\x1b" not in printed
+    assert "larger" in other.comment and "It has the larger" in printed and "\x1b" not in printed
 
 
 def test_prices_in_a_file_give_costs_and_a_limit():
@@ -370,7 +361,6 @@ def test_the_goal_ends_all_and_a_budget_one():
         ("--max-calls 3", "--max-calls is for --judge and --model"),
         ("--dry-run", "--dry-run is for --judge and --model"),
         ("--model m --judge x", "--model is for a language"),
-        ("--model a --model a --server http://localhost:1", "names, which must differ"),
         ("--judge cat --judge cat", "names, which must differ"),
         ("--model a --model b --as x", "--as is for one judge"),
         ("--judge a --judge b --model c --model d", "several --judge or several --model, not both"),
@@ -388,9 +378,8 @@ def test_nothing_is_sent_in_a_dry_run():
     assert judgements() == []
     assert "<A>\ntext number 0\n</A>" in run["question"]
     assert [run[name]["calls"] for name in ("once", "hundred", "planned")] == [N // 2, 100, 70]
-    planned = run["planned"]
-    assert planned["tokens_in"] == 70 * (len(run["question"]) // 4)
-    assert planned["cost"] == pytest.approx(planned["tokens_in"] / 1e6)
+    n_tokens = 70 * (len(run["question"]) // 4)
+    assert run["planned"]["cost"] == pytest.approx(n_tokens / 1e6)
     assert json.loads(other["question"])["left"]["text"] == "text number 0"
     text = done(*common)
     assert run["question"] in text and text.endswith("nothing was sent\n")
@@ -419,13 +408,6 @@ def test_answers_to_another_prompt_or_request_under_one_name_are_told():
     assert "judge: earlier answers are of another model, prompt or request" in told[3]
 
 
-def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
-    requests = [{}, {"seed": 1, "user": "a", "max_tokens": 9}, {"temperature": 0.5}, {"top_p": 0.5}]
-    judges = [sortnet.LanguageModel("m", "http://localhost", request=one) for one in requests]
-    first, same, *others = map(identity_of, judges)
-    assert first == same and len({first, *others}) == 3
-
-
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
@@ -435,7 +417,6 @@ def test_a_request_makes_another_judge_but_seeds_and_limits_do_not():
         ({"a": {"b": ["Bearer abcdefgh"]}}, "a text in it looks like a secret"),
         ({"model": "x"}, "model is set by SortNet: the name of the model"),
         ({"messages": []}, "messages is set by SortNet: the messages are made from the prompt"),
-        ({"logprobs": True}, "logprobs is set by SortNet"),
         ({"n": 5}, "n is set by SortNet: one answer"),
         ({"temperature": "warm"}, "a temperature of 'warm' is no number from 0"),
         ({"stop": "x" * 2000}, "1,000 at most"),
@@ -468,7 +449,6 @@ def test_a_template_that_cannot_be_is_one_line(text, said):
     ("url", "said"),
     [
         ("http://example.com", "needs https"),
-        ("http://8.8.8.8:80", "needs https"),
         ("http://0x08080808", "needs https"),
         ("http://[::ffff:8.8.8.8]", "needs https"),
         ("http://gpu.local.example.com", "needs https"),
@@ -487,24 +467,7 @@ def test_texts_and_keys_go_to_the_own_network_or_by_https(url, said):
         connect()
 
 
-def test_images_go_with_the_prompt(tmp_path):
-    Image.new("RGB", (2, 2)).save("a.png")
-    side = {"id": "a", "text": None, "image": str(Path("a.png").resolve()), "shown": {}}
-    pair = {"question": "Which?", "instructions": "", "left": side}
-    pair["right"] = {**side, "image": None}
-    [message] = Prompt().messages(pair)
-    kinds = [part["type"] for part in message["content"]]
-    assert kinds == ["text", "text", "image_url"]
-    assert message["content"][2]["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
+def test_a_sound_is_refused():
+    side = {"id": "a", "text": None, "image": None, "audio": "a.wav", "shown": {}}
     with pytest.raises(SortNetError, match="item 'a' is a sound"):
-        Prompt().messages({**pair, "right": {**side, "image": None, "audio": "a.wav"}})
-    with pytest.raises(SortNetError, match=r"item 'a': .*b\.png: there is no such file"):
-        Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
-
-
-def test_a_body_is_an_answer_or_a_fault():
-    good = {"choices": [{"message": {"content": "A"}}]}
-    assert parse_reply(json.dumps(good).encode()).choice == good["choices"][0]
-    for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices": [{"message": 3}]}'):
-        with pytest.raises(Fault):
-            parse_reply(raw)
+        Prompt().messages({"question": "?", "instructions": "", "left": side, "right": side})

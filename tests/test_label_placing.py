@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import runner
+from cli_helpers import invoke
 from collection_helpers import made_items
 
-from cli.main import main
 from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
 from sortnet.errors import SortNetError
@@ -77,16 +75,6 @@ def test_a_new_item_gets_its_place_with_few_questions(service, worth):
     assert {j.strategy for j in stored} == {STRATEGY}
 
 
-def test_who_has_answered_before_is_not_asked_again(service):
-    first = Person(better)
-    facts = place(service, first)
-    service.collection.append([Judgement.of("bo", (4, 5), "skip")])
-    service.sync()
-    second = Person(better)
-    assert place(service, second) == facts
-    assert not set(first.asked) & set(second.asked)
-
-
 def test_after_an_undo_the_same_question_comes_again_and_only_that_one(service):
     replies = iter(["right", "undo", "undo"])
     person = Person(lambda left, right, _: next(replies, None) or better(left, right))
@@ -121,16 +109,13 @@ def test_who_quits_goes_on_later(service):
     assert not set(rest.asked) & set(quitter.asked[:2])
 
 
-def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_placing_by_the_command_line(here):
     with open_store("s.db") as store:
-        store.add_items("c", made_items(2, d=0))
-    command = ["label", "c", "--as", "ana", "--place", "i1", "--store", "s.db"]
-    result = runner().invoke(main, command, input="left\n")
-    assert result.exit_code == 0, result.stderr
-    with open_store("s.db") as store:
-        (stored,) = store.collection("c").judgements()
-        assert store.collection("c").leases() == []
+        collection = store.add_items("c", made_items(2, d=0))
+        result = invoke("label", "c", "--as", "ana", "--place", "i1", lines="left\n")
+        assert result.exit_code == 0, result.stderr
+        (stored,) = collection.judgements()
+        assert collection.leases() == []
     rank = 1 if stored.left == 1 else 2
     first, status = result.stdout.splitlines()
     assert first == f"ana: 1 answered, 1 in all; i1 is number {rank} of 2"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
-from pathlib import Path
 
 import pytest
-from cli_helpers import runner
+from cli_helpers import invoke
 from click.testing import Result
-from collection_helpers import made_items, sets_of
+from collection_helpers import choices_of, made_items, sets_of
 from terminal_helpers import Terminal
 
-from cli.main import main
 from sortnet.preference.study import Decision
 from store import open_store
 
@@ -21,13 +19,11 @@ WORDS = [f"{word} {k}" for k, word in enumerate(("apple", "bread", "cake", "date
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(here) -> None:
     """An empty working folder; the store is s.db in it, with a collection asked about fours."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
     with open_store("s.db") as store:
         sets_of(store, made_items(len(WORDS), d=1, texts=tuple(WORDS)))
-    return tmp_path
 
 
 def label(**options) -> Terminal:
@@ -37,12 +33,7 @@ def label(**options) -> Terminal:
 def stored() -> list[tuple[object, ...]]:
     """Answer and the numbers, from 1, of the best and the worst, of every judgement."""
     with open_store("s.db") as store:
-        judgements = [*store.collection("sets").judgements()]
-    return [
-        (one.word, *(None if item is None else one.items.index(item) + 1 for item in chosen))
-        for one in judgements
-        for chosen in [(one.best, one.worst)]
-    ]
+        return choices_of(store.collection("sets"))
 
 
 def texts_of(screen: str) -> list[str]:
@@ -51,7 +42,7 @@ def texts_of(screen: str) -> list[str]:
 
 
 def by_lines(lines: str, *args: str) -> Result:
-    result = runner().invoke(main, ["label", "sets", "--as", "ana", *args], input=lines)
+    result = invoke("label", "sets", "--as", "ana", *args, lines=lines)
     assert result.exit_code == 0, result.stderr
     return result
 

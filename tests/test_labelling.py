@@ -6,9 +6,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from collection_helpers import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
+from collection_helpers import Clock, answer_lease, made_items, question, sqlite_url
 
 from sortnet.errors import LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
@@ -101,23 +100,6 @@ def test_an_undo_takes_back_the_questions_that_were_leased_ahead(
     assert service.undo("ana") is None and service.session.last("ana") is None
 
 
-def test_a_replay_gives_the_state_that_was_left(
-    collection: Collection, service: LabellingService
-) -> None:
-    for k in range(40):
-        answer(service, ("ana", "bo")[k % 2])
-        if k % 7 == 3:
-            service.undo("ana")
-    again = LabellingService(collection)
-    assert again.session.judgements() == service.session.judgements() == collection.judgements()
-    for each in (again, service):
-        each.session.refit()
-    one, other = again.session.ranking(), service.session.ranking()
-    assert one.order.tolist() == other.order.tolist()
-    assert one.judgements.tolist() == other.judgements.tolist()
-    assert np.allclose(one.score, other.score, atol=1e-3)
-
-
 @pytest.mark.parametrize("n", [0, 1])
 def test_fewer_than_two_items_are_nothing_to_compare(store: Store, n: int) -> None:
     with pytest.raises(StoreError, match=rf"collection 'few' has {n} item\(s\); there must be two"):
@@ -153,7 +135,7 @@ def test_a_pair_taken_meanwhile_is_replaced_by_another(
     monkeypatch.setattr(collection, "lease", late)
     mine = service.next("ana", 2)
     assert len(mine) == 2 and len(rival) == 2
-    assert len(live_pairs(collection)) == 4
+    assert len(pairs(collection.leases())) == 4
 
 
 def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store) -> None:
@@ -161,9 +143,7 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     service = LabellingService(small, lease_seconds=60)
     before = answer(service, "ana", 2)
     store.add_items("small", made_items(2, first=5))
-    other = store.collection("small")
-    assert len(other.items()) == 7 and len(store.collection("args").items()) == N
-    assert other.lease("bo", [question(5, 6)], 60)
+    assert store.collection("small").lease("bo", [question(5, 6)], 60)
     held = service.next("ana", 20)
     assert service.session.n_items == len(service.items) == 7
     assert service.session.judgements() == before
@@ -172,7 +152,6 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     store.add_items("small", made_items(1, first=7))
     small.append([Judgement.of("bo", (7, 0), "left")])
     answer(service, "ana")
-    assert service.session.n_items == 8
     assert service.session.judgements() == small.judgements()
 
 

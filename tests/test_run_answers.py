@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +27,6 @@ from store.asking.run_judge import RunJudge
 from store.database.schema import RunRow
 from store.service.run_answers import AskedDocuments, RunAnswers, item_ids, targets_of
 from store.training.documents import asked_documents
-
-if TYPE_CHECKING:
-    pass
 
 SIZES = {"train": [3, 4], "vali": [2, 3]}
 NOTHING_ASKED = np.empty(0, np.int64)

@@ -90,11 +90,7 @@ def test_a_killed_run_that_is_resumed_is_this_process_s(killed: Store) -> None:
         assert statuses(killed, run) == {status}
 
 
-def test_commands_call_it_killed_and_say_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
+def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
     with open_store("s.db") as store:
         begin(store)
     again = "sortnet train --resume --out 'the model'"

@@ -14,9 +14,7 @@ from store import Run, open_store
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SORTNET_STORE", "s.db")
+def store(here):
     with open_store("s.db") as opened:
         yield opened
 

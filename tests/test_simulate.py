@@ -109,7 +109,6 @@ def test_means_errors_and_intervals_are_those_of_the_seeds():
     values = results["spearman"]
     (row,) = summary(results, ["spearman"], ["strategy", "questions"]).to_dict("records")
     error = np.std(values, ddof=1) / 2
-    assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 10, 4)
     assert row["spearman"] == pytest.approx(np.mean(values))
     assert row["spearman_se"] == pytest.approx(error)
     assert row["spearman_high"] - row["spearman_low"] == pytest.approx(2 * 1.96 * error)
@@ -161,15 +160,11 @@ def test_recorded_votes_teach_a_session_the_held_out_pairs():
         simulate_votes(X, known, ["random"], [999])
 
 
-def annotators_of(rows):
-    """Annotators who answer by votes (preferred item, other item)."""
-    left, right = np.array(rows).T
-    votes = Comparisons.of_one(left, right, np.ones(len(rows)))
-    return VotingAnnotators(np.empty((4, 0)), np.random.default_rng(0), votes, votes)
-
-
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():
-    annotators = annotators_of([(2, 0), (2, 1), (2, 3), (0, 1), (3, 0), (3, 1)])
+    # Votes for the first item of two.
+    votes = Comparisons.of_one(*np.array([[2, 2, 2, 0, 3, 3], [0, 1, 3, 1, 0, 1]]), np.ones(6))
+    rng = np.random.default_rng(0)
+    annotators = VotingAnnotators(np.empty((4, 0)), rng, votes, votes)
     answer = annotators.answer((0, 1, 2, 3))
     assert (answer.best, answer.worst) == (2, 1)
     assert annotators.answer((0, 1, 2, 3)).word == "cant-say"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,8 @@ TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def _folder(here, monkeypatch) -> None:
     monkeypatch.delenv("SORTNET_KEY", raising=False)
-    return tmp_path
 
 
 def model(**named) -> Model:
@@ -50,14 +48,7 @@ def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **named):
-        if name == "httpx":
-            raise ImportError(name)
-        return real(name, *args, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     judge = sortnet.LanguageModel("judge", server="http://localhost:1")
     with pytest.raises(SortNetError, match=r"pip install 'sortnet\[llm\]'$") as raised:
         sortnet.sort(TEXTS, judge=judge, progress=False)
@@ -91,21 +82,3 @@ def test_no_server_is_one_error_and_the_next_call_goes_on():
         )
     assert (found.answered, found.answered_in_all) == (5, 9)
     assert max(judged.pairs.values()) == 1
-
-
-@pytest.mark.slow
-def test_the_lines_of_the_docs_run_as_written_and_again_without_a_call():
-    judged = model()
-    named = {"question": "Which is more useful?", "top": 3, "max_calls": 60, "store": "useful.db"}
-    with serving(judged) as url:
-        judge = sortnet.LanguageModel("judge", server=url)
-        found = sortnet.sort(TEXTS, judge=judge, **named)
-        assert found.items[:3] == TEXTS[:-4:-1]
-        n_calls = len(judged.prompts)
-        assert found.answered == n_calls <= 60
-        assert all(prompt.startswith("Which is more useful?") for prompt in judged.prompts)
-        new = ["bad bad bad words", "good good good good and words"]
-        assert found.ranker.rank(new)["rank"].tolist() == [1, 2]
-        again = sortnet.sort(TEXTS, judge=judge, **named)
-        assert again.answered == 0 and len(judged.prompts) == n_calls
-        assert again.items == found.items

@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from collection_helpers import Clock, answer_lease, made_items, question
+from collection_helpers import Clock, answer_lease, question
 
 from sortnet.errors import LeaseError
 from store import Collection, Store
-
-
-@pytest.fixture
-def collection(store: Store, clock: Clock) -> Collection:
-    store.add_items("args", made_items(8))
-    return store.collection("args", clock=clock)
 
 
 def test_a_batch_reserves_its_pairs_for_ever_and_for_itself(
@@ -71,10 +65,3 @@ def test_an_annotator_of_a_batch_stays_until_it_is_removed(
     collection.remove_batch(name)
     collection.forget("m")
     assert collection.annotators() == [] and collection.batches() == []
-
-
-def test_a_batch_is_of_one_collection(store: Store, collection: Collection) -> None:
-    store.add_items("others", made_items(4))
-    other = store.collection("others")
-    name = collection.add_batch("m", {})
-    assert [batch.name for batch in collection.batches()] == [name] and other.batches() == []

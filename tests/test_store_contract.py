@@ -41,8 +41,7 @@ def rows_of(pairs: ComparedPairs) -> list[Row]:
     return list(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
 
 
-def start(store: Store, part: Queries | None = None) -> Run:
-    part = part or queries()
+def start(store: Store, part: Queries) -> Run:
     return store.start_run(command="test", config={}, seed=0, versions={}, train=part, vali=part)
 
 
@@ -55,14 +54,10 @@ def new_sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
     if request.param == "memory":
         yield lambda part=None: MemoryPairs()
         return
-    yield from new_runs(request, tmp_path)
-
-
-def new_runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
     sqlite = request.param == "sqlite"
     url = tmp_path / "pairs.db" if sqlite else request.getfixturevalue("postgresql_url")
     with open_store(url) as store:
-        yield lambda part=None: start(store, part)
+        yield lambda part=None: start(store, part or queries())
 
 
 class Model:

@@ -25,12 +25,6 @@ from sortnet.preference import Judgement, Question
 from store import Collection, Lease, Store, open_store
 
 
-@pytest.fixture
-def collection(store: Store, clock: Clock) -> Collection:
-    store.add_items("args", made_items(8))
-    return store.collection("args", clock=clock)
-
-
 def rows(store: Store, statement: str) -> list[Any]:
     """What the tables hold, read without the code under test."""
     with store.database.transaction() as connection:

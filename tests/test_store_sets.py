@@ -12,9 +12,7 @@ import pytest
 from collection_helpers import (
     ON_SQLITE,
     Clock,
-    live_pairs,
     made_items,
-    question,
     set_question,
     sqlite_url,
 )
@@ -24,7 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from sortnet.errors import DataError, JudgementError
-from sortnet.preference import Judgement, Question
+from sortnet.preference import Judgement
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
@@ -37,12 +35,6 @@ ON_BOTH = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-
-
-@pytest.fixture
-def collection(store: Store, clock: Clock) -> Collection:
-    store.add_items("args", made_items(N_ITEMS))
-    return store.collection("args", clock=clock)
 
 
 @st.composite
@@ -86,23 +78,6 @@ def test_answers_about_any_number_of_items_are_read_as_they_were_stored(
     assert [*collection.judgements(after)] == (stored + undos)[after:]
     live = collection.judgements().live.tolist()
     assert live == [one not in undone for one in stored] + [True] * len(undos)
-
-
-def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
-    collection: Collection, clock: Clock
-) -> None:
-    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
-    assert collection.lease("bo", [question(6, 2)], 60) == []
-    clock.now = 1009.5
-    answer = lease.question.answered_by_place("ana", 2, 0, milliseconds=850)
-    first = collection.answer(lease.id, answer)
-    again = collection.answer(lease.id, lease.question.answered_by_place("ana", 1, 3))
-    assert (first.new, again.new) == (True, False)
-    assert first.judgement == again.judgement == collection.judgements()[0]
-    assert (first.judgement.best, first.judgement.worst, first.judgement.at) == (6, 4, 1009.5)
-    assert first.judgement.question == lease.question
-    assert live_pairs(collection) == set()
-    assert len(collection.lease("bo", [question(6, 2)], 60)) == 1
 
 
 @ON_SQLITE
@@ -201,33 +176,3 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
             held = [lease.question for lease in collection.leases("ana")]
             again = LabellingService(collection).next("ana", len(held))
             assert [lease.question for lease in again] == held
-
-
-@ON_SQLITE
-def test_fewer_items_are_asked_about_where_fewer_are_left_and_a_quota_counts_answers(
-    store: Store,
-) -> None:
-    collection = store.add_items("few", made_items(5))
-    collection.annotator("bo")
-    collection.decide(Decision("set-size", amount=4), Decision("quota", "bo", amount=3))
-    service = LabellingService(collection)
-    asked = answer_all(service, "ana")
-    assert {len(one.items) for one in asked} <= {2, 3, 4} and len(asked) > 1
-    judged = {pair for one in collection.judgements() for pair in one.pairs}
-    assert judged == {(i, j) for j in range(5) for i in range(j)}
-    asked = answer_all(service, "bo")
-    assert len(asked) == service.answered("bo") == 3
-    undo = service.undo("bo")
-    assert undo is not None and undo.items == asked[-1].items and service.answered("bo") == 2
-    assert [lease.question for lease in service.next("bo")] == [asked[-1]]
-
-
-def answer_all(service: LabellingService, who: str) -> list[Question]:
-    """Answer all questions that no item is better."""
-    asked: list[Question] = []
-    while leases := service.next(who):
-        (lease,) = leases
-        word = "same" if len(lease.question.items) > 2 else "tie"
-        service.answer(lease.id, lease.question.answered(who, word))
-        asked.append(lease.question)
-    return asked

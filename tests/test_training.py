@@ -42,11 +42,7 @@ def batches_of(queries, pairs, size, most=None, seed=0, long=500):
     grouped = QueryPairs.of(queries, pairs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.mini_batches._LONG", long)
-        return parts_of(grouped, size, most, np.random.default_rng(seed))
-
-
-def parts_of(grouped, size, most, rng):
-    return list(grouped.batches(size, most, rng))
+        return list(grouped.batches(size, most, np.random.default_rng(seed)))
 
 
 MADE = (st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
@@ -160,12 +156,9 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
         ({"epochs": 0}, "epochs must be a whole number from 1, got 0"),
         ({"lr": float("nan")}, "lr must be a number above 0"),
         ({"lr_decay": 1.5}, "1.5"),
-        ({"optimizer": 3}, "unknown optimizer 3"),
         ({"epochs": True}, "epochs must be a whole number from 1, got True"),
-        ({"epochs": 3.0}, "epochs must be a whole number from 1, got 3.0"),
         ({"lr": "0.1"}, "lr must be a number above 0, got '0.1'"),
         ({"lr": np.array([0.1])}, "lr must be a number above 0, got \\[0.1\\]"),
-        ({"momentum": None}, "momentum must be a number from 0 to below 1, got None"),
     ],
 )
 def test_impossible_settings_are_refused_by_value(wrong, text):

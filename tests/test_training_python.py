@@ -7,14 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sortnet import Queries, read_letor
+from sortnet import Queries
 from sortnet.errors import SortNetError
-from sortnet.metrics import evaluate, parse_metric
-from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.registry import settings_for
 from sortnet.tables.letor_writer import write_letor
 from store.training import RunOptions, Watcher, resume, train
-from store.training.fit_kind import fit_kind
 
 SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4, "epochs": 4, "committee": 2}
 
@@ -75,20 +71,6 @@ def test_a_run_that_is_interrupted_and_resumed_equals_one_that_was_not(data, opt
         *(("iteration", row["iteration"]) for row in whole.rows[1:]),
         ("ended", whole.best["iteration"]),
     ]
-
-
-def test_a_ranker_of_another_kind_is_fitted_without_a_run(data, options, tmp_path):
-    settings = settings_for("ranksvm").changed(C=0.1)
-    out = str(tmp_path / "svm")
-    fitted = fit_kind([data], out, settings, options=options)
-    saved = load_ranker(out)
-    assert saved.config.kind == "ranksvm" and saved.config.flat()["C"] == 0.1
-    vali = read_letor(f"{data}/vali.txt")
-    expected = evaluate(vali, saved.order(vali), [parse_metric("ndcg@10")])
-    assert fitted.measures["vali"]["ndcg@10"] == pytest.approx(expected["ndcg@10"])
-    assert not (tmp_path / "runs.db").exists()
-    with pytest.raises(SortNetError, match="has a model already"):
-        fit_kind([data], out, settings, options=options)
 
 
 def test_parts_that_cannot_be_used_are_refused_before_anything_is_written(data, options, tmp_path):

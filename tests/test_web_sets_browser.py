@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from collection_helpers import made_items, sets_of
+from collection_helpers import choices_of, made_items, sets_of
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 from test_web_browser import (
@@ -59,15 +59,6 @@ def store(tmp_path):
         yield opened
 
 
-def answers_of(site) -> list[tuple[object, ...]]:
-    """Answer, place of the best and of the worst, of every judgement."""
-    return [
-        (one.word, *(item if item is None else one.items.index(item) for item in choice))
-        for one in site.pages.collection.judgements()
-        for choice in [(one.best, one.worst)]
-    ]
-
-
 def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, store):
     with served(sets_of(store, made_items(12, d=1))) as site:
         page = SetPage(driver, site)
@@ -81,7 +72,7 @@ def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, sto
         page.choose(0)
         page.press("u")  # takes back the choice, as there is one
         time.sleep(SOON)
-        assert answers_of(site) == []
+        assert choices_of(site.pages.collection) == []
         page.choose(2, 0)
         page.sent(1)
         page.until(page.ready)
@@ -97,8 +88,8 @@ def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, sto
             page.until(lambda before=before: page.items != before)
             page.until(page.has_sent)
         words = ["same", "skip", "cant-say", "same", "skip"]
-        given = [("best", 2, 0), ("undo", None, None), ("best", 3, 1)]
-        assert answers_of(site) == given + [(word, None, None) for word in words]
+        given = [("best", 3, 1), ("undo", None, None), ("best", 4, 2)]
+        assert choices_of(site.pages.collection) == given + [(word, None, None) for word in words]
         page.press("5")  # there is no such place
         page.press(Keys.ARROW_LEFT)
         assert page.text("#asked") == "Which is the best?"
@@ -110,7 +101,7 @@ def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, sto
         page.sent(n_answers + 3)  # those that were fetched before
         page.choose(3)
         page.sent(n_answers + 4)
-        assert answers_of(site)[-1] == ("best", 3, None)
+        assert choices_of(site.pages.collection)[-1] == ("best", 4, None)
         assert page.complaints() == []
 
 
@@ -138,8 +129,8 @@ def test_a_server_that_ends_between_best_and_worst_costs_nothing(driver, store):
         page.until(page.has_sent)
         page.choose(1)
         page.sent(4)
-        given = [("best", 0, 1), ("best", 2, 0), ("same", None, None), ("best", 3, 1)]
-        assert answers_of(site) == given
+        given = [("best", 1, 2), ("best", 3, 1), ("same", None, None), ("best", 4, 2)]
+        assert choices_of(site.pages.collection) == given
         texts = site.pages.items.texts
         asked = [[texts[item] for item in one.items] for one in collection.judgements()]
         assert asked[1:3] == shown
@@ -170,7 +161,7 @@ def test_axe_finds_no_violation_on_a_set_and_markup_is_text(driver, store, tmp_p
         page.press("f")
         page.choose(0)
         page.sent(1)
-        assert answers_of(site) == [("best", 1, 0)]
+        assert choices_of(site.pages.collection) == [("best", 2, 1)]
         driver.get(site.base + site.admin)
         page.until(lambda: "the best of 4" in page.text("#comments tbody"))
         found["admin"] = violations(driver)
