@@ -109,7 +109,7 @@ TWO = {
         "A, but it is too short.", "A, so short, is dull.", "A is longer, but B is clearer.",
         "A vs. B", "A is better than B in style.", "A is better than B. B is better than A.",
         "no B", "A is not better than B.", "Choosing A over B would be wrong.",
-        "Is A better than B?", "If length counts, A is better than B.", 
+        "Is A better than B?", "If length counts, A is better than B.",
         "One could say A is better than B.", "A -> B",
         "<option>A</option>\n<option>B</option>", "I think A is good.", "Overall, A is short.",
         "Die Antwort ist nicht B.", "B n'est pas meilleur.", "B не лучше.",
