@@ -67,7 +67,7 @@ NAN = float("nan")
 # {a function of two items, or items of a function of *items: (what it returns, what that means)}
 RETURNED = {
     "two": [
-        *((word, word) for word in ("left", "right", "tie", "skip")),
+        *((word, word.strip().lower()) for word in ("left", " Right\n", "TIE", "skip")),
         *((value, "skip") for value in (None, NAN, np.float32("nan"))),
         *((0.25, "right 0.25"), (np.float64(0.75), "left 0.75"), (1.0, "left 1.0")),
         *((np.array(0.75), "left 0.75"), (np.array("tie"), "tie"), (0.5, "tie 0.5")),

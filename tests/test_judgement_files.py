@@ -125,6 +125,9 @@ OTHERS = [
         '{"a": "b", "b": "3", "vote": "EQUAL", "annotator": "bo"}',
     ),
     ("v.csv", "Arg1,Arg2,Annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
+    ("v.csv", "Annotator, LEFT, Right, Answer\nana, a, b, left\n bo ,b , 3, Tie\n"),
+    ("v.csv", "ANNOTATOR,Item1,Item2,Best,Answer\nana,a,b,a,\nbo,b,3,,tie\n"),
+    ("v.csv", "Annotator,Winner,Loser,left,right,answer\nana,,,a,b,left\nbo,,,b,3,tie\n"),
     (
         "v.csv",
         "winner,loser,label,annotator,left,right,answer\n,,x,ana,a,b,left\n,,y,bo,b,3,tie",
@@ -182,7 +185,7 @@ FAULTS = [
     ("f.csv", f"{HEAD}\nana,a,a,left\n", 2, "item 'a' cannot be compared with itself"),
     ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
     ("f.csv", "left,right,answer\na,b,left\n", 2, "no annotator: add the column"),
-    ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
+    ("f.csv", f"{HEAD}\n \x07,a,b,left\n", 2, "annotator '\\x07': a name has 1 to 200"),
     ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is not a whole"),
 
     ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is not a number"),

@@ -6,12 +6,14 @@ import gzip
 import json
 import socket
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from language_model_server import Answers, pair_made, raw_server, worker_of
 
+from sortnet.judges.answer_form import parse_reply
 from sortnet.judges.http_client import LONGEST, Connections, HttpAnswer
 from sortnet.judges.model_server import without_key
 from sortnet.judges.model_worker import ModelWorker, retry_after
@@ -214,12 +216,43 @@ def replying(raw: bytes) -> Iterator[Connections]:
         yield connections
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br", "deflate", "gzip, br"])
-def test_an_answer_that_is_encoded_unasked_is_refused_before_it_is_decoded(encoding: str) -> None:
-    head = f"Content-Encoding: {encoding}\r\n\r\n".encode()
-    with replying(head + gzip.compress(b" " * (64 << 20), 1)) as connections:
-        message = fault_of(worker_of(connections))
-    assert message == f"an answer that is encoded as {encoding}, unasked"
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("gzip", "an answer of more than 1,048,576 bytes"),
+        ("deflate", "an answer of more than 1,048,576 bytes"),
+        ("br", "an answer that is encoded as br, unasked: turn compression off"),
+        ("gzip, gzip", "an answer that is encoded as gzip, gzip, unasked: turn compression off"),
+    ],
+)
+def test_an_answer_is_never_decoded_beyond_its_limit(encoding: str, message: str) -> None:
+    raw = gzip.compress(b" " * (64 << 20), 1)
+
+    def reply(connection: socket.socket) -> None:
+        head = HEAD + f"Content-Encoding: {encoding}\r\n\r\n".encode()
+        connection.sendall(head + raw)
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        assert fault_of(worker_of(connections)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "encoded", "body"),
+    [
+        ("GZIP", gzip.compress(b"{}"), b"{}"),
+        ("deflate", zlib.compress(b"{}"), b"{}"),
+        ("gzip", b"{}", None),
+    ],
+)
+def test_a_compressed_answer_is_decoded(encoding: str, encoded: bytes, body: bytes | None) -> None:
+    def reply(connection: socket.socket) -> None:
+        connection.sendall(HEAD + f"Content-Encoding: {encoding}\r\n\r\n".encode() + encoded)
+
+    with raw_server(reply) as url, Connections(url, {}, 60.0) as connections:
+        if body is None:
+            assert "incorrect header check" in fault_of(worker_of(connections))
+        else:
+            assert connections.post({}).body == body
 
 
 PLAIN = b"\r\n\r\n" + json.dumps(GOOD).encode()
@@ -257,3 +290,11 @@ def test_a_skip_keeps_its_reason(choice: dict, why: str) -> None:
     client = Answers([answered({"choices": [choice]})])
     (verdict,) = worker_of(client).ask([pair_made()])
     assert (verdict.answer, verdict.comment) == ("skip", why)
+
+
+@pytest.mark.parametrize(
+    "usage", [None, "many", [1], {"prompt_tokens": "x", "completion_tokens": None}, {"other": 1}]
+)
+def test_an_answer_counts_without_a_number_of_tokens(usage: object) -> None:
+    reply = parse_reply(json.dumps(GOOD | {"usage": usage}).encode())
+    assert (reply.choice, reply.tokens_in, reply.tokens_out) == (GOOD["choices"][0], 0, 0)

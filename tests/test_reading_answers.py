@@ -48,6 +48,15 @@ TWO = {
         '{"answer": "A"}\n{"answer": "A"}', '{"answer": "A"}\n\nIt is longer.', '[{"answer": "A"}]',
         '{\n  "answer":  "A"\n}', "answer: A\nreason: it is longer", "B or A? A.",
         "Let me think.\nA",
+        "A is better than B.", "**A** is better than **B**.", "I prefer text A over text B.",
+        "A > B",
+        "The first text is better than the second.", "A beats B", "A, not B.", "B < A", "[[A>>B]]",
+        "I think A is better.", "In my opinion, A.", "Definitely A.", "It's A.", "the former",
+        "B is longer, but A is better.", "B is dull, so A.", "While B is long, A is better.",
+        "Between A and B, A is better.", "Overall, A is better.", "In conclusion, A is better.",
+        "A, because B is not clear.", "__A__", "<output>A</output>", r"\text{A}", "A&gt;B",
+        '{"winner": "A", "loser": "B"}', '{"reason": "B is worse", "final_choice": "A"}',
+        "Clarity: A > B\nLength: B > A\nAnswer: A",
         "A\u200b", "\ufeffA", "A<|im_end|>", "<|begin_of_box|>A<|end_of_box|>", "A</s>",
     ),
     "B": (
@@ -57,18 +66,23 @@ TWO = {
         "Item 2", "Answer: b", "答案：B", "【B】", "B。", "So b", "option b", "**Option B**",
         "A good text is short. B", "A better one is B.",
         "B is the better one, because it is longer.",
+        "Die Antwort ist B.", "B ist besser als A.", "Je choisis B.", "B est meilleur que A.",
+        "La respuesta es B.", "B лучше, чем A.", "Я выбираю B.", "答案是B", "所以答案是 B。",
+        "B更好。", "我选择B。", "文本B更好", "答えは「B」です。", "Bのほうが良いです。",
     ),
     SAME: (
         "C", "c.", "Tie", "tie", "TIE.", "a tie", "A tie.", "It's a tie.", "It is a tie", "Equal",
         "equal.", "Equally good", "They are equally good.", "Both are equal.", "The same", "same",
         "A and B are equally good.", "Answer: C", "Answer: tie", "[[C]]", '{"answer": "C"}',
         '{"answer": "tie"}', "Verdict: Tie", "My answer is a tie", "So it is a tie.", "Draw",
-        "Both texts are equally good.", "Option C",
+        "Both texts are equally good.", "Option C", "A = B", "[[A=B]]", "C (tie)", "Tie: C",
+        "identical", "Neither is better, so C.", "A tie between A and B.", "of equal quality",
+        "Unentschieden", "Égalité", "平局", "引き分け", "Ничья",
     ),
     None: (
         "", " \n", "A or B", "a or b", "A and B", "A, B", "A/B", "A\nB", "B\n\nA\n", "- A\n- B",
         "A B",
-        "A > B", "A = B", "B < A", "not A", "Not B.", "not B but A", "A is not better.", "A?",
+        "A => B", "A <= B", "A ~ B", "not A", "Not B.", "not B but A", "A is not better.", "A?",
         "So B?",
         "It isn't A.", "I can't decide", "I cannot say.", "Neither", "neither", "Both", "either",
         "D",
@@ -92,6 +106,15 @@ TWO = {
         "<A>\none\n</A>\n<B>\ntwo\n</B>", "</B>", "First, I count the words.", "Second, I compare.",
         "Both texts have merits; the first is short.", "Answer: A good one", "So far A",
         "c'est B ou A",
+        "A, but it is too short.", "A, so short, is dull.", "A is longer, but B is clearer.",
+        "A vs. B", "A is better than B in style.", "A is better than B. B is better than A.",
+        "no B", "A is not better than B.", "Choosing A over B would be wrong.",
+        "Is A better than B?", "If length counts, A is better than B.",
+        "One could say A is better than B.", "A -> B",
+        "<option>A</option>\n<option>B</option>", "I think A is good.", "Overall, A is short.",
+        "Die Antwort ist nicht B.", "B n'est pas meilleur.", "B не лучше.",
+        "Wenn Länge zählt, ist die Antwort B.", "不选B", "答案不是B", "答案是A还是B？", "B更差",
+        "A和B都好", "Bではない",
         "A\n\nWait, actually B.", "A\nCorrection: B", "B\n\nNo: it's A.",
         "option one or option two",
         '{"answer": "A"}\n\nWait. The answer is B.', "A is better in style, B in content.",
@@ -148,7 +171,8 @@ def test_a_thought_without_an_end_is_no_answer_and_says_what_to_do(marks):
 
 
 def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
-    for text in ("B", "**B**", '{"answer": "B"}\nIt is', "Answer: B\n\nIt has", "B\n\nText A is",
+    for text in ("B", "**B**", '{"answer": "B"}\nIt is', '{"answer": "B", "reason": "it',
+                 "Answer: B\n\nIt has", "B\n\nText A is",
                  "[[B]]\nSince A"):  # fmt: skip
         assert read(text, finish="length").best == "B", text
     for text in (
@@ -221,18 +245,21 @@ FOUR = {
         "Best = B, Worst = D", "| Best | B |\n| Worst | D |", "### Best\nB\n### Worst\nD",
         "My ranking:\nB\nA\nC\nD\nThat is all.",
         "<think>Best: A\nWorst: B</think>Best: B\nWorst: D", "Ｂest: Ｂ\nＷorst: Ｄ",
+        "B (best), D (worst)", "1. B (best)\n2. A\n3. C\n4. D (worst)", "Best → B\nWorst → D",
+        "Beste: B\nSchlechteste: D", "Meilleur : B\nPire : D", "最好：B\n最差：D",
+        "Лучший: B\nХудший: D", "Winner: B\nLoser: D",
         "Second best: C\nBest: B\nWorst: D", "Best: B\n2nd best: A\n3rd best: C\nWorst: D",
     ),
     (SAME, None): (
         "Best: same", "same", '{"best": "same", "worst": "A"}', "**Best: same**",
-        "All are equally good.",
+        "All are equally good.", "All four texts are equally good.",
         "Best: same\nWorst: same", "All items are equal.",
     ),
     (None, None): (
         "", "I cannot say.", "Best: B", "Worst: D", "Best: B\nWorst: B", "Best: E\nWorst: A",
         "Best: B or C\nWorst: D",
         "Best: B\nWorst: C or D", "A: short. B: long. C: dull. D: odd.", "A = B > C > D",
-        "A > B > C", "B/D", "B",
+        "A > B > C", "A > B", "B/D", "B",
         "Best: B\nWorst: D\n\nActually, best is C.", "Best: B\nWorst: D\n\nNo, worst is A",
         "Best: B\n\nWait, no. Best: C\nWorst: D",
         "Best: A\nWorst: B\nBest: C\nWorst: D", "A > B > C > D\nD > C > B > A",
@@ -313,6 +340,9 @@ def tokens(*texts: str, at: int = -1, **p: float) -> dict:
         ('{"answer":"B"}', tokens('{"answer":', '"B', '"}', at=1, **{'"B': 0.9, '"A': 0.1}), "B",
         0.1),
         ("é: B", tokens("é: ", "B", B=0.9, A=0.1), "B", 0.1),
+        ("B", tokens("ĊĊ", "ĠB", **{"ĠB": 0.9, "ĠA": 0.1}), "B", 0.1),
+        ("So: B", tokens("▁So", ":", "▁B", **{"▁B": 0.9, "▁A": 0.1}), "B", 0.1),
+        ("B is better than A", tokens("B", " is better than", " A", at=0, B=0.9, A=0.1), "B", 0.1),
         ("Answer: B", tokens("Other", " words", " B", B=0.9, A=0.1), "B", None),
         ("B", None, "B", None), ("B", {"content": None}, "B", None), ("B", [1], "B", None),
         ("B", {"content": [3, None, {}, {"token": 5}, {"token": "B", "top_logprobs": [7]}]}, "B",
@@ -325,11 +355,13 @@ def test_p_is_of_the_token_that_is_the_choice(content, logprobs, best, p):
     assert found.p == (None if p is None else pytest.approx(p))
 
 
-@pytest.mark.parametrize("bad", [float("nan"), None, "x", True, [], 10**400, float("inf")])
+@pytest.mark.parametrize(
+    "bad", [float("nan"), None, "x", True, [], 10**400, float("inf"), 9999.0, -9999.0]
+)
 def test_a_log_probability_that_is_none_is_left_out(bad):
     top = [{"token": "B", "logprob": math.log(0.9)}, {"token": "A", "logprob": bad}]
     found = read("B", logprobs={"content": [{"token": "B", "top_logprobs": top}]})
-    assert found.best == "B" and (found.p is None or 0 < found.p < 1)
+    assert found.best == "B" and found.p is None
 
 
 def test_bytes_of_tokens_may_be_parts_of_a_letter():
@@ -366,6 +398,12 @@ def test_a_long_answer_of_one_piece_is_read_in_linear_time(piece):
     content = piece * ((1 << 20) // len(piece)) + "Best: A\nWorst: B"
     read(content, logprobs={"content": [{"token": piece, "logprob": -1.0}] * 9999})
     read(content, 4, worst=True)
+
+
+def test_tokens_that_are_given_as_numbers_have_their_bytes():
+    top = [{"token": "token_id:3", "bytes": [66], "logprob": math.log(0.75)},
+           {"token": "token_id:2", "bytes": [65], "logprob": math.log(0.25)}]  # fmt: skip
+    assert read("B", logprobs={"content": [top[0] | {"top_logprobs": top}]}).p == 0.25
 
 
 def test_a_phrase_is_a_choice_and_nothing_else():

@@ -147,6 +147,17 @@ def test_answers_of_people_are_not_learned_from_and_undone_answers_are_asked_for
 
 
 @ON_SQLITE
+def test_a_skip_is_not_counted_as_an_answer(store: Store) -> None:
+    judge = judge_of(start(store), lambda *texts: None if "text 2" in texts else "left")
+    ask(judge, [0, 0, 1], [1, 2, 2])
+    facts = judge.facts()
+    assert facts["answers"] == {"train": 1, "vali": 0}
+    assert facts["judges"]["judge"]["answered"] == facts["judges"]["judge"]["in_all"] == 1
+    assert facts["judges"]["judge"]["skipped"] == {"by the judge": 2}
+    assert judge.left() == "96 of 99 left"
+
+
+@ON_SQLITE
 def test_a_long_command_of_several_lines_is_an_annotator(store: Store) -> None:
     run = start(store)
     name = "python\n -c '" + 300 * "x" + "'"

@@ -148,17 +148,22 @@ def parse_reply(raw: bytes) -> Reply:
         choice = answer["choices"][0]
         if not isinstance(choice.get("message"), dict) and not isinstance(choice["text"], str):
             raise TypeError
-        usage = answer.get("usage") or {}
-        tokens_in = _number_of_tokens(usage.get("prompt_tokens"))
-        tokens_out = _number_of_tokens(usage.get("completion_tokens"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise Fault(f"not an answer of /v1/chat/completions: {decoded(raw)}") from None
-    return Reply(choice, tokens_in, tokens_out)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        what = decoded(raw).strip() or "an empty body"
+        raise Fault(f"not an answer of /v1/chat/completions: {what}") from None
+    return Reply(
+        choice,
+        _number_of_tokens(answer, "prompt_tokens"),
+        _number_of_tokens(answer, "completion_tokens"),
+    )
 
 
-def _number_of_tokens(value: Any) -> int:
-    """Convert the number of tokens that a server counted to an int; 0 if the number is missing."""
-    return min(max(int(value or 0), 0), _MOST_TOKENS)
+def _number_of_tokens(answer: Mapping[str, Any], name: str) -> int:
+    """Return the number of tokens that a server counted; 0 if it counted none."""
+    try:
+        return min(max(int(answer["usage"][name]), 0), _MOST_TOKENS)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return 0
 
 
 def count_tokens(reply: Reply, text: str, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

@@ -229,8 +229,9 @@ def verdict_of_value(
     value = _python_value(answer)
     if value is None:
         return Verdict("skip", comment="the function returned None")
-    if isinstance(value, str) and value == "same" and n_items == 2:
-        return Verdict("tie")
+    if isinstance(value, str):
+        value = value.strip().lower()
+        value = "tie" if value == "same" and n_items == 2 else value
     words: Sequence[Word] = REPLIES if n_items == 2 else SET_REPLIES
     if isinstance(value, str) and value in words:
         return Verdict(words[words.index(value)])

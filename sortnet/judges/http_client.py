@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import closing
 from types import TracebackType
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import httpx
 
 LONGEST = 1 << 20  # bytes of the longest answer that is read
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
+_ANY_HEADER = 47  # for zlib: the header tells which of these encodings is used
 _CONNECTIONS = 64  # open connections at the same time
 
 
@@ -87,18 +90,25 @@ class Connections:
                 return HttpAnswer(reply.status_code, reply.headers, self._body(reply))
         except httpx.TimeoutException:
             raise Unreachable(f"no answer after {self._seconds:g} seconds") from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, zlib.error) as error:
             raise Unreachable(f"{self._url}: {_reason(error)}") from None
 
     def _body(self, reply: httpx.Response) -> bytes:
-        """Read the body of an answer, up to the limits of its time and its length."""
-        encoding = reply.headers.get("content-encoding", "identity")
-        if encoding.strip().lower() != "identity":
-            raise Fault(f"an answer that is encoded as {encoding}, unasked")
+        """Read the body of an answer, up to the limits of its time and its length.
+
+        Some proxies compress every answer. A decoder is never given room for more than the limit.
+        """
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", *_COMPRESSED):
+            raise Fault(
+                f"an answer that is encoded as {encoding}, unasked: turn compression off at the "
+                "server or its proxy"
+            )
+        decoder = zlib.decompressobj(_ANY_HEADER) if encoding in _COMPRESSED else None
         end = time.monotonic() + self._seconds
         body = b""
         for part in reply.iter_raw():
-            body += part
+            body += decoder.decompress(part, LONGEST + 1 - len(body)) if decoder else part
             if len(body) > LONGEST:
                 raise Fault(f"an answer of more than {LONGEST:,} bytes")
             if time.monotonic() > end:

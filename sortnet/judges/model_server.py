@@ -92,7 +92,7 @@ class Server:
 
     def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
         """Hide the key in a text of the server, and shorten the text to one line of a message."""
-        return cut(printable(self.hidden(text)), longest)
+        return cut(printable(" ".join(self.hidden(text).split())), longest)
 
     def hidden(self, text: str) -> str:
         """Replace the key in a text of the server by ***, however the text spells the key."""

@@ -28,6 +28,7 @@ SAME = "same"  # the choice if all items are equally good
 UNREADABLE = "no choice, or more than one, in the answer: set `structured`, or change the prompt"
 LONGEST = 20_000  # characters at the end of a text that are read
 _MOST_ALTERNATIVES = 100  # of a token
+_MOST_ROUNDED = 1.01  # a larger probability is none
 _LONGEST_BARE = 100  # characters of a text that may have the choice only
 # Values of `finish_reason`: at the limit of tokens, and for another reason before the end.
 _AT_LIMIT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_length")
@@ -38,7 +39,7 @@ _PLAIN = {
     code: normalize("NFKC", chr(code))
     for letters in (range(0x24B6, 0x24EA), range(0xFF01, 0xFF5F), range(0x1D400, 0x1D6A4))
     for code in letters
-} | str.maketrans("。【】≻", ".[]>")
+} | str.maketrans("。【】「」『』≻", '.[]"""">')
 
 _THOUGHT = (
     r"(?:think|thinking|thoughts?|reasoning|reflect|reflection|analysis|scratchpad|cot|"
@@ -67,6 +68,8 @@ _OPEN_TAG = re.compile(r"(?s)\s{0,9}<(\w{1,30})>(?!.*</\1>)")  # a tag that has 
 # Marks such as <|return|>, which end or enclose an answer.
 _TOKEN = re.compile(r"<\|[\w/]{1,40}\|>|</s>|<(?:eos|end_of_turn)>|\[END FINAL RESPONSE\]")
 
+# A letter or digit, except of scripts that have no blanks between words.
+_IN_WORD = r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
 _NOUN = (
     r"(?:item|text|option|answer|choice|response|candidate|assistant|model|output|version|one|side|"
     r"passage|document|image|picture|letter|sentence|summary|story|joke|entry|place)"
@@ -74,30 +77,54 @@ _NOUN = (
 # Marks that may stand around a choice. Others, such as a question mark, change its meaning.
 _DECOR = r"(?:[^\w?=+/&%@~^≠¬✗✘❌✖]|_){0,40}"
 _BEFORE = r"[\s*_`#\"'“‘«(\[{<|\\$:>-]{0,12}"
-_BETTER = rf"""(?:\s{{1,3}}(?:wins|(?:is|would\sbe|seems|looks)\s{{1,3}}
-    (?:(?:the|clearly|slightly|much|overall|my|a|bit|definitely|far)\s{{1,3}}){{0,3}}
-    (?:better|best|winner|superior|stronger|strongest|preferred|preferable|choice|pick|answer)
-    (?:\s{{1,3}}(?:{_NOUN}|overall))?))"""
-# What may follow a choice: the end, or a reason; after words that point to it also other marks.
-_REASON = r"\s{0,3}[,;–—(-]{0,2}\s{0,3}(?:because|since|due\sto|as\s(?:it|the))\b"
-_END = rf"(?={_DECOR}\Z|{_REASON})"
-_MARKED_END = rf"""(?={_REASON}|\s{{0,9}}(?:\Z|[.,;!:)\]}}>"”'’*_`|<—–(]|-\s
-    |(?:for|with|by|in|overall)\b))"""
-_SO = r"""(?:(?:so|thus|hence|therefore|consequently)(?!\s{1,3}(?:far|right|left)\b)
-    |(?:wait|no|actually|correction)(?:[\s,.:!–—-]{1,6}(?:no|actually|it(?:['’]s|\sis))\b)?)
-    [\s,.:!*_`"'(\[–—-]{1,6}"""
+_BETTER = rf"""(?:[*_`"'”’)\]]{{0,4}}\s{{1,3}}(?:wins|лучше
+      |(?:is|ist|est|es|would\sbe|seems|looks)\s{{1,3}}
+        (?:(?:the|clearly|slightly|much|overall|my|a|bit|definitely|far)\s{{1,3}}){{0,3}}
+        (?:better|best|winner|superior|stronger|strongest|preferred|preferable|choice|pick|answer
+           |besser|meilleure?|mejor)
+        (?:\s{{1,3}}(?:{_NOUN}|overall))?)
+    |\s{{0,3}}(?:更好|更优|の(?:方|ほう)が(?:良|よ|い)い(?:です)?|です|を選\w{{1,5}}))"""
+# What may follow a choice: the end; after words that point to it also other marks. A reason is a
+# clause of its own.
+_REASON = r"\s{0,3}[,;–—(-]{0,2}\s{0,3}(?:because|since|due\sto|as\s(?:it|the)|weil|denn)\b"
+_END = rf"(?={_DECOR}\Z)"
+_MARKED_END = r"""(?=\s{0,9}(?:\Z|[.,;!:)\]}>"”'’*_`|<—–(]|-\s|(?:for|with|by|in|overall)\b))"""
+_SO = r"""(?:(?:so|thus|hence|therefore|consequently|overall|as\sa\sresult|to\sconclude
+        |in\s(?:conclusion|summary)|因此|所以)(?!\s{1,3}(?:far|right|left)\b)
+    |(?:wait|no(?=[,.:!–—-])|actually|correction)
+        (?:[\s,.:!–—-]{1,6}(?:no|actually|it(?:['’]s|\sis))\b)?)[\s,.:!*_`"'(\[–—-]{1,6}"""
 _VERDICT = rf"""(?:answer|verdict|winner|choice|decision|conclusion|judge?ment|preference|preferred|
-    pick|selection|selected|chosen|result|final|overall|better|best)(?:\s{{1,3}}{_NOUN})?
-    ["'*_`)\]\s]{{0,6}}(?:=>|->|--?|[:=>|–—→⇒]|(?:is|goes\sto|would\sbe)\b)"""
-_I_CHOOSE = r"""(?P<lead>(?:i|we)(?:['’]d|['’]ll|\swould|\swill)?\s(?:choose|pick|prefer|select|say|
-    answer|vote\sfor|go\swith|favou?r)\s{1,3})?"""
+    pick|selection|selected|chosen|result|final|overall|better|best|antwort|urteil|réponse|respuesta
+    |meilleure?|mejor|ответ|答案|答え|回答|更好的)(?:\s{{1,3}}{_NOUN})?["'*_`)\]\s]{{0,6}}
+    (?:=>|->|--?|[:=>|–—→⇒是为は]|(?:is|goes\sto|would\sbe|ist|est|es)\b)"""
+_I_CHOOSE = r"""(?P<lead>(?:(?:i|we)(?:['’]d|['’]ll|\swould|\swill)?\s(?:choose|pick|prefer|select|
+            say|answer|vote\sfor|go\swith|favou?r|think|believe|call)(?:\sthat)?(?:\sit(?:['’]s)?)?
+        |ich\s(?:wähle|bevorzuge)|je\s(?:choisis|préfère)|elijo|prefiero|я\sвыбираю
+        |it(?:['’]s|\sis)|in\smy\s(?:opinion|view)|definitely|clearly|probably|likely)[\s,:]{1,3})?"""
 # A sentence with such a word has no choice: it denies, asks, or names what was not chosen.
 _DENIAL = re.compile(
     r"(?i)(?<!\w)(?:not|cannot|neither|nor|never|if|unless|whether|instead|rather|except|against|"
-    r"worse|worst|loser|loses|lost|inferior|weaker|rejected|runner)(?!\w)|n['’]t(?!\w)|\[ \]|~~|"
+    r"worse|worst|loser|loses|lost|inferior|weaker|rejected|runner|"
+    r"nicht|kein\w*|weder|wenn|falls|schlechter|pas|moins|pire|peor|не|ни|хуже|если)(?!\w)|"
+    r"[不没吗]|ない|n['’]t(?!\w)|\[ \]|~~|"
     r"[✗✘❌✖]|\?\W{0,9}\Z"
 )
-_SENTENCE = re.compile(r"""\S(?:[^.!?;]|[.!?;](?![*_"')\]]{0,3}\s))*(?:[.!?;][*_"')\]]{0,3})?""")
+_TURN = r",\s{1,3}(?:but|yet|so|thus|therefore|hence)\b"
+# A sentence, or a clause that may have another choice than the clauses beside it.
+_SENTENCE = re.compile(
+    rf"""(?xi)(?:while|although|though|between|(?:out\s)?of)\b[^.!?;,]{{1,200}},
+    |\S(?:(?!{_REASON}|{_TURN})[^.!?;]|[.!?;](?![*_"')\]]{{0,3}}\s)|(?<=\svs)\.)*
+        (?:[.!?;][*_"')\]]{{0,3}}|{_TURN})?"""
+)
+# A comparison of two, such as "A is better than B", "A, not B" or "A > B": the better is kept.
+_COMPARISON = re.compile(
+    rf"""(?xi)(?P<better>(?<![\w<])(?:[AB]|first|second)[*_`"'”’)\]]{{0,4}}(?:\s{_NOUN})?{_BETTER}?)
+    (?:,?\s{{1,3}}(?:than|over|beats|rather\sthan|instead\sof|als|que|чем)\s
+      |(?<=superior|eferable)\sto\s|[,\s(]{{1,3}}(?:and\s)?not\s|[ ]{{0,6}}>{{1,3}})
+    [ *_`"'(\[]{{0,4}}(?:(?:the\s)?{_NOUN}\s)?
+    (?:[AB]|the\s(?:first|second|other)(?:\s{_NOUN})?)(?!\w|['’]\w|>)[)*_`"'\]]{{0,3}}
+    |(?<![\w<])[AB][ ]{{0,6}}<{{1,3}}(?=[ ]?[AB](?![\w>]))"""
+)
 # Words after which a letter A is a choice; before other words in small letters it is an article.
 _AFTER_A = (
     r"because|since|as|is|and|or|but|over|than|for|with|by|due|has|was|in|which|then|best|worst|"
@@ -106,7 +133,7 @@ _AFTER_A = (
 _NO_ARTICLE = rf"(?!\s{{1,3}}(?!(?:{_AFTER_A})\b)[a-z])"
 
 # Parts of the patterns of answers about more than two items.
-_MARKS = r"[ \t:*_\"'`(\[<=#>|-]{0,12}"
+_MARKS = r"[ \t:*_\"'`(\[<=#>|→-]{0,12}"
 _SET_LETTER = (
     rf"(?:[B-Fb-f]|[Aa](?!\w){_NO_ARTICLE})(?!\w|['’]\w)"
     r"(?!\s{0,9}(?:or|and|[,/&=])\s{0,9}(?:[A-F]|[a-f](?=\s{0,9}(?:\Z|\n)))(?!\w))"
@@ -122,16 +149,25 @@ _LABEL = (
     rf"(?P<choice>{_SET_LETTER}|(?i:same|equal|tie)(?!\w))"
 )
 _LABEL_AFTER = (
-    rf"(?<!\w)(?P<choice>{_SET_LETTER})[ \t*_\"'`)\]]{{0,6}}(?:is|=|as|:|-|–|—)?[ \t*_]{{0,4}}"
+    rf"(?<!\w)(?P<choice>{_SET_LETTER})[ \t*_\"'`)\]]{{0,6}}(?:is|=|as|:|-|–|—)?[ \t*_(]{{0,4}}"
     r"(?i:(?:clearly|by far)\s)?(?i:the\s)?(?i:WORD)(?!\w|\s{0,3}[:=])"
 )
 # Patterns of a label and its choice: the label begins a line, stands elsewhere, or follows.
 _LABELS = {
-    word: [
+    label: [
         re.compile(pattern.replace("WORD", word))
         for pattern in (rf"(?m)^[\W_]{{0,19}}{_LABEL}", _LABEL, _LABEL_AFTER)
     ]
-    for word in ("best", "worst")
+    for label, word in (
+        (
+            "best",
+            r"(?:best(?:e[rs]?)?|meilleure?|mejor|лучший|最好|最佳|最良|winner|most preferred)",
+        ),
+        (
+            "worst",
+            r"(?:worst|schlechteste[rs]?|pire|peor|худший|最差|最悪|loser|least preferred)",
+        ),
+    )
 }
 _WORD = re.compile(r"[^\W_]")
 _LETTER = re.compile(r"(?<!\w)(?P<letter>[A-Fa-f])(?!\w)")
@@ -144,8 +180,10 @@ _BARE = re.compile(
 
 # Texts that are whole, although the limit of tokens was reached: a letter, or a JSON object.
 _WHOLE = re.compile(r"(?s)\W*\w\W*|.*\}\W*")
-_NAMES = dict.fromkeys(("1", "one", "first", "1st", "left"), "A")
-_NAMES |= dict.fromkeys(("2", "two", "second", "2nd", "right"), "B")
+# Marks of blanks in the vocabularies of models.
+_BLANKS = {"Ġ".encode(): b" ", "▁".encode(): b" ", "Ċ".encode(): b"\n"}
+_NAMES = dict.fromkeys(("1", "one", "first", "1st", "left", "former"), "A")
+_NAMES |= dict.fromkeys(("2", "two", "second", "2nd", "right", "latter"), "B")
 
 
 class _Place(NamedTuple):
@@ -302,6 +340,7 @@ def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) 
     if is_cut:
         end = len(text) if _WHOLE.fullmatch(text) else text.rfind("\n") + 1
     if n_items == 2:
+        text = _COMPARISON.sub(_better_alone, text)
         place = _clearest(text, n_items, end)
         places = [] if place is None else [place]
     else:
@@ -328,33 +367,42 @@ def _grammar(n_items: int) -> dict[str, re.Pattern[str]]:
     """
     letters = "ABC" if n_items == 2 else PLACES[:n_items]
     letter = f"[{letters}{letters.lower()}]"
-    order = r"(?:first|1st|left|second|2nd|right)" if n_items == 2 else r"(?!)"
+    order = r"(?:first|1st|left|former|second|2nd|right|latter)" if n_items == 2 else r"(?!)"
+    # The letter C and its meaning may stand beside each other.
+    before_same = r"(?:C[\s(:,–—=-]{1,4})?" if n_items == 2 else ""
+    after_same = r"(?:[\s(:,–—=-]{1,4}C(?!\w))?" if n_items == 2 else ""
+    in_signs = r"A\s?={1,2}\s?B(?!\w)" if n_items == 2 else r"(?!)"
     choice = rf"""(?:
-        (?:(?:the\s)?{_NOUN}[\s\#:*_`"'(\[]{{1,6}})?(?P<letter>{letter})(?!\w|['’]\w)
+        (?:(?:the\s)?{_NOUN}[\s\#:*_`"'(\[]{{1,6}}|我?选择?|选项|文本|テキスト)?(?P<letter>{letter})(?!_{{0,2}}{_IN_WORD}|['’]\w)
       | (?:the\s)?{_NOUN}[\s\#]{{1,3}}(?P<number>[12]|one|two)(?!\w|[.,]\d)
       | (?:the\s{{1,3}})?(?:{_NOUN}\s)?(?P<order>{order})(?!\w)
             (?:[\s-]{{1,3}}(?:hand\s)?{_NOUN}(?!\w))?
       | (?P<same>
-            (?:(?:it(?:['’]s|\sis)|th(?:is|ere)\sis|(?:they|both|all|a\sand\sb)(?:\s{_NOUN}s)?\sare
+            {before_same}(?:(?:it(?:['’]s|\sis)|th(?:is|ere)\sis|(?:they|both|all(?:\s\w{{3,4}})?|a\sand\sb)(?:\s{_NOUN}s)?\sare
                |(?:they|we)['’]re)\s)?
-            (?:an?\s|the\s|all\s|both\s|about\s){{0,2}}
-            (?:tie|tied|draw|equal(?:\squality|ly\s\w{{2,12}})?|same|no\sdifference)(?!\w)
+            (?:an?\s|the\s|all\s|both\s|about\s|of\s){{0,2}}
+            (?:tie|tied|draw|equal(?:ly(?:\s\w{{2,12}})?)?|same|no\sdifference|identical|equivalent
+               |unentschieden|gleich\sgut|égalité|empate|ничья|平局|引き分け)
+            (?:\squality)?(?:\sbetween\s(?:them|the\stwo|a\sand\sb))?(?!\w){after_same}
+            |{in_signs}
         )
     )"""
     patterns = {
-        "json": rf"""["']answer["']\s{{0,9}}:\s{{0,9}}["']{_DECOR}{choice}(?={_DECOR}["'])""",
+        "json": rf"""["'](?:(?:final|my|best|better|preferred|selected)[_ ])?(?:answer|choice|winner
+            |verdict|decision|result|selection|selected|chosen|preferred|preference|better|best)
+            (?:_{_NOUN})?["']\s{{0,9}}:\s{{0,9}}["']{_DECOR}{choice}(?={_DECOR}["'])""",
         "line": rf"{_DECOR}{choice}{_DECOR}",
-        "mark": rf"""(?:\[\[|\\boxed\s?\{{(?:\\\w{{1,10}}\s?\{{)?)\s{{0,3}}{choice}
-            \s{{0,3}}(?:\]\]|\}})""",
-        "verdict": rf"(?<![^\W_]){_VERDICT}{_BEFORE}{choice}{_BETTER}?{_MARKED_END}",
+        "mark": rf"""(?:\[\[|\\(?:boxed|text)\s?\{{(?:\\\w{{1,10}}\s?\{{)?|(?-i:<[a-z]{{1,20}}>))
+            \s{{0,3}}{choice}\s{{0,9}}(?:\]\]|\}}|</)""",
+        "verdict": rf"(?<!{_IN_WORD}){_VERDICT}{_BEFORE}{choice}{_BETTER}?{_MARKED_END}",
         "so": rf"(?<![^\W_]){_SO}{_BEFORE}{choice}{_BETTER}?{_END}",
         "colon": rf":{_BEFORE}{choice}{_BETTER}?{_END}",
         # A sentence that begins with "First, ..." has no choice, unless the first "is better".
         "sentence": rf"""\A{_BEFORE}{_I_CHOOSE}{choice}
             (?(order)(?(lead)|{_BETTER})|{_BETTER}?){_END}""",
-        "mention": rf"""(?-i:(?<!\w)(?:(?P<letter>[A{letters}]){_NO_ARTICLE}
+        "mention": rf"""(?-i:(?<!{_IN_WORD})(?:(?P<letter>[A{letters}]){_NO_ARTICLE}
             |(?i:the|{_NOUN})\s{{1,3}}(?P<word>(?i:{order}|{letter}|[12]))
-            |(?i:{_NOUN})\s{{1,3}}(?P<numeral>(?i:one|two)))(?!\w)
+            |(?i:{_NOUN})\s{{1,3}}(?P<numeral>(?i:one|two)))(?!{_IN_WORD})
             |(?:[,/&]|\b(?:or|and)\b)\s{{0,3}}
              (?P<small>[{letters.lower()[1:]}]|a(?=\W{{0,9}}\Z))(?!\w))""",
     }
@@ -398,7 +446,11 @@ def _clearest(text: str, n_items: int, end: int | None = None) -> _Place | None:
     places = [*_places(text, n_items)]
     candidates = places
     if end is not None:  # only what an answer would end with
-        candidates = [place for place in places if place.rank >= _RANK_AT_LIMIT and place.at < end]
+        candidates = [
+            place
+            for place in places
+            if place.rank == _RANKS["json"] or (place.rank >= _RANK_AT_LIMIT and place.at < end)
+        ]
     last = max(candidates, default=None)
     if last is None:
         return None
@@ -454,6 +506,11 @@ def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterato
             for match in grammar[name].finditer(sentence):
                 if len(choices) < 2 or match["same"]:
                     yield _place(match, name, start + span.start(), n_items, number)
+
+
+def _better_alone(comparison: re.Match[str]) -> str:
+    """Return a comparison without its worse item; the length stays."""
+    return (comparison["better"] or "").ljust(len(comparison[0]))
 
 
 def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> list[_Place]:
@@ -536,7 +593,7 @@ def _ranking_pattern(n_items: int) -> re.Pattern[str]:
         (?P<list>[A-F](?:[^\w\n<=>/&]{{1,9}}[A-F]){{{further}}})[^\w\n]{{0,9}}$
       | ^(?P<lines>{line}(?:[^\w<=>/&]{{0,9}}\n{line}){{{further}}})
         [^\w\n]{{0,9}}$(?!\W{{0,9}}{line}\W{{0,9}}$)
-      | \A[\W_]{{0,20}}(?P<two>{letter}[^\w<=/&]{{1,20}}{letter})[\W_]{{0,20}}\Z"""
+      | \A[\W_]{{0,20}}(?P<two>{letter}[^\w<>=/&]{{1,20}}{letter})[\W_]{{0,20}}\Z"""
     )
 
 
@@ -552,16 +609,16 @@ def _probability_at(tokens: Any, content: str, place: _Place) -> float | None:
         place: place of the choice.
     """
     token = _token_at(_dicts(tokens), content, place.at)
-    if read_phrase(token.get("token")) != place.choice:
+    if read_phrase(_token_bytes(token).decode("utf-8", "replace")) != place.choice:
         return None
     alternatives = _dicts(token.get("top_logprobs"))[:_MOST_ALTERNATIVES]
     probability_of = {
-        str(fields.get("token")): _probability(fields) for fields in (token, *alternatives)
+        _token_bytes(fields): _probability(fields) for fields in (token, *alternatives)
     }
     masses = {"A": 0.0, "B": 0.0, SAME: 0.0}
     for text, probability in probability_of.items():
         # Several tokens may be the same choice, such as "B" and " B".
-        choice = read_phrase(text)
+        choice = read_phrase(text.decode("utf-8", "replace"))
         if choice is not None:
             masses[choice] += probability
     if not masses["A"] or not masses["B"]:
@@ -595,11 +652,17 @@ def _token_at(tokens: Sequence[dict[str, Any]], content: str, position: int) -> 
 
 
 def _token_bytes(token: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a token, which may be a part of a letter, or else its text."""
+    """Return the bytes of a token, which may be a part of a letter, or else its text.
+
+    Some servers give tokens as the vocabulary spells them, with a mark in place of a blank.
+    """
     try:
-        return bytes([*token["bytes"]])
+        text = bytes([*token["bytes"]])
     except (KeyError, TypeError, ValueError):
-        return _encoded(str(token.get("token", "")))
+        text = _encoded(str(token.get("token", "")))
+    for mark in _BLANKS:
+        text = text.replace(mark, _BLANKS[mark])
+    return text
 
 
 def _encoded(text: str) -> bytes:
@@ -610,7 +673,8 @@ def _encoded(text: str) -> bytes:
 def _probability(token: Mapping[str, Any]) -> float:
     """Convert the log-probability of a token to its probability; 0 if it has none."""
     try:
-        probability = math.exp(min(float(token["logprob"]), 0.0))
+        probability = math.exp(float(token["logprob"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return 0.0
-    return probability if probability <= 1.0 else 0.0  # not a number is not smaller either
+    # Rounding makes a little more than 1; not a number is not smaller either.
+    return min(probability, 1.0) if probability < _MOST_ROUNDED else 0.0

@@ -448,7 +448,8 @@ class Machine:
             self._kept_back.append((lease, verdicts))
         self.cause = verdict.error
         items = self._items(lease)
-        comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
+        words = " ".join((verdict.comment or "").split()) or "no reason was given"
+        comment = cut(printable(words), _LONGEST_COMMENT)
         if verdict.why is Reason.ERROR:
             self._report_failure(comment, comment)
         else:

@@ -105,7 +105,7 @@ class RunJudge:
         self._closed = closed
         self._notify = notify
         self._answers = RunAnswers(run, create=True)
-        self._n_stored = sum(self._answers.counts().values())
+        self._n_stored = sum(len(self._answers.targets(split)) for split in SPLITS)
         self._split: Split = "train"  # the part that is asked about now
         # {annotator: pairs that are dealt to the judge, and not asked about yet}
         self._dealt: dict[str, list[Pair]] = {}
@@ -273,8 +273,8 @@ class RunJudge:
         """Sum up what each judge has answered."""
         summaries = {}
         for machine in self._machines:
-            targets = [self._answers.targets(split, machine.annotator) for split in SPLITS]
-            summaries[machine.annotator] = machine.summary(in_all=sum(map(len, targets)))
+            in_all = self._answers.n_answered_by(machine.annotator)
+            summaries[machine.annotator] = machine.summary(in_all)
         return summaries
 
     def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:

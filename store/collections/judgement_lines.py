@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -38,12 +38,12 @@ _WINNER_COLUMNS = {"winner", "loser"}
 # The columns of the items in their places; files of votes have other names for the first two.
 PLACE_COLUMNS = tuple(f"item{place}" for place in range(1, MOST_ITEMS + 1))
 _PLACES = ("left", "right", *PLACE_COLUMNS[2:])
+_IN_ANY_CASE = {"annotator", "items", "best", "worst", *_WINNER_COLUMNS, *PLACE_COLUMNS}
 # The names that files of votes use for our columns, in lower case.
 _COLUMN_ALIASES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
     "right": ("right", "arg2", "item2", "item_2", "second", "a2", "b"),
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
-    "annotator": ("annotator",),
 }
 # The words that files of votes use for answers about two items, in lower case.
 _WORD_OF_VOTE: dict[str, Word] = {
@@ -205,21 +205,23 @@ class _LineReader:
     def column_names(self, rows: Rows) -> list[str]:
         """Return the names of columns; other names and capitals are replaced by our names.
 
-        The name of the column itself is preferred to an alias, which may have capitals in the file.
+        The name of the column itself is preferred to an alias. Names may have capitals in the file.
         """
-        names_in_file = list(rows.columns)
-        aliases_of_columns: Mapping[str, Sequence[str]] = _COLUMN_ALIASES
-        if {name.lower() for name in names_in_file} >= _WINNER_COLUMNS:
-            aliases_of_columns = {name: (name,) for name in (*_WINNER_COLUMNS, "annotator")}
-        column_of_name: dict[str, str] = {}  # {name in the file: name of our column}
-        for column, aliases in aliases_of_columns.items():
+        names_in_file = [
+            name.lower() if name.lower() in _IN_ANY_CASE - rows.columns.keys() else name
+            for name in rows.columns
+        ]
+        if set(names_in_file) >= _WINNER_COLUMNS:
+            return names_in_file
+        column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
+        for column, aliases in _COLUMN_ALIASES.items():
             names = [name for alias in aliases for name in names_in_file if name.lower() == alias]
             name_in_file = column if column in names_in_file else next(iter(names), None)
             if name_in_file is not None:
                 column_of_name[name_in_file] = column
         names = [column_of_name.get(name, name) for name in names_in_file]
         if "answer" in names:
-            cells = rows.columns[names_in_file[names.index("answer")]]
+            cells = [*rows.columns.values()][names.index("answer")]
             # If an item has the id 0 or 1, the digit means this item.
             words = {str(cell).strip() for cell in cells} - {"skip", "cant-say", ""}
             if words - self._number_of_id.keys() == {"0", "1"}:
@@ -314,7 +316,7 @@ class _LineReader:
         if "annotator" not in cells:
             refuse(place, "no annotator: add the column or give --as NAME")
         try:
-            annotator = checked_name("annotator", str(cells["annotator"]))
+            annotator = checked_name("annotator", str(cells["annotator"]).strip())
             return Judgement.of(annotator, items, word, **facts)
         except (StoreError, JudgementError) as error:
             refuse(place, str(error))
@@ -361,9 +363,10 @@ class _LineReader:
         if not isinstance(ids, list) or not 2 <= len(ids) <= MOST_ITEMS:
             refuse(place, f"items {shown(ids)} is no list of 2 to {MOST_ITEMS} ids")
         items = tuple(self._read_item(place, id) for id in ids)
-        for id in ids:
-            if ids.count(id) > 1:
-                refuse(place, f"item {shown(id)} cannot be compared with itself")
+        for item in items:
+            if items.count(item) > 1:
+                id = shown(self._items.ids[item])
+                refuse(place, f"item {id} cannot be compared with itself")
         first, *other_items = items
         for other in other_items:
             fault = fault_across(self._items, first, other)
@@ -374,12 +377,13 @@ class _LineReader:
     def _read_item(self, place: str, value: Any) -> int:
         """Read the number of the item whose id is in a cell.
 
-        An id of digits may be stored as a number in the cell.
+        An id of digits may be stored as a number in the cell. Other tools write blanks around ids.
         """
-        id = str(value) if isinstance(value, int) else value
-        if not isinstance(id, str) or id not in self._number_of_id:
+        id = str(value) if isinstance(value, int | str) else ""
+        number = self._number_of_id.get(id, self._number_of_id.get(id.strip(" ")))
+        if number is None:
             refuse(place, f"the collection has no item {shown(value)}")
-        return self._number_of_id[id]
+        return number
 
 
 def _ids_of_items(cells: Mapping[str, Any]) -> Any:

@@ -134,8 +134,16 @@ class RunAnswers:
         return targets_of(self.judgements.where(is_learned & is_of_part), documents)
 
     def counts(self) -> dict[Split, int]:
-        """Return {part: number of pairs that have an answer}."""
-        return {split: len(self.targets(split)) for split in SPLITS}
+        """Return {part: number of pairs that have an answer about their order}, without skips."""
+        return {split: self._n_answered(split) for split in SPLITS}
+
+    def n_answered_by(self, annotator: str) -> int:
+        """Return the number of pairs whose order an annotator has told, without skips."""
+        return sum(self._n_answered(split, annotator) for split in SPLITS)
+
+    def _n_answered(self, split: Split, annotator: str | None = None) -> int:
+        """Count the pairs of a part that have an answer about their order."""
+        return sum(not math.isnan(target) for target in self.targets(split, annotator).values())
 
     def cost(self) -> float | None:
         """Return the cost of all stored answers; None if no cost is known."""
