@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_expit, ndtr, ndtri
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import kendalltau, rankdata, spearmanr
 
 from sortnet.preference.answers import Answers
 from sortnet.preference.base import Judgement
@@ -232,21 +232,43 @@ def test_many_items_get_the_same_posterior_as_few():
     assert many.draws.std(axis=0).mean() == pytest.approx(sd.mean(), rel=0.05)
 
 
+def told_a_chain(session, rng, best_first, times, names, p_right=1.0):
+    """Tell answers of random annotators that prefer each item to the next, in random order."""
+    links = np.column_stack((best_first[:-1], best_first[1:])).repeat(times, axis=0)
+    for better, worse in rng.permutation(links).tolist():
+        places = rng.permutation([better, worse]).tolist()
+        best = better if rng.random() < p_right else worse
+        session.tell(Judgement(str(rng.choice(names)), tuple(places), "best", best=best))
+
+
 @pytest.mark.parametrize("n, most", [(5, 1), (15, 1), (15, 5), (35, 5), (50, 1)])
 @pytest.mark.parametrize("n_noise", [0, 2])
 @pytest.mark.parametrize("goal", [Goal(0.1), Goal(top=4)])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_a_chain_of_unanimous_answers_is_never_contradicted(n, most, n_noise, goal, is_even):
+@pytest.mark.parametrize("names", [["ann"], ["ann", "ben", "cy"]])
+def test_a_chain_of_unanimous_answers_is_never_contradicted(n, most, n_noise, goal, is_even, names):
     rng = np.random.default_rng(n + most)
     features = rng.standard_normal((n, n_noise)) if n_noise else None
     session = Session(features, n, holdout=0.0, goal=goal)
     best_first = rng.permutation(n)
     times = most if is_even else rng.integers(1, most + 1, n - 1)
-    links = np.column_stack((best_first[:-1], best_first[1:])).repeat(times, axis=0)
-    for better, worse in rng.permutation(links).tolist():
-        places = rng.permutation([better, worse]).tolist()
-        session.tell(Judgement("ann", tuple(places), "best", best=better))
+    told_a_chain(session, rng, best_first, times, names)
     assert session.ranking().order.tolist() == best_first.tolist()
+
+
+@pytest.mark.parametrize("n", [15, 35])
+@pytest.mark.parametrize("names", [["ann"], ["ann", "ben", "cy"]])
+def test_a_chain_holds_though_a_tenth_of_its_answers_is_wrong(n, names):
+    """Mean over three draws of five answers a link."""
+
+    def tau(seed):
+        rng = np.random.default_rng(seed)
+        best_first = rng.permutation(n)
+        session = Session(None, n, holdout=0.0)
+        told_a_chain(session, rng, best_first, 5, names, p_right=0.9)
+        return kendalltau(np.argsort(session.ranking().order), np.argsort(best_first))[0]
+
+    assert np.mean([tau(seed) for seed in range(3)]) > 0.9
 
 
 def told(session, rng, m, is_first_better, annotator="ann", n=None):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 from scipy.special import logsumexp
 
 from sortnet.core import F64, I64, Bool
@@ -179,7 +179,7 @@ def _choose_prior(
     """
     linear, *_ = candidates
     n_contradicted = _n_contradicted(answers, replace(prior, variance=_LARGE_VARIANCE), annotators)
-    are_chains = n_contradicted == 0 and _form_chains(answers, len(linear))
+    are_chains = _form_chains(answers, len(linear), are_unanimous=n_contradicted == 0)
     must_earn = must_earn or are_chains
     sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD) if must_earn else _SD
     log_prior = -0.5 * (_LOG_VARIANCES / np.where(_LOG_VARIANCES < 0, sd_below, _SD)) ** 2
@@ -206,8 +206,9 @@ def _choose_prior(
     share = _posterior_mean(log_weight, shares[:, None])
     variance = prior.variance * float(np.exp(log_variance))
     chosen_prior = replace(prior, columns=columns, variance=variance, share=share)
-    if are_chains and _n_contradicted(answers, chosen_prior, annotators):
-        # Links with few answers between links with many hold only if the variance is large.
+    if are_chains and (n_contradicted or _n_contradicted(answers, chosen_prior, annotators)):
+        # A long chain holds only if the variance is large: links with few answers between links
+        # with many, and any link once some answers contradict others.
         return replace(chosen_prior, variance=_LARGE_VARIANCE, share=0.0)
     return chosen_prior
 
@@ -228,13 +229,17 @@ def _evidence(answers: Answers, prior: Prior, shares: F64, annotators: Annotator
     return np.reshape(evidence, (len(shares), -1))
 
 
-def _form_chains(answers: Answers, n_items: int) -> bool:
+def _form_chains(answers: Answers, n_items: int, *, are_unanimous: bool) -> bool:
     """Whether a few chains hold all items: in a chain, an answer prefers each item to the next.
 
     A fifth as many chains as items count as few: when hyperparameters are chosen, the answers that
-    will join the chains may still be missing.
+    will join the chains may still be missing. Answers that contradict each other must also be about
+    no more pairs than there are items: where many pairs were asked, chains are found by chance.
     """
     edges = answers.edges
+    pairs = np.unique(np.sort(np.column_stack((edges.i, edges.j)), axis=1), axis=0)
+    if not are_unanimous and len(pairs) > n_items:
+        return False
     lead = answers.share[edges.row, edges.a] - answers.share[edges.row, edges.b]
     lead *= answers.direction[edges.row]
     better = np.where(lead > 0, edges.i, edges.j)[lead != 0]
@@ -269,6 +274,9 @@ def _choose_reliabilities(
     average. Whoever has answered most is measured first, and is known when the others are measured:
     somebody who prefers the worse item, with more answers than each other, would turn their signs.
 
+    Without features that tell, answers count only where those of others join the items, too: where
+    an annotator alone joins two parts of a chain, the scores of the others are the wrong way round.
+
     A model that has answered enough gold pairs is measured by scores fitted to gold pairs alone:
     models are wrong together, and would outvote the right answers.
     """
@@ -277,28 +285,40 @@ def _choose_reliabilities(
     n_answers = np.bincount(answers.annotator[~is_gold], minlength=n)
     about_gold = answers.annotator[_is_about_gold(answers) & ~is_gold]
     by_gold = is_model & (np.bincount(about_gold, minlength=n) >= _ENOUGH_GOLD)
-    columns = {name: column.copy() for name, column in vars(annotators).items()}
-    so_far = Annotators(**columns)  # shares its arrays with `columns`
     for number in np.argsort(n_answers, kind="stable")[::-1].tolist():
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        is_of_others = is_gold if by_gold[number] else ~is_own
-        mode = find_mode(answers.where(is_of_others), prior, so_far, start, close=_CLOSE)
+        own = answers.where(is_own)
+        others = answers.where(is_gold if by_gold[number] else ~is_own)
+        if not (prior.share or by_gold[number]):
+            own = own.where(_joined(own, others, len(prior.columns)))
+        if not len(own):
+            continue
+        mode = find_mode(others, prior, annotators, start, close=_CLOSE)
         p_different = 1.0 if by_gold[number] else _P_DIFFERENT
-        measured = _measured(
-            answers.where(is_own).by_one(),
-            mode.drawn(_DRAWS, rng),
-            so_far.only(number),
-            p_different,
-        )
-        for name, value in vars(measured).items():
-            columns[name][number] = value[0]
-    median = float(np.median(columns["reliability"]))
-    if median > _LEAST_MEDIAN:  # the average annotator has reliability 1, by definition
-        for name in ("reliability", "low", "high"):
-            columns[name] /= median
-    return Annotators(**columns)
+        draws = mode.drawn(_DRAWS, rng)
+        measured = _measured(own.by_one(), draws, annotators.only(number), p_different)
+        annotators = annotators.with_one(number, measured)
+    median = float(np.median(annotators.reliability))
+    if median <= _LEAST_MEDIAN:
+        return annotators
+    return replace(  # the average annotator has reliability 1, by definition
+        annotators,
+        reliability=annotators.reliability / median,
+        low=annotators.low / median,
+        high=annotators.high / median,
+    )
+
+
+def _joined(own: Answers, others: Answers, n_items: int) -> Bool:
+    """Whether answers of others join the items of each row, perhaps by further items, (m,)."""
+    edges = others.edges
+    graph = csr_array((np.ones(len(edges.i)), (edges.i, edges.j)), shape=(n_items, n_items))
+    component = connected_components(graph, directed=False)[1]
+    of_first = component[own.items[:, :1]]
+    joined: Bool = ((component[own.items] == of_first) | (own.items < 0)).all(axis=1)
+    return joined
 
 
 def _is_about_gold(answers: Answers) -> Bool:

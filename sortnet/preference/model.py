@@ -85,6 +85,13 @@ class Annotators:
         """Select one annotator, who then has number 0."""
         return Annotators(**{name: column[[number]] for name, column in vars(self).items()})
 
+    def with_one(self, number: int, annotator: Annotators) -> Annotators:
+        """Return a copy in which one annotator has the parameters of another one."""
+        columns = {name: column.copy() for name, column in vars(self).items()}
+        for name, value in vars(annotator).items():
+            columns[name][number] = value[0]
+        return Annotators(**columns)
+
     def padded(self, n: int) -> Annotators:
         """Add average annotators, so that there are n."""
         new = vars(Annotators.average(max(n - len(self), 0)))
