@@ -310,7 +310,7 @@ def _lines_about_best(trained: TrainedRun) -> list[str]:
     best = trained.best["iteration"]
     last_iteration = trained.rows[-1]["iteration"]
     lines = ["", f"best is iteration {best} of 0 to {last_iteration} (the last *)"]
-    if trained.training.origin is not None and best == 0:
+    if trained.training.job.origin is not None and best == 0:
         lines.append("no iteration is better than the model that the run began with")
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +29,8 @@ from store.report.run_texts import metrics_of
 from store.runs.resuming import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged_queries import Source, read_judged
+from store.service.run_answers import AskedDocuments
+from store.training.run_folder import Origin
 
 # Key in the facts about the validation part: the items or groups of the collection in this part.
 HELD_OUT = "held_out"
@@ -48,6 +50,8 @@ class TrainingJob:
         test: the file to test with; None if there is no such file.
         note: a line about documents that are in two parts; None if no document is.
         is_asked: whether a judge will be asked about the documents, so that grades are not read.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+        documents: the documents as the judge is shown them.
     """
 
     config: Config
@@ -57,6 +61,8 @@ class TrainingJob:
     test: str | None = None
     note: str | None = None
     is_asked: bool = False
+    origin: Origin | None = None
+    documents: AskedDocuments = field(default_factory=AskedDocuments)
 
     @property
     def metrics(self) -> list[Metric]:

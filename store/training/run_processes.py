@@ -18,7 +18,7 @@ from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import fit
 from store.training.job import TrainingJob
-from store.training.run_folder import Folder, Origin
+from store.training.run_folder import Folder
 from store.training.training_run import IterationPairs, TrainingRun, parse_state
 
 
@@ -56,9 +56,7 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
     return replace(training, group=group)
 
 
-def join_run(
-    job: TrainingJob, folder: Folder, group: Group, origin: Origin | None, progress: Progress
-) -> None:
+def join_run(job: TrainingJob, folder: Folder, group: Group, progress: Progress) -> None:
     """Receive the run that the first process shares, and train it to its end.
 
     Only the first process, which calls `share_run`, writes to the store and the folder.
@@ -69,7 +67,7 @@ def join_run(
     config = Config.from_json(shared["config"])
     state: State | None = None
     if state_bytes:
-        state = parse_state(folder, job, config, state_bytes, origin)
+        state = parse_state(folder, job, config, state_bytes)
     fit(
         job.train,
         job.vali,
@@ -78,7 +76,7 @@ def join_run(
         progress=progress,
         state=state,
         group=group,
-        from_model=None if origin is None else origin.model,
+        from_model=None if job.origin is None else job.origin.model,
         are_checked=True,
     )
 

@@ -34,7 +34,6 @@ from store.training.job import TrainingJob, paths_to_resume, read_job
 from store.training.run_folder import Folder, find_origin, refuse_own_folder
 from store.training.run_processes import check_processes, join_run, share_run
 from store.training.training_run import (
-    PreparedRun,
     TrainedRun,
     TrainingRun,
     Watcher,
@@ -138,7 +137,8 @@ def train(
     broadcast(options.group, None)
     paths = [data] if isinstance(data, str) else data
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    return _run(prepare(folder, paths, None, options, settings), options, call)
+    job = prepare(folder, paths, None, options, settings)
+    return _run(job, folder, None, options, call)
 
 
 def resume(
@@ -190,7 +190,8 @@ def resume(
             note(f"no run in {folder} to resume: starting a new one")
     record = broadcast(options.group, record)
     call = f"store.training.resume({out!r})"
-    return _run(prepare(folder, data, record, options, settings), options, call)
+    job = prepare(folder, data, record, options, settings)
+    return _run(job, folder, record, options, call)
 
 
 def with_judge(
@@ -214,7 +215,7 @@ def prepare(
     settings: Mapping[str, Any],
     *,
     is_estimate: bool = False,
-) -> PreparedRun:
+) -> TrainingJob:
     """Read and check the settings, the data and the judge of a run, and write nothing.
 
     Args:
@@ -228,7 +229,7 @@ def prepare(
     """
     progress = options.watcher.progress
     judge = options.judge
-    has_judge = judge.judges_run(record)
+    has_judge = bool(judge.judges) if record is None else record.get("judged_by") is not None
     will_ask_judge = has_judge and not is_estimate
 
     # The origin is the model that the run begins with; None if it begins with random weights.
@@ -245,7 +246,7 @@ def prepare(
         config = settings_from_model(origin.model.config, **settings)
     else:
         config = Config().changed(**settings)
-    url, recorded_url = store_url(options.store, record)
+    url, _ = store_url(options.store, record)
 
     # These faults are found before the data are read, which may take long.
     if record is not None:
@@ -265,22 +266,25 @@ def prepare(
     check_processes(job, options.group)
     if will_ask_judge:
         connect_judges(judge.judges)  # raises an error if a program, key or server is invalid
-    documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
+    return replace(job, origin=origin, documents=judge.documents(job, progress))
 
 
-def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | None:
+def _run(
+    job: TrainingJob,
+    folder: Folder,
+    record: dict[str, Any] | None,
+    options: RunOptions,
+    call: str,
+) -> TrainedRun | None:
     """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
-        prepared: the run.
+        job: the settings and data of the run.
+        folder: the folder of the run.
+        record: the record of the run to resume; None for a new run.
         options: the options of the run.
         call: the call of the Python function, which is recorded unless the options have a command.
     """
-    job = prepared.job
-    folder = prepared.folder
-    record = prepared.record
-    origin = prepared.origin
     group = options.group
     watcher = options.watcher
     watcher.progress("starting")
@@ -289,40 +293,40 @@ def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | 
         n_threads = record["threads"]
     set_threads(n_threads or threads_of(group))
     if group.rank > 0:
-        join_run(job, folder, group, origin, watcher.progress)
+        join_run(job, folder, group, watcher.progress)
         return None
 
     if record is not None:
         refuse_changes(job, record, folder)
-    watcher.progress(f"opening the store {prepared.store}")
+    url, url_to_record = store_url(options.store, record)
+    watcher.progress(f"opening the store {url_to_record}")
     judges = options.judge.records()
-    with open_store(prepared.url) as store, folder.held():
+    with open_store(url) as store, folder.held():
         if record is None:
-            watcher.starting(job, origin)
+            watcher.starting(job, job.origin)
             # Settings that cannot be trained raise an error here, before an earlier run is removed.
-            record = new_record(prepared, options.command or call, judges)
+            record = new_record(job, url_to_record, options.command or call, judges)
             # The record is written once, and then the row in the store: a run that is killed in
             # between is resumed by its folder alone.
-            folder.begin(record, None if origin is None else origin.model)
-        run = stored_run(prepared, record, store, judges)
+            folder.begin(record, None if job.origin is None else job.origin.model)
+        run = stored_run(job, folder, record, store, judges)
         config = Config.from_json(record["config"])
         state = None
         if folder.state.exists():
-            state = parse_state(folder, job, config, read_bytes(folder.state), origin)
+            state = parse_state(folder, job, config, read_bytes(folder.state))
         again = options.judge.again(folder.path) or resume_command(str(folder))
-        begun = TrainingRun(job, config, folder, run, state, again, origin=origin)
+        begun = TrainingRun(job, config, folder, run, state, again)
         watcher.begun(begun)
         asking = options.judge.asking(
             share_run(begun, group),
-            prepared.documents,
             watcher.progress,
             # A store that only the record of the run names may be another user's.
-            is_own_store=options.store is not None or prepared.url == store_url(None, None)[0],
+            is_own_store=options.store is not None or url == store_url(None, None)[0],
             notify=watcher.note,
         )
         with asking as training:
             ranker = training.learn(watcher)
-            trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
+            trained = TrainedRun(training, ranker, training.run.iteration_rows(), url_to_record)
             watcher.ended(trained)
             return trained
 
@@ -395,11 +399,10 @@ def estimate_judges(
         raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
     paths = [data] if isinstance(data, str) else list(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
-    prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
-    job = prepared.job
+    job = prepare(folder, paths, None, options, settings, is_estimate=True)
     question_about = partial(
         asked_question,
-        prepared.documents.shown["train"],
+        job.documents.shown["train"],
         id="example",
         question=options.judge.question or QUESTION,
         instructions=None,

@@ -48,33 +48,9 @@ from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.pair_rows import AddedPairs
-from store.service.run_answers import AskedDocuments
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.run_folder import JUDGED_BY, Folder, Origin
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """The settings and data of a run, read and checked before anything is written.
-
-    Attributes:
-        job: settings and data.
-        folder: the folder of the run.
-        url: URL of the store.
-        store: URL of the store without its password, to record.
-        record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with. If None, the run begins with random weights.
-        documents: the documents as the judge is shown them.
-    """
-
-    job: TrainingJob
-    folder: Folder
-    url: URL
-    store: str
-    record: dict[str, Any] | None = None
-    origin: Origin | None = None
-    documents: AskedDocuments = field(default_factory=AskedDocuments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +66,6 @@ class TrainingRun:
         group: the processes of the run, of which this process is the first.
         again: the command or call that resumes the run, for messages.
         judge: the programs, models or functions that are asked. If None, the data have the answers.
-        origin: the model that the run begins with. If None, the run begins with random weights.
     """
 
     job: TrainingJob
@@ -101,7 +76,6 @@ class TrainingRun:
     again: str
     group: Group = field(default_factory=Alone)
     judge: RunJudge | None = None
-    origin: Origin | None = None
 
     @property
     def finished(self) -> bool:
@@ -116,8 +90,9 @@ class TrainingRun:
         """
         pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
-        if self.origin is not None:
-            facts_of_model["from"] = self.origin.facts
+        origin = self.job.origin
+        if origin is not None:
+            facts_of_model["from"] = origin.facts
 
         def store_checkpoint(record: Iteration, state: State) -> None:
             self.run.record(asdict(record), pairs.take())
@@ -143,7 +118,7 @@ class TrainingRun:
                 save=lambda model: model.save(self.folder.path),
                 state=self.state,
                 group=self.group,
-                from_model=None if self.origin is None else self.origin.model,
+                from_model=None if origin is None else origin.model,
                 are_checked=self.judge is None,  # a judge's answers are checked when they have come
             )
             ranker = better_than_posterior(model, self.job.train, self.job.vali)
@@ -243,7 +218,7 @@ class Watcher:
 
 
 def new_record(
-    prepared: PreparedRun, command: str, judge: Mapping[str, Any] | None
+    job: TrainingJob, store: str, command: str, judge: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Make the record of a new run, for `run.json`.
 
@@ -251,23 +226,23 @@ def new_record(
     are the settings to train with, in which none is left open.
 
     Args:
-        prepared: settings, data and folder of the run.
+        job: settings and data of the run.
+        store: URL of the store, without its password.
         command: the command line.
         judge: {name: record} of the judges that the run asks; None without a judge.
     """
-    job = prepared.job
     config = complete_settings(job.config, job.train)
     if job.is_asked:
         # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
         assert job.config.judgements is not None
         n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
         config = config.changed(judgements=n_train_judgements)
-    if prepared.origin is not None:
+    if job.origin is not None:
         config = with_epochs(job.train, config)
     Budget.of(job.train, config)  # refuses settings that do not go together
     record: dict[str, Any] = {
         "run": new_run_id(),
-        "store": prepared.store,
+        "store": store,
         "command": command,
         "config": config.to_json(),
         "threads": n_threads(),
@@ -278,13 +253,14 @@ def new_record(
         kinds = [kind_of(of_judge) for of_judge in judge.values()]
         # A function must be passed again when the run is resumed, whoever else is asked.
         record["judged_by"] = JUDGED_BY["function" if "function" in kinds else kinds[0]]
-    if prepared.origin is not None:
-        record["from"] = prepared.origin.facts
+    if job.origin is not None:
+        record["from"] = job.origin.facts
     return record
 
 
 def stored_run(
-    prepared: PreparedRun,
+    job: TrainingJob,
+    folder: Folder,
     record: Mapping[str, Any],
     store: Store,
     judge: Mapping[str, Any] | None,
@@ -294,10 +270,9 @@ def stored_run(
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
     # A run with a state was stored before. If the store does not have it, `Store.run` raises.
-    if prepared.folder.state.exists() or store.has_run(record["run"]):
+    if folder.state.exists() or store.has_run(record["run"]):
         return store.run(record["run"])
     origin = {"from": record["from"]} if "from" in record else {}
-    job = prepared.job
     return store.start_run(
         command=record["command"],
         config={**record["config"], **origin},
@@ -311,7 +286,7 @@ def stored_run(
         train=job.train,
         vali=job.vali,
         data=job.data,
-        out=prepared.folder.path.resolve(),
+        out=folder.path.resolve(),
         run_id=record["run"],
         judge=judge,
     )
@@ -329,22 +304,20 @@ def vali_pairs_of(job: TrainingJob) -> I64:
     return vali_pairs(job.vali, comparator, n_judgements, job.config.seed)
 
 
-def parse_state(
-    folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
-) -> State:
+def parse_state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) -> State:
     """Read the state to resume from in the bytes of a state file.
 
     Args:
         folder: the folder of the run, for messages.
-        job: the job, whose data decide the scaling of the features.
+        job: the job; the model that the run began with has the scaling of the features, and without
+            such a model the data decide.
         config: the settings of the run.
         raw: the bytes of the folder's state file.
-        origin: the model that the run began with, which has the scaling if there is one.
     """
-    if origin is None:
+    if job.origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:
-        scaler = origin.model.scaler
+        scaler = job.origin.model.scaler
     n_columns = scaler.n_columns
     make = make_comparator(config, n_columns)
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
