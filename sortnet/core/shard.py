@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,45 +21,30 @@ T = TypeVar("T", bound=NDArray[Any])
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
 
 
-class Group(Protocol):
-    """Group of processes that learn one model.
+class Group:
+    """Group of processes that learn one model; this class is a process that learns by itself.
 
-    All processes call `sum` and `gather` equally often, in the same order.
+    A subclass has several processes. All of them call `sum` and `gather` equally often, in the same
+    order. A single process gets its array back as it is.
 
     Attributes:
         rank: the number of this process, from 0.
         size: the number of processes.
     """
 
-    rank: int
-    size: int
-
-    def sum(self, values: T) -> T:
-        """Add up the arrays of all processes; every process gets the sum."""
-        ...
-
-    def gather(self, values: T) -> T:
-        """Concatenate the rows of the arrays of all processes, in the order of the processes."""
-        ...
-
-
-class Alone:
-    """Group of a single process, which learns by itself.
-
-    There are no arrays of other processes, so `sum` and `gather` return the array as it is.
-    """
-
     rank = 0
     size = 1
 
     def sum(self, values: T) -> T:
+        """Add up the arrays of all processes; every process gets the sum."""
         return values
 
     def gather(self, values: T) -> T:
+        """Concatenate the rows of the arrays of all processes, in the order of the processes."""
         return values
 
 
-ALONE = Alone()
+ALONE = Group()
 
 
 def own_share(group: Group, begin: int, end: int) -> tuple[int, int]:

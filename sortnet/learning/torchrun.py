@@ -27,7 +27,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 T = TypeVar("T", bound=NDArray[Any])
 
 
-class Processes:
+class Processes(Group):
     """Group of the processes that torchrun started; this process is number `rank` of `size`.
 
     Arrays are sent as bytes and other values as JSON, so that nothing is unpickled.

@@ -12,11 +12,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ from sortnet.learning.step_budget import Share, batch_size, learning_rate, whole
 from sortnet.learning.tree_learner import TreeLearner
 from sortnet.threads import one_numpy_thread, one_thread_an_operation
 
+if TYPE_CHECKING:
+    from sortnet.learning.net_learner import NetLearner
+
+Learner: TypeAlias = Union[TreeLearner, "NetLearner"]  # a net in training, with its optimiser
 Score = Callable[[Trainable], float]
 Moments = Mapping[str, NDArray[Any]]  # the arrays of an optimiser by name
 
@@ -326,7 +330,7 @@ def _train_members(
         def report(text: str) -> None:
             """Report progress with the number of the member; cancel the training on `stop`."""
             if stop.is_set():
-                raise _Stopped
+                raise CancelledError
             progress(f"member {number + 1}/{len(seeds)}, {text}")
 
         return training.run(members[number], moments[number], int(seeds[number]), report)
@@ -344,36 +348,10 @@ def _train_members(
                 raise
 
 
-class _Stopped(Exception):
-    """Raised in a member's thread to cancel the member's training."""
-
-
 def _is_scored(epoch: int, epochs: float) -> bool:
     """Whether RankQuality is measured after an epoch: a few times, in the second half only."""
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
-
-
-class Learner(Protocol):
-    """A net in training, with the state of its optimiser."""
-
-    def step(self, batch: MiniBatch, rate: float, share: float) -> SupportsFloat:
-        """Change the weights by the gradient of a mini-batch's loss; return the loss before.
-
-        Args:
-            batch: the mini-batch.
-            rate: the learning rate.
-            share: the share of the training's steps that are done, 0 to 1.
-        """
-        ...
-
-    def loss(self, batch: MiniBatch) -> float:
-        """Compute the loss of this process's share of a mini-batch, without dropout."""
-        ...
-
-    def moments(self) -> dict[str, NDArray[Any]]:
-        """Copy the state of the optimiser, from which another learner can continue."""
-        ...
 
 
 def learner_of(

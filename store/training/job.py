@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config
-from sortnet.core import F32, I32, I64, SPLITS, NamedColumns, Progress, Queries
+from sortnet.core import F32, SPLITS, Ints, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data import fingerprint, read_fold
 from sortnet.data.divide import held_out
@@ -325,6 +325,6 @@ def _to_ask(part: Queries) -> Queries:
     return replace(part, grades=np.zeros_like(part.grades), judge=_judge_to_come)
 
 
-def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+def _judge_to_come(queries: Queries, i: Ints, j: Ints) -> F32:
     """Raise an error: the judge cannot answer before there is a run to store its answers."""
     raise RuntimeError("asked before the run has begun")

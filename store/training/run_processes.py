@@ -12,7 +12,7 @@ import numpy as np
 from sortnet.comparators.make import resolve_device
 from sortnet.config import Config
 from sortnet.core import Progress
-from sortnet.core.shard import Alone, Group, broadcast, every
+from sortnet.core.shard import ALONE, Group, broadcast, every
 from sortnet.errors import SortNetError
 from sortnet.learning.iterations import State
 from sortnet.rankers.model_folder import read_bytes
@@ -26,7 +26,7 @@ from store.training.training_run import IterationPairs, TrainingRun, parse_state
 def joined() -> Iterator[Group]:
     """Join the group of the processes that torchrun started.
 
-    Without torchrun the group is `Alone`. An error in the context ends all processes: the first
+    Without torchrun the group is `ALONE`. An error in the context ends all processes: the first
     process that meets the error raises it, and the other processes exit. If a process was killed,
     every other process raises `AnotherProcessEnded`.
 
@@ -34,7 +34,7 @@ def joined() -> Iterator[Group]:
         SystemExit: with the status 2, if another process has raised an error.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
-        yield Alone()
+        yield ALONE
         return
     from sortnet.learning.torchrun import joined_processes  # imports torch
 

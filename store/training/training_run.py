@@ -13,7 +13,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from sortnet.comparators.make import least_numbers
 from sortnet.config import Config
 from sortnet.core import I64, SPLITS, ComparedPairs, Queries, Split
 from sortnet.core.shard import (
+    ALONE,
     SIGTERM_CAME,
-    Alone,
     AnotherProcessEnded,
     Group,
     is_from_torchrun,
@@ -74,7 +74,7 @@ class TrainingRun:
     run: Run
     state: State | None
     again: str
-    group: Group = field(default_factory=Alone)
+    group: Group = ALONE
     judge: RunJudge | None = None
 
     @property
