@@ -182,13 +182,6 @@ class Ranker(ABC):
         feature_of_column = np.arange(self.n_features)
         return copy, order, feature_of_column
 
-    def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the ranker before it was trained, (n_docs,).
-
-        A ranker that does not begin with random weights returns an order that ignores the grades.
-        """
-        return arrangement(queries)
-
     def check_features(self, queries: Queries) -> None:
         """Raise a ModelError if the features are not the features that the ranker was fitted on."""
         if queries.n_features != self.n_features:

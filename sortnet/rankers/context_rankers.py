@@ -9,7 +9,7 @@ FETA-Net have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 from sortnet.comparators.base import Net
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context import PAIR_NETS, UNITS, FateNet, FetaNet, SetEncoder
-from sortnet.core import F32, I64, Progress, Queries
+from sortnet.core import F32, Progress, Queries
 from sortnet.core.memory import refuse_too_large, runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LOSSES, LR, QUERIES, Loss, descend, listnet, padded
@@ -64,10 +64,6 @@ class SetRanker(Ranker):
         with torch.no_grad(), one_thread_an_operation():
             scores: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
         return scores
-
-    def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the net with random weights."""
-        return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
     def learned(self) -> dict[str, Array]:
         return self.net.arrays()

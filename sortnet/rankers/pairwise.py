@@ -12,7 +12,7 @@ by the comparator's margins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb
 from typing import Any, ClassVar
@@ -51,10 +51,6 @@ class NetRanker(Model):
 
     def scores(self, queries: Queries) -> F32:
         return self.real_scores(queries)
-
-    def untrained(self) -> Model:
-        """Copy the ranker with random weights, with which the training began."""
-        return replace(self, comparator=self.config.net(self.scaler.n_columns))
 
 
 @dataclass(frozen=True)

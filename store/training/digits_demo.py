@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from sortnet.comparators import TrainableComparator
+from sortnet.comparators import TrainableComparator, make_comparator
 from sortnet.core import F64, I64, Queries
 from sortnet.data import Fold
 from sortnet.data.read import SIDE, digits_fold
@@ -27,46 +27,6 @@ PICTURE = "sorted.png"
 TEST = "test.txt"
 TIMES = 3  # number of queries that each image is in
 DATA = "digits"  # the folder of the training and the validation queries
-
-
-@dataclass(frozen=True, eq=False)
-class DigitsDemo:
-    """A finished demo.
-
-    Attributes:
-        trained: the finished run of the demo, with its model and folder.
-        test: queries of images that are in no training query.
-        means: Spearman correlations with the true order, each the mean over the test queries. The
-            first value is from before training, then one value follows for each iteration.
-    """
-
-    trained: TrainedRun
-    test: Queries
-    means: Sequence[float]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the results and the paths of the written files, as JSON values."""
-        training = self.trained.training
-        last = self.trained.rows[-1]
-        best = self.trained.best["iteration"]
-        return {
-            "run": training.run.id,
-            "store": self.trained.store,
-            "model": str(training.folder),
-            "picture": str(training.folder.path / PICTURE),
-            "test": str(training.folder.path / TEST),
-            "seed": training.config.seed,
-            "iterations": len(self.trained.rows),
-            "best_iteration": best,
-            "pairs_train": last["tp"],
-            "pairs_vali": last["vp"],
-            "test_queries": len(self.test),
-            "spearman": {
-                "before": self.means[0],
-                "after": self.means[best],
-                "iterations": [*self.means],
-            },
-        }
 
 
 class DemoWatcher(Watcher):
@@ -95,7 +55,7 @@ def run_demo(
     store: str | None = None,
     watcher: DemoWatcher | None = None,
     command: str = "store.training.digits_demo.run_demo",
-) -> DigitsDemo:
+) -> dict[str, Any]:
     """Train on handwritten digits; write the queries, the model and a picture.
 
     Args:
@@ -105,6 +65,10 @@ def run_demo(
         store: the store's URL or file. If None, the default store of the user.
         watcher: called at each step.
         command: the command that is recorded.
+
+    Returns:
+        The results and the paths of the written files, as JSON values. The Spearman correlations
+        with the true order are means over test queries of images that are in no training query.
 
     Raises:
         SortNetError: if the folder has a model that is not a demo's.
@@ -143,7 +107,23 @@ def run_demo(
     spearman = parse_metric("spearman")
     correlations = [per_query(spearman, test.grades[order], test.offsets) for order in orders]
     _draw(trained, test, orders, correlations)
-    return DigitsDemo(trained, test, [float(of_order.mean()) for of_order in correlations])
+    means = [float(of_order.mean()) for of_order in correlations]
+    training = trained.training
+    best = trained.best["iteration"]
+    return {
+        "run": training.run.id,
+        "store": trained.store,
+        "model": str(training.folder),
+        "picture": str(training.folder.path / PICTURE),
+        "test": str(training.folder.path / TEST),
+        "seed": seed,
+        "iterations": len(trained.rows),
+        "best_iteration": best,
+        "pairs_train": trained.rows[-1]["tp"],
+        "pairs_vali": trained.rows[-1]["vp"],
+        "test_queries": len(test),
+        "spearman": {"before": means[0], "after": means[best], "iterations": means},
+    }
 
 
 def _refuse_other_model(folder: Folder) -> None:
@@ -161,10 +141,12 @@ def _orders(model: Model, comparators: Sequence[TrainableComparator], test: Quer
 
     An order has the indices of the documents, query after query, the best document first.
     """
-    of_comparators = [
-        replace(model, comparator=comparator).order(test) for comparator in comparators
+    make = make_comparator(model.config, model.scaler.n_columns)
+    untrained = make(model.config.seed)
+    return [
+        replace(model, comparator=comparator).order(test)
+        for comparator in (untrained, *comparators)
     ]
-    return [model.order_before(test), *of_comparators]
 
 
 def _draw(
