@@ -23,7 +23,7 @@ from sortnet.core.shard import ALONE
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.loop import MemoryPairs
 from sortnet.rankers.sortnet import fit
-from store.training.run_processes import joined
+from store.training.training_run import joined
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.registry import settings_for
 from sortnet.tables.letor_writer import write_letor
 from store.training import RunOptions, Watcher, resume, train
-from store.training.fit_kind import fit_kind
+from store.training.train_or_resume import fit_kind
 
 SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4, "epochs": 4, "committee": 2}
 
@@ -80,12 +80,13 @@ def test_a_run_that_is_interrupted_and_resumed_equals_one_that_was_not(data, opt
 def test_a_ranker_of_another_kind_is_fitted_without_a_run(data, options, tmp_path):
     settings = settings_for("ranksvm").changed(C=0.1)
     out = str(tmp_path / "svm")
-    fitted = fit_kind([data], out, settings, options=options)
+    job, fitted = fit_kind([data], out, settings, options=options)
     saved = load_ranker(out)
     assert saved.config.kind == "ranksvm" and saved.config.flat()["C"] == 0.1
     vali = read_letor(f"{data}/vali.txt")
     expected = evaluate(vali, saved.order(vali), [parse_metric("ndcg@10")])
-    assert fitted.measures["vali"]["ndcg@10"] == pytest.approx(expected["ndcg@10"])
+    measures = evaluate(job.vali, fitted.order(job.vali), job.metrics)
+    assert measures["ndcg@10"] == pytest.approx(expected["ndcg@10"])
     assert not (tmp_path / "runs.db").exists()
     with pytest.raises(SortNetError, match="has a model already"):
         fit_kind([data], out, settings, options=options)

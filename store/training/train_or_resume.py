@@ -1,4 +1,4 @@
-"""Train a new run, resume a run or estimate its calls, for Python and for the command line."""
+"""Train or resume a run, estimate its calls or fit another ranker, for Python and commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.config import Config
+from sortnet.config import Config, Settings, settings_of
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
 from sortnet.core.shard import Group, broadcast, threads_of
@@ -24,6 +24,8 @@ from sortnet.judges.trial import N_EXAMPLES, DryRun, dry_run
 from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
 from sortnet.preference.study import QUESTION
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import ALONE, settings_from_model
 from sortnet.threads import set_threads
@@ -32,13 +34,15 @@ from store.runs.resuming import resume_command
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, paths_to_resume, read_job
 from store.training.run_folder import Folder, find_origin, refuse_own_folder
-from store.training.run_processes import check_processes, join_run, share_run
 from store.training.training_run import (
     TrainedRun,
     TrainingRun,
     Watcher,
+    check_processes,
+    join_run,
     new_record,
     parse_state,
+    share_run,
     store_url,
     stored_run,
 )
@@ -414,3 +418,55 @@ def estimate_judges(
     n_documents = int(job.train.offsets[-1] + job.vali.offsets[-1])
     n_once = math.ceil(n_documents / 2)
     return [dry_run(judge, examples, n_once, job.config.judgements) for judge in judges]
+
+
+def fit_kind(
+    data: Sequence[str],
+    out: str,
+    settings: Settings,
+    *,
+    overwrite: bool = False,
+    options: RunOptions | None = None,
+) -> tuple[TrainingJob, Ranker]:
+    """Fit a ranker on labelled queries or a collection's judgements, and write its folder.
+
+    Args:
+        data: the paths, as `train` takes them.
+        out: the folder of the model.
+        settings: settings of a kind of ranker, see `sortnet.rankers.registry.settings_for`.
+        overwrite: whether a model in the folder is replaced.
+        options: store, columns, threads and watcher.
+
+    Returns:
+        The settings and data, and the ranker, which is also in the folder.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+
+    Cost: a fit; the data are held in memory.
+    """
+    options = options or RunOptions()
+    folder = Folder(out)
+    watcher = options.watcher
+    set_threads(options.threads)
+    refuse_folder(out)
+    if not overwrite:
+        folder.refuse_if_taken()
+    values: Mapping[str, Any] = settings.flat()
+    # Reading data and measuring a ranker need only the settings that all kinds of rankers share.
+    config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
+    url, _ = store_url(options.store, None)
+    job = read_job(
+        data,
+        config,
+        columns=options.columns,
+        progress=watcher.progress,
+        store=url,
+    )
+    settings = settings.changed(quality=job.config.quality)
+    watcher.starting(job, None)
+    with folder.held():
+        ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
+        folder.clear()
+        replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
+    return job, ranker
