@@ -13,7 +13,7 @@ from result_helpers import value_of
 from sortnet.data import read_queries
 from sortnet.explanation.attribution import explain_pair
 from sortnet.explanation.columns import permutation_importance
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 
 TEST = "fold/test.txt"
 

@@ -17,7 +17,8 @@ from result_helpers import notes_of, value_of
 from sortnet.config import Config, LoopTraining
 from sortnet.data import read_queries
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import fit
 from store import open_store
 
 

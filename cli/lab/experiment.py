@@ -318,7 +318,7 @@ def holdout(
     """
     from sortnet.lab.splits import HoldOut, folds_of, is_one_file
 
-    divided = data if is_one_file(data) else folds_of(data)[0].folder
+    divided = data if is_one_file(data) else folds_of(data)[0].data
     divisions = [
         HoldOut(divided, number, test, _VALI_SHARE, seed, columns=columns)
         for number in range(1, splits + 1)

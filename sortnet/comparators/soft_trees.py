@@ -79,17 +79,21 @@ class SoftTrees:
     ) -> None:
         """Draw the weights of all trees; raise DataError if they do not fit into memory."""
         self.committee = committee
-        shapes = weight_shapes(n_features, committee, trees, depth)
         n_splits = committee * trees * depth
-        n_weights = sum(math.prod(shape) for shape in shapes.values())
+        # {name of an array: its shape, and the standard deviation of its initial weights}
+        drawn_arrays = {
+            "choices": ((n_features, n_splits), 1.0),
+            "thresholds": ((n_splits,), _THRESHOLDS),
+            "leaves": ((committee * trees, 1 << depth), _LEAVES),
+        }
+        n_weights = sum(math.prod(shape) for shape, _ in drawn_arrays.values()) + n_splits
         refuse_too_large(
             _BYTES_A_WEIGHT * n_weights, f"{n_splits:,} splits over {n_features:,} features"
         )
         rng = np.random.default_rng(seed)
-        deviations = {"choices": 1.0, "thresholds": _THRESHOLDS, "leaves": _LEAVES}
         self.weights: dict[str, F32] = {
-            name: np.float32(deviation) * rng.standard_normal(shapes[name], np.float32)
-            for name, deviation in deviations.items()
+            name: np.float32(deviation) * rng.standard_normal(shape, np.float32)
+            for name, (shape, deviation) in drawn_arrays.items()
         }
         self.weights["log_steepness"] = np.full(n_splits, math.log(_STEEPNESS), np.float32)
         self.sharpness = 1.0
@@ -273,30 +277,6 @@ class SoftTrees:
             return scores_of_x - scores_of_y, d_x, -d_y
 
         return margin
-
-
-def weight_shapes(
-    n_features: int, committee: int, trees: int, depth: int
-) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each array of soft trees, by name.
-
-    Args:
-        n_features: the number of features of a document.
-        committee: the number of heads.
-        trees: the number of trees of a head.
-        depth: the number of splits on the path to a leaf.
-
-    >>> weight_shapes(3, 2, 1, 4)["choices"]
-    (3, 8)
-    """
-    splits = committee * trees * depth
-    return {
-        "choices": (n_features, splits),
-        "thresholds": (splits,),
-        "log_steepness": (splits,),
-        "leaves": (committee * trees, 1 << depth),
-        "sharpness": (),
-    }
 
 
 def inputs_of(X: Floats, chosen: Floats) -> Floats:

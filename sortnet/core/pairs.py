@@ -62,6 +62,21 @@ def unique(keys: I64) -> I64:
     return different
 
 
+def all_pairs(offsets: I64) -> tuple[I64, I64]:
+    """Return the document numbers i < j of every pair of documents of one query, (m,) each.
+
+    >>> all_pairs(np.array([0, 3, 5]))
+    (array([0, 0, 1, 3]), array([1, 2, 2, 4]))
+    """
+    documents = np.arange(offsets[-1])
+    end_of_query = np.repeat(offsets[1:], np.diff(offsets))
+    n_after = end_of_query - documents - 1  # number of later documents of the same query
+    i = np.repeat(documents, n_after)
+    first_pair = np.cumsum(n_after) - n_after
+    distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
+    return i, i + distance
+
+
 def refuse_no_pairs(i: Ints, j: Ints) -> None:
     """Raise DataError unless the columns i and j are pairs of two different documents.
 

@@ -122,7 +122,12 @@ class Queries:
         n = len(table)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
         _refuse_other_number(grades, "grades", n, "rows of features", source)
-        qids, codes = _codes_of_rows(qid, group, n, source)
+        if group is None:
+            qids, codes = _codes_of_qids(qid, n, source)
+        elif qid is None:
+            qids, codes = _codes_of_groups(group, n, source)
+        else:
+            raise DataError(f"{source}: give qid or group, not both")
         _refuse_other_number(docids, "document ids", n, "rows of features", source)
         _refuse_other_number(feature_names, "feature names", table.shape[1], "features", source)
         if origins is None:
@@ -483,21 +488,6 @@ def _refuse_other_number(
     """
     if values is not None and len(values) != n:
         raise DataError(f"{source}: {n} {name_of_n} but {len(values)} {name}")
-
-
-def _codes_of_rows(
-    qid: ArrayLike | None, group: ArrayLike | None, n: int, source: str
-) -> tuple[Str, I64]:
-    """Number the queries of n rows, from their names `qid` or from the sizes `group` of queries.
-
-    Returns:
-        The names of the queries, and (n,) the number of each row's query.
-    """
-    if group is None:
-        return _codes_of_qids(qid, n, source)
-    if qid is not None:
-        raise DataError(f"{source}: give qid or group, not both")
-    return _codes_of_groups(group, n, source)
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:

@@ -120,7 +120,11 @@ class _MemberTraining:
             epoch += 1
             progress(f"training, step {first} of {share.total}")
             train_loss = self._make_steps(learner, islice(batches, end - first), first)
-            self._check_loss(train_loss, f"step {end}")
+            if not math.isfinite(train_loss):
+                raise DivergedError(
+                    f"the loss is {train_loss} in step {end}: "
+                    f"try a lr lower than {self.settings.lr:g}, or another scaling"
+                )
             if best_weights is None or (self.score and not _is_scored(epoch, share.epochs)):
                 continue  # RankQuality needs a sort, and is measured after a few epochs only
             value = self._value_of_epoch(epoch, net, learner)
@@ -164,14 +168,6 @@ class _MemberTraining:
             rate = learning_rate(self.settings, step, self.share)
             losses.append(learner.step(batch, rate, step / self.share.total))
         return float(np.mean([float(loss) for loss in losses])) if losses else 0.0
-
-    def _check_loss(self, loss: float, place: str) -> None:
-        """Raise DivergedError if the loss is not a number."""
-        if not np.isfinite(loss):
-            raise DivergedError(
-                f"the loss is {loss} in {place}: "
-                f"try a lr lower than {self.settings.lr:g}, or another scaling"
-            )
 
     def _value_of_epoch(self, epoch: int, net: Trainable, learner: Learner) -> tuple[float, int]:
         """Compute the value of an epoch; the weights of the epoch with the highest value are kept.

@@ -34,9 +34,8 @@ from sortnet.learning.pairs_to_ask import (
 )
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.model import load_weights
+from sortnet.rankers.model import Model, load_weights
 from sortnet.rankers.model_folder import Saved
-from sortnet.rankers.sortnet import Model
 from sortnet.sorting import sort
 
 

@@ -17,7 +17,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
 from sortnet.learning.iterations import Iteration, State
 from sortnet.metrics import parse_metric, per_query
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 from sortnet.tables.letor_writer import write_letor
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, train

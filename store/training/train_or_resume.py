@@ -14,20 +14,20 @@ import numpy as np
 from sortnet.config import Config, Settings, settings_of
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
-from sortnet.core.shard import Group, broadcast, threads_of
+from sortnet.core.pairs import all_pairs
+from sortnet.core.shard import ALONE, Group, broadcast, threads_of
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import asked_question
 from sortnet.judges.trial import N_EXAMPLES, DryRun, dry_run
-from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
 from sortnet.preference.study import QUESTION
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import read_bytes
-from sortnet.rankers.sortnet import ALONE, settings_from_model
+from sortnet.rankers.sortnet import settings_from_model
 from sortnet.threads import set_threads
 from store import open_store
 from store.runs.resuming import resume_command
