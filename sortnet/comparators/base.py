@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from sortnet.comparators.forms import Form
+from sortnet.comparators.forms import Form, check_features
 from sortnet.core import F32, F64, Margin
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
@@ -217,14 +217,6 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-def check_features(X: F32, n_features: int) -> None:
-    """Raise ComparatorError unless the documents X, (n, d), have `n_features` features."""
-    if X.shape[1] != n_features:
-        raise ComparatorError(
-            f"the comparator takes {n_features} features, the data has {X.shape[1]}"
-        )
 
 
 def activation(name: str, names: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.comparators.forms import Score
+from sortnet.comparators.forms import Score, check_features
 from sortnet.comparators.tree_kernels import LANES, Floats, blocks_of, fill_scores
 from sortnet.core import F32, F64, Margin
 from sortnet.core.memory import refuse_too_large
-from sortnet.errors import ComparatorError
 from sortnet.threads import one_numpy_thread, side_by_side
 
 _SHARPEST = 8.0  # sharpness of the choice of features at the end of a training
@@ -172,10 +171,7 @@ class SoftTrees:
         Raises:
             ComparatorError: if the documents have another number of features.
         """
-        if X.shape[1] != self.n_features:
-            raise ComparatorError(
-                f"the comparator takes {self.n_features} features, the data has {X.shape[1]}"
-            )
+        check_features(X, self.n_features)
         if self._at_rest is None:
             self._at_rest = self.chosen(), *self.half_logits()
         chosen, scale, shift = self._at_rest

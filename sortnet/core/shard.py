@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core.arrays import F32
 from sortnet.errors import SortNetError
 
 T = TypeVar("T", bound=NDArray[Any])
@@ -72,6 +74,13 @@ def own_queries(group: Group, sizes: NDArray[np.int64]) -> tuple[int, int]:
     ends = np.searchsorted(work_so_far, total * np.arange(1, group.size) / group.size) + 1
     bounds = [0, *np.minimum(ends, len(sizes)).tolist(), len(sizes)]
     return bounds[group.rank], bounds[group.rank + 1]
+
+
+def summed(group: Group, arrays: Sequence[F32]) -> list[F32]:
+    """Add up each of several arrays over all processes, in one message, which has a fixed cost."""
+    total = group.sum(np.concatenate([array.reshape(-1) for array in arrays]))
+    sums = np.split(total, np.cumsum([array.size for array in arrays])[:-1])
+    return [part.reshape(array.shape) for part, array in zip(sums, arrays, strict=True)]
 
 
 class AnotherProcessEnded(SortNetError):

@@ -18,7 +18,7 @@ from sortnet.comparators.tree_kernels import (
     update_weights,
 )
 from sortnet.core import F32
-from sortnet.core.shard import ALONE, Group
+from sortnet.core.shard import ALONE, Group, summed
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.threads import side_by_side
 
@@ -82,7 +82,10 @@ class TreeLearner:
         self._trees.anneal(share)
         loss, gradients = self._gradients(batch)
         if self._group.size > 1:
-            loss, gradients = _summed(self._group, loss, gradients)
+            arrays = [np.array(loss, np.float32), *gradients.values()]
+            total_loss, *sums = summed(self._group, arrays)
+            loss = float(total_loss)
+            gradients = dict(zip(gradients, sums, strict=True))
         self._n_steps += 1
         for name, gradient in gradients.items():
             update_weights(
@@ -191,19 +194,3 @@ def _add_losses(
     n_heads = exp_scores.shape[1]
     weight_of_head = batch.weight.astype(np.float64) / n_heads
     return add_losses(exp_scores, batch.winner, batch.loser, weight_of_head, d_scores)
-
-
-def _summed(
-    group: Group, loss: float, gradients: Mapping[str, F32]
-) -> tuple[float, dict[str, F32]]:
-    """Add up a loss and gradients over all processes, in one message."""
-    flat = [gradient.reshape(-1) for gradient in gradients.values()]
-    message = np.concatenate([np.array([loss], np.float32), *flat])
-    total = group.sum(message)
-    sums = {}
-    start = 1  # the first number is the loss
-    for name, gradient in gradients.items():
-        end = start + gradient.size
-        sums[name] = total[start:end].reshape(gradient.shape)
-        start = end
-    return float(total[0]), sums
