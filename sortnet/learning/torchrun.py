@@ -144,26 +144,14 @@ def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
             return error if is_first_process else SystemExit(2)
         # torchrun stops this process, because another process has ended.
         error = AnotherProcessEnded(SIGTERM_CAME)
-    is_own_error = not isinstance(error, AnotherProcessEnded)
-    if _n_earlier_errors(store, is_own_error=is_own_error):
+    n_own_errors = n_errors = int(not isinstance(error, AnotherProcessEnded))
+    with suppress(RuntimeError):  # the store may have ended with the process that held it
+        n_errors = store.add("failed", n_own_errors)  # the new count of all processes
+    if n_errors > n_own_errors:
         return SystemExit(2)
     if not is_first_process and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
     return error
-
-
-def _n_earlier_errors(store: Any, *, is_own_error: bool) -> int:
-    """Count the errors of other processes so far, and add an error of this process to the count.
-
-    Args:
-        store: the store of torch that all processes share.
-        is_own_error: whether this process has an error of its own, which is added.
-    """
-    n_own_errors = int(is_own_error)
-    with suppress(RuntimeError):  # the store may have ended with the process that held it
-        n_errors: int = store.add("failed", n_own_errors)  # the new count of all processes
-        return n_errors - n_own_errors
-    return 0
 
 
 @contextmanager

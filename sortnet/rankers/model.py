@@ -80,11 +80,8 @@ class Model(Ranker):
 
         A comparator gives an order and need not have scores, so these counts serve as scores.
         """
-        order = self.order(queries)
-        scores = np.empty(queries.n_docs, np.float32)
-        last_of_query = np.repeat(queries.offsets[1:], queries.sizes) - 1
-        scores[order] = last_of_query - np.arange(queries.n_docs)
-        return scores
+        ranks = queries.ranks(self.order(queries))
+        return (np.repeat(queries.sizes, queries.sizes) - ranks).astype(np.float32)
 
     def real_scores(self, queries: Queries) -> F32:
         """Sum the scores g(x) that all members of the comparator give a document x, (n_docs,).

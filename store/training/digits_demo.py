@@ -103,7 +103,13 @@ def run_demo(
     watcher.progress("drawing")
     write_letor(test, Path(out, TEST))
     # The last iteration only sorts and trains no further comparator.
-    orders = _orders(cast("Model", trained.ranker), watcher.comparators[:-1], test)
+    model = cast("Model", trained.ranker)
+    make = make_comparator(model.config, model.scaler.n_columns)
+    untrained = make(model.config.seed)
+    orders = [
+        replace(model, comparator=comparator).order(test)
+        for comparator in (untrained, *watcher.comparators[:-1])
+    ]
     spearman = parse_metric("spearman")
     correlations = [per_query(spearman, test.grades[order], test.offsets) for order in orders]
     _draw(trained, test, orders, correlations)
@@ -134,19 +140,6 @@ def _refuse_other_model(folder: Folder) -> None:
     data_path = "" if record is None else record["data"]["train"]["path"]
     if Path(data_path).parts[-2:] != (DATA, "train.txt"):
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
-
-
-def _orders(model: Model, comparators: Sequence[TrainableComparator], test: Queries) -> list[I64]:
-    """Sort the test documents before training (iteration 0), and by each iteration's comparator.
-
-    An order has the indices of the documents, query after query, the best document first.
-    """
-    make = make_comparator(model.config, model.scaler.n_columns)
-    untrained = make(model.config.seed)
-    return [
-        replace(model, comparator=comparator).order(test)
-        for comparator in (untrained, *comparators)
-    ]
 
 
 def _draw(

@@ -30,6 +30,7 @@ from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.sortnet import settings_from_model
 from sortnet.threads import set_threads
 from store import open_store
+from store.database.engine import stored_url
 from store.runs.resuming import resume_command
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, paths_to_resume, read_job
@@ -250,7 +251,7 @@ def prepare(
         config = settings_from_model(origin.model.config, **settings)
     else:
         config = Config().changed(**settings)
-    url, _ = store_url(options.store, record)
+    url = store_url(options.store, record)
 
     # These faults are found before the data are read, which may take long.
     if record is not None:
@@ -302,7 +303,8 @@ def _run(
 
     if record is not None:
         refuse_changes(job, record, folder)
-    url, url_to_record = store_url(options.store, record)
+    url = store_url(options.store, record)
+    url_to_record = stored_url(url)
     watcher.progress(f"opening the store {url_to_record}")
     judges = options.judge.records()
     with open_store(url) as store, folder.held():
@@ -325,7 +327,7 @@ def _run(
             share_run(begun, group),
             watcher.progress,
             # A store that only the record of the run names may be another user's.
-            is_own_store=options.store is not None or url == store_url(None, None)[0],
+            is_own_store=options.store is not None or url == store_url(None, None),
             notify=watcher.note,
         )
         with asking as training:
@@ -455,7 +457,7 @@ def fit_kind(
     values: Mapping[str, Any] = settings.flat()
     # Reading data and measuring a ranker need only the settings that all kinds of rankers share.
     config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
-    url, _ = store_url(options.store, None)
+    url = store_url(options.store, None)
     job = read_job(
         data,
         config,

@@ -327,8 +327,8 @@ def parse_state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) ->
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
-def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """Return the URL of the store to open, and the URL to record, which has no password.
+def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> URL:
+    """Return the URL of the store to open; `stored_url` makes the URL to record of it.
 
     Args:
         named_store: the store that the user named. If None, the store is that of the record, and
@@ -342,10 +342,9 @@ def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tupl
     url = parse_url(recorded_store if named_store is None else named_store)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
-    url_to_record = stored_url(url)
-    if recorded_store not in (None, url_to_record):
-        raise StoreError(f"the run's pairs are in {recorded_store}, not in {url_to_record}")
-    return url, url_to_record
+    if recorded_store not in (None, stored_url(url)):
+        raise StoreError(f"the run's pairs are in {recorded_store}, not in {stored_url(url)}")
+    return url
 
 
 class IterationPairs:
