@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators.forms import Score, check_features
 from sortnet.comparators.tree_kernels import LANES, Floats, blocks_of, fill_scores
-from sortnet.core import F32, F64, Margin
+from sortnet.core import F32, F64, Array, Margin
 from sortnet.core.memory import refuse_too_large
 from sortnet.threads import one_numpy_thread, side_by_side
 
@@ -118,11 +116,11 @@ class SoftTrees:
         """A tuple of the comparator itself, since only a `Committee` has several members."""
         return (self,)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """List the arrays that a file of this comparator has: the weights and the sharpness."""
         return {**self.weights, "sharpness": np.array(self.sharpness, np.float32)}
 
-    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Take the values of arrays with the names and shapes of `arrays`."""
         self.weights = {name: arrays[name].copy() for name in self.weights}
         self.sharpness = float(arrays["sharpness"])
@@ -205,13 +203,13 @@ class SoftTrees:
         """
         return self.score(self.prepare(X))
 
-    def prefer(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32:
+    def prefer(self, prepared: F32, i: Array, j: Array) -> F32:
         """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
         scores = self.score(prepared)
         margin: F32 = scores[i] - scores[j]
         return margin
 
-    def spread(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
+    def spread(self, prepared: F32, i: Array, j: Array) -> F32 | None:
         """Compute the standard deviation (m,) of the heads' margins; None for a single head."""
         if self.committee == 1:
             return None

@@ -5,12 +5,12 @@ The key of a pair (i, j) of document numbers is i * 2^32 + j. Keys are ordered b
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sortnet.core.arrays import F32, F64, I64, Ints, refuse_masked
+from sortnet.core.arrays import F32, F64, I64, Array, Bool, Ints, refuse_masked
 from sortnet.errors import DataError
 
 _LARGEST = np.finfo(np.float32).max  # the largest weight
@@ -42,13 +42,13 @@ def moved(key: I64, by: int) -> I64:
     return key + by * np.int64(2**32 + 1)
 
 
-def is_in(keys: I64, ascending: I64) -> NDArray[np.bool_]:
+def is_in(keys: I64, ascending: I64) -> Bool:
     """Check which keys occur in an array of ascending keys; return a mask, (m,)."""
     if not len(ascending):
         return np.zeros(len(keys), np.bool_)
     rows = np.searchsorted(ascending, keys)
     rows[rows == len(ascending)] = 0  # a key above the last one differs from the first one, too
-    occurs: NDArray[np.bool_] = ascending[rows] == keys
+    occurs: Bool = ascending[rows] == keys
     return occurs
 
 
@@ -280,7 +280,7 @@ class Pairs:
             weight[is_judged] = self.weight[rows[is_judged]]
         return share_for_i, weight
 
-    def where(self, rows: NDArray[Any]) -> Pairs:
+    def where(self, rows: Array) -> Pairs:
         """Select pairs by a mask or by ascending row numbers."""
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 

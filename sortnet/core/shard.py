@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sortnet.core.arrays import F32
+from sortnet.core.arrays import F32, I64, Array
 from sortnet.errors import SortNetError
 
-T = TypeVar("T", bound=NDArray[Any])
+T = TypeVar("T", bound=Array)
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
 
 
@@ -59,7 +58,7 @@ def own_share(group: Group, begin: int, end: int) -> tuple[int, int]:
     return begin + n * group.rank // group.size, begin + n * (group.rank + 1) // group.size
 
 
-def own_queries(group: Group, sizes: NDArray[np.int64]) -> tuple[int, int]:
+def own_queries(group: Group, sizes: I64) -> tuple[int, int]:
     """Divide queries into runs of about equal work; return the first query of this process's run.
 
     Args:

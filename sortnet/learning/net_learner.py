@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator, to_device
 from sortnet.config import Training
+from sortnet.core import Array
 from sortnet.core.shard import ALONE, Group, summed
 from sortnet.learning.mini_batches import MiniBatch
 
@@ -32,7 +32,7 @@ class NetLearner:
         self,
         net: NeuralComparator,
         settings: Training,
-        moments: Mapping[str, NDArray[Any]],
+        moments: Mapping[str, Array],
         group: Group = ALONE,
     ) -> None:
         """Make the optimiser, and put the moments into it."""
@@ -52,7 +52,7 @@ class NetLearner:
             device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
             self._optimizer.state[weights][name] = torch.tensor(array, device=device)
 
-    def moments(self) -> dict[str, NDArray[Any]]:
+    def moments(self) -> dict[str, Array]:
         """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
         moments = {}
         for parameter, weights in self._net.named_parameters():

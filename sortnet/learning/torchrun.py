@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
+from sortnet.core import Array
 from sortnet.core.shard import SIGTERM_CAME, AnotherProcessEnded, Group, is_from_torchrun
 from sortnet.errors import SortNetError
 
@@ -24,7 +24,7 @@ _TIME_TO_JOIN = timedelta(minutes=10)
 # A process may spend hours reading or choosing settings, while a crash is detected immediately.
 _PATIENCE = timedelta(hours=6)
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-T = TypeVar("T", bound=NDArray[Any])
+T = TypeVar("T", bound=Array)
 
 
 class Processes(Group):

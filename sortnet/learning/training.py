@@ -19,11 +19,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators import SoftTrees, Trainable, TrainableComparator
 from sortnet.config import Training
-from sortnet.core import F32, ComparedPairs, Progress, Queries
+from sortnet.core import F32, Array, ComparedPairs, Progress, Queries
 from sortnet.core.shard import ALONE, Group
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 Learner: TypeAlias = Union[TreeLearner, "NetLearner"]  # a net in training, with its optimiser
 Score = Callable[[Trainable], float]
-Moments = Mapping[str, NDArray[Any]]  # the arrays of an optimiser by name
+Moments = Mapping[str, Array]  # the arrays of an optimiser by name
 
 _SCORED = 4  # number of epochs in the second half of a training whose RankQuality is measured
 _VALUES = 1 << 24  # number of features of the documents processed at a time, which bounds memory
@@ -353,7 +352,7 @@ def _is_scored(epoch: int, epochs: float) -> bool:
 def learner_of(
     net: Trainable,
     settings: Training,
-    moments: Mapping[str, NDArray[Any]],
+    moments: Mapping[str, Array],
     group: Group = ALONE,
 ) -> Learner:
     """Make the learner of soft trees, or of a net of torch.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators.soft_trees import SoftTrees, inputs_of
 from sortnet.comparators.tree_kernels import (
@@ -17,7 +15,7 @@ from sortnet.comparators.tree_kernels import (
     fill_scores,
     update_weights,
 )
-from sortnet.core import F32
+from sortnet.core import F32, F64, Array
 from sortnet.core.shard import ALONE, Group, summed
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.threads import side_by_side
@@ -43,7 +41,7 @@ class TreeLearner:
         self,
         trees: SoftTrees,
         weight_decay: float,
-        moments: Mapping[str, NDArray[Any]],
+        moments: Mapping[str, Array],
         group: Group = ALONE,
     ) -> None:
         """Copy the moments; without moments all are 0, as before the first step."""
@@ -59,9 +57,9 @@ class TreeLearner:
             self._squares[name] = moments.get(f"{name}:square", zeros).copy()
         self._sides = np.empty((0, len(trees.weights["thresholds"]), LANES), np.float32)
 
-    def moments(self) -> dict[str, NDArray[Any]]:
+    def moments(self) -> dict[str, Array]:
         """Copy the state of AdamW: the number of steps, and the two moments of each weight."""
-        moments: dict[str, NDArray[Any]] = {"step": np.array(self._n_steps, np.int64)}
+        moments: dict[str, Array] = {"step": np.array(self._n_steps, np.int64)}
         for name in self._trees.weights:
             moments[f"{name}:mean"] = self._means[name].copy()
             moments[f"{name}:square"] = self._squares[name].copy()
@@ -175,16 +173,14 @@ class TreeLearner:
         return self._sides[docs.start // LANES : blocks_of(docs.stop)]
 
 
-def _exp_scores(scores: F32) -> NDArray[np.float64]:
+def _exp_scores(scores: F32) -> F64:
     """Compute exp of scores, (n, heads); a score is limited so that the result is finite."""
     exact = scores.astype(np.float64)
     np.clip(exact, -_LARGEST, _LARGEST, out=exact)
     return np.exp(exact, out=exact)
 
 
-def _add_losses(
-    exp_scores: NDArray[np.float64], batch: MiniBatch, d_scores: NDArray[np.float64]
-) -> float:
+def _add_losses(exp_scores: F64, batch: MiniBatch, d_scores: F64) -> float:
     """Sum the losses of a mini-batch's pairs, and add the gradients in the scores to `d_scores`.
 
     With e = exp(score) of a head, a pair (i, j) has the loss -log(e_i / (e_i + e_j)), and the slope

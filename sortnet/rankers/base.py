@@ -11,22 +11,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet import __version__
 from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
-from sortnet.core import F32, F64, I64, Margin, NamedColumns, Queries
+from sortnet.core import F32, F64, I64, Array, Margin, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.items.features import Describer, arrays_of, to_json
-from sortnet.rankers.model_folder import Array, tensors_as_bytes, write_folder
+from sortnet.rankers.model_folder import tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
+# The value that a ranker is made of, and entries of its record: what `solve` of its settings finds.
+Solved: TypeAlias = tuple[Any, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,10 @@ from torch import Tensor
 from sortnet.comparators.base import Net
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context import PAIR_NETS, UNITS, FateNet, FetaNet, SetEncoder
-from sortnet.core import F32, Progress, Queries
+from sortnet.core import F32, Array, Queries
 from sortnet.core.memory import refuse_too_large, runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LOSSES, LR, QUERIES, Loss, descend, listnet, padded
-from sortnet.rankers.model_folder import Array
 from sortnet.rankers.pairwise import TorchSettings
 from sortnet.threads import one_thread_an_operation
 
@@ -107,15 +106,9 @@ class ContextSettings(TorchSettings):
         """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
         raise NotImplementedError
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Any, dict[str, Any]]:
-        """Train the net by `descend`.
-
-        Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
-        over all pairs of documents of each query.
-        """
-        return descend(self, train, vali, progress)
+    # An epoch passes over all documents. If the net or the loss compares pairs, it passes over all
+    # pairs of documents of each query.
+    solve = descend
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,13 @@ from sortnet.comparators.make import (
     make_comparator,
 )
 from sortnet.config import Config
-from sortnet.core import F32, F64, I64, Comparator, Margin, Queries, Sorting
+from sortnet.core import F32, F64, I64, Array, Comparator, Margin, Queries, Sorting
 from sortnet.errors import ComparatorError, ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import (
-    Array,
     Saved,
     Tensors,
     read_bytes,

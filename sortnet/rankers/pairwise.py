@@ -33,7 +33,7 @@ from sortnet.learning.pairs_to_ask import (
     select_pairs,
 )
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.base import Ranker, scaling_setting
+from sortnet.rankers.base import Ranker, Solved, scaling_setting
 from sortnet.rankers.model import Model, load_weights
 from sortnet.rankers.model_folder import Saved
 from sortnet.sorting import sort
@@ -165,9 +165,7 @@ class PairwiseSettings(NetSettings):
         """Whether the ranker learns from judged pairs: if it learns from all pairs of a query."""
         return self.pairs_from == "all"
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[TrainableComparator, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Train a net on pairs of training queries; keep the epoch that ranks `vali` best.
 
         Returns:
