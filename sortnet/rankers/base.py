@@ -103,7 +103,7 @@ class Ranker(ABC):
         """List the learned arrays by name; the settings' `read` restores the ranker from them."""
 
     def tensors(self) -> dict[str, Array]:
-        """List the arrays of the ranker by name: the learned arrays and the scaling."""
+        """List all arrays that a folder has by name: weights, scaling and describer."""
         scaler = self.scaler
         tensors = self.learned()
         tensors |= {f"scaler.{part}": table for part, table in scaler.tables.items()}
@@ -111,6 +111,9 @@ class Ranker(ABC):
             tensors["scaler.varying"] = scaler.varying
         if scaler.origins is not None:
             tensors["scaler.origins"] = scaler.origins
+        if self.describer is not None:
+            for name, array in arrays_of(self.describer).items():
+                tensors[f"{ITEMS_PREFIX}{name}"] = array
         return tensors
 
     def facts(self) -> dict[str, Any]:
@@ -225,19 +228,11 @@ class Ranker(ABC):
             document["columns"] = self.columns.to_json()
         if self.describer is not None:
             document["items"] = to_json(self.describer)
-        write_folder(folder, document, self._saved_tensors())
+        write_folder(folder, document, self.tensors())
 
     def weights_sha256(self) -> str:
         """Compute the SHA-256 of all arrays that `save` writes."""
-        return hashlib.sha256(tensors_as_bytes(self._saved_tensors())).hexdigest()
-
-    def _saved_tensors(self) -> dict[str, Array]:
-        """List all arrays that `save` writes: the arrays of the ranker and of its describer."""
-        tensors = self.tensors()
-        if self.describer is not None:
-            for name, array in arrays_of(self.describer).items():
-                tensors[f"{ITEMS_PREFIX}{name}"] = array
-        return tensors
+        return hashlib.sha256(tensors_as_bytes(self.tensors())).hexdigest()
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
         """Sort each query by score, the best document first, (n_docs,).
