@@ -64,8 +64,12 @@ class Comparison:
     by_query: pd.DataFrame
     by_part: pd.DataFrame
 
-    def rows(self) -> list[list[str]]:
-        """Write the rows of the printed summary: figures with spread, the best with a star."""
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Write the printed summary: figures with spread, the best with a star.
+
+        Returns:
+            The names of the columns, and the rows.
+        """
         summary = self.summary
         texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
         for measure in self.measures:
@@ -77,12 +81,7 @@ class Comparison:
         texts["p"] = ["", *(f"{p_of_pair[best_ranker, name]:.3f}" for name in other_rankers)]
         texts["parts"] = summary["parts"].astype(str)
         texts["CPU s"] = summary["seconds"].map("{:.1f}".format)
-        return [list(row) for row in zip(*texts.values(), strict=True)]
-
-    @property
-    def head(self) -> list[str]:
-        """Names of the columns of the printed summary."""
-        return ["ranker", *self.measures, "p", "parts", "CPU s"]
+        return [*texts], [list(row) for row in zip(*texts.values(), strict=True)]
 
     @property
     def notes(self) -> list[str]:
@@ -191,7 +190,7 @@ def run_comparison(
 
 def _text(comparison: Comparison) -> list[str | Table]:
     """List the printed parts: the summary, its notes, and published figures of the same data."""
-    summary = table_of_cells(comparison.head, comparison.rows())
+    summary = table_of_cells(*comparison.table())
     text: list[str | Table] = [summary, comparison.convention_line, *comparison.notes]
     published = comparison.published
     comparable = published[published["convention"] == comparison.convention]
@@ -219,7 +218,7 @@ def _render(comparison: Comparison, command: str) -> str:
     Cost: a second or two to draw the pictures.
     """
     part_names = list(dict.fromkeys(comparison.figures["part"]))
-    figures = html_page.Table(comparison.convention_line, comparison.head, comparison.rows())
+    figures = html_page.Table(comparison.convention_line, *comparison.table())
     heads, rows = settings_rows(comparison.results, part_names)
     settings = html_page.Table(
         "On each part, of those that were searched.", heads, rows, range(len(heads))
