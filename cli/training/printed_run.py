@@ -292,10 +292,10 @@ def kind_result(job: TrainingJob, ranker: Ranker, folder: str) -> Result:
     """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
     metrics = metrics_of(ranker.config)
     empty = ranker.config.empty
-    parts = {"train": job.train, "vali": job.vali}
+    queries_of_part = {"train": job.train, "vali": job.vali}
     measures_of_parts = {
         name: evaluate(part, ranker.order(part), metrics, empty=empty)
-        for name, part in parts.items()
+        for name, part in queries_of_part.items()
     }
     value = {
         "out": folder,
@@ -307,7 +307,7 @@ def kind_result(job: TrainingJob, ranker: Ranker, folder: str) -> Result:
     step = Step(job.next_command(folder))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
     text: list[Block] = [measures(measures_of_parts), "", Facts({"model": model})]
-    return Result("training", value, text, conventions_of(parts, metrics, empty), step)
+    return Result("training", value, text, conventions_of(queries_of_part, metrics, empty), step)
 
 
 def _lines_about_best(trained: TrainedRun) -> list[str]:
