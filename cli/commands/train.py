@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -159,7 +160,7 @@ def train(
         if ranker != "sortnet":
             kind = defaults.changed(**settings)
             job, fitted = fit_kind(data, out, kind, overwrite=overwrite, options=options)
-            print_result(kind_result(job, fitted, out), as_json=as_json)
+            print_result(kind_result(job, fitted, Path(out)), as_json=as_json)
             return
         if ctx.params["dry_run"]:
             estimates = estimate_judges(data, options, **settings)

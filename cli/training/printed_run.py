@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -288,7 +289,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
     return Result("training", value, text, notes, step)
 
 
-def kind_result(job: TrainingJob, ranker: Ranker, folder: str) -> Result:
+def kind_result(job: TrainingJob, ranker: Ranker, folder: Path) -> Result:
     """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
     metrics = metrics_of(ranker.config)
     empty = ranker.config.empty
@@ -298,13 +299,13 @@ def kind_result(job: TrainingJob, ranker: Ranker, folder: str) -> Result:
         for name, part in queries_of_part.items()
     }
     value = {
-        "out": folder,
+        "out": str(folder),
         "kind": ranker.config.kind,
         "config": ranker.config.to_json(),
         "info": dict(ranker.info),
         "measures": measures_of_parts,
     }
-    step = Step(job.next_command(folder))
+    step = Step(job.next_command(str(folder)))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
     text: list[Block] = [measures(measures_of_parts), "", Facts({"model": model})]
     return Result("training", value, text, conventions_of(queries_of_part, metrics, empty), step)
