@@ -41,7 +41,7 @@ from sortnet.sorting.sort import order_of as sorted_order
 from sortnet.sorting.sort import sorted_runs
 from sortnet.threads import set_threads
 from store import open_store
-from store.training.run_processes import joined
+from store.training.training_run import joined
 
 Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
 

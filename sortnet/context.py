@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from sortnet.comparators.base import Net, check_dropout, initial_weights
 from sortnet.comparators.cmpnn import CmpNN
+from sortnet.core.pairs import all_pairs
 from sortnet.errors import ComparatorError
 
 UNITS = ("selu", "relu")
@@ -221,7 +223,8 @@ class FetaNet(Net):
         """
         scores: Tensor = self.score(self.alone(x))[:, 0]  # the supports by other objects are added
         embedded = self.pair.embed(x)
-        pairs = _pairs_in_sets(sizes)
+        offsets = np.append(0, np.cumsum(sizes.numpy()))
+        pairs = map(torch.from_numpy, all_pairs(offsets))
         all_i, all_j = (torch.split(objects, self.chunk) for objects in pairs)
         saves_memory = torch.is_grad_enabled() and len(all_i) > 1
         for i, j in zip(all_i, all_j, strict=True):
@@ -237,25 +240,6 @@ class FetaNet(Net):
     def _supports(self, embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
         """Compute two supports for each of m pairs: of object i against j, and of j against i."""
         return self.pair.outputs(embedded[i], embedded[j])
-
-
-def _pairs_in_sets(sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """List all pairs (i, j) of objects of the same set with i before j, so that each occurs once.
-
-    Args:
-        sizes: (q,) the number of objects of each set.
-
-    Returns:
-        (m,) the first objects i, in ascending order; and (m,) the second objects j.
-    """
-    end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)  # (n,) for each object
-    objects = torch.arange(len(end_of_set))
-    # Object i comes first in a pair with each object after it in its set, and in no other pair.
-    n_pairs_of_i = end_of_set - 1 - objects
-    i = objects.repeat_interleave(n_pairs_of_i)
-    first_pair_of_i = n_pairs_of_i.cumsum(0) - n_pairs_of_i
-    number_among_pairs_of_i = torch.arange(len(i)) - first_pair_of_i[i]
-    return i, i + 1 + number_among_pairs_of_i
 
 
 class FreePairNet(nn.Module):

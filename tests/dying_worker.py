@@ -16,10 +16,10 @@ class Dies:
     def __init__(self, marker: Path) -> None:
         self.marker = marker
 
-    def __call__(self, cell: Cell) -> Outcome:
+    def __call__(self, number: int, cell: Cell) -> tuple[int, Outcome]:
         from sortnet.lab.executor import worked_out
 
         if not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return worked_out(cell)
+        return worked_out(number, cell)

@@ -81,9 +81,9 @@ def test_options_and_assignments_are_the_same_settings():
     context = main.commands["train"].make_context(
         "train", [*words, "--preset", "paper", "--set", "threads=2"]
     )
-    values, machine = typed_settings(context, Config())
+    values, threads = typed_settings(context, Config())
     assert values == {**PAPER, "epochs": 4, "batch_size": 64, "seed": 5}
-    assert machine.threads == 2
+    assert threads == 2
 
 
 @pytest.mark.parametrize(

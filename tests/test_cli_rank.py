@@ -19,7 +19,7 @@ from sortnet.data import read_queries
 from sortnet.explanation.attribution import explain_pair
 from sortnet.explanation.columns import permutation_importance
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 
 
 @pytest.fixture(scope="module")

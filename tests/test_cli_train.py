@@ -16,7 +16,7 @@ from result_helpers import notes_of, value_of
 
 from sortnet.data import read_queries
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 from store import open_store
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sortnet.config import DEFAULTS, Config
 from sortnet.core import Queries
 from sortnet.data import read_fold
-from sortnet.rankers.sortnet import Model, are_scaled_within_queries, complete_settings
+from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import are_scaled_within_queries, complete_settings
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
 FAST = ("--epochs", "4", "--set", "committee=1", "--set", "trees=2", "--set", "depth=3")

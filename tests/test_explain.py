@@ -19,7 +19,7 @@ from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.explanation.attribution import explain_pair
 from sortnet.explanation.columns import permutation_importance
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 
 W = np.array([2.0, -1.0, 0.5, 0.0], np.float32)
 

@@ -21,7 +21,8 @@ from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
-from sortnet.rankers.sortnet import Model, fit, settings_from_model
+from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import fit, settings_from_model
 from store import open_store
 from store.training import training_run
 from store.training.run_folder import Folder

@@ -21,9 +21,9 @@ from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.iterations import State
-from sortnet.rankers.model import load_state, save_state
+from sortnet.rankers.model import Model, load_state, save_state
 from sortnet.rankers.model_folder import Tensors
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.sortnet import fit
 from store.training.run_folder import Folder
 
 FEATURES = 4

@@ -15,7 +15,7 @@ from sortnet.items import Describer, Items, describe
 from sortnet.items.features import arrays_of, load_describer, to_json
 from sortnet.items.texts import Words
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 
 
 def fit(items, **options):

@@ -18,8 +18,8 @@ from sortnet.config import SCALINGS, Config
 from sortnet.core import Queries
 from sortnet.errors import ModelError, SortNetError
 from sortnet.learning.iterations import State
-from sortnet.rankers.model import load_state, save_state
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.model import Model, load_state, save_state
+from sortnet.rankers.sortnet import fit
 
 
 def made(seed: int, **facts) -> Queries:

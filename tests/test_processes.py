@@ -19,11 +19,11 @@ import torch
 
 from sortnet.config import Config
 from sortnet.core import Queries
-from sortnet.core.shard import Alone
+from sortnet.core.shard import ALONE
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.loop import MemoryPairs
 from sortnet.rankers.sortnet import fit
-from store.training.run_processes import joined
+from store.training.training_run import joined
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 1, "hidden":
 
 def test_two_three_and_four_processes_learn_what_one_learns():
     cases = [SHORT | case for case in CASES.values()]
-    alone = [learned(Alone(), case) for case in cases]
+    alone = [learned(ALONE, case) for case in cases]
     # Three shares are uneven ones; that of other numbers differs in nothing but the group.
     for size, names in ((3, list(CASES)), (2, list(CASES)[:1]), (4, list(CASES)[:1])):
         shared = together(size, cases[: len(names)])

@@ -194,7 +194,7 @@ def test_a_ranker_of_any_kind_comes_back_from_its_folder_and_from_its_seed(kind,
     assert type(loaded) is type(fitted) and loaded.feature_names == ("a", "b", "c", "d")
     assert (loaded.config, loaded.info, loaded.n_features) == (fitted.config, fitted.info, 4)
     again = fitted_once.__wrapped__(kind)
-    for method in ("scores", "order", "order_before"):
+    for method in ("scores", "order"):
         expected = getattr(fitted, method)(test)
         np.testing.assert_array_equal(getattr(loaded, method)(test), expected)
         np.testing.assert_array_equal(getattr(again, method)(test), expected)

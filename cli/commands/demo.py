@@ -69,14 +69,14 @@ def demo(
     with progress() as status:
         watcher = PrintedDemo(status, as_json=as_json)
         command = command_line(ctx)
-        digits_demo = run_demo(
+        facts = run_demo(
             out, seed=seed, max_iter=max_iter, store=store, watcher=watcher, command=command
         )
     # The commands that the result proposes need --store only if it was typed here.
     typed_store: str | None = None
     if store and is_typed(ctx, "store"):
         typed_store = without_passwords(store)
-    print_result(demo_result(digits_demo, typed_store), as_json=as_json)
+    print_result(demo_result(facts, typed_store), as_json=as_json)
 
 
 def _laid_out(folder: str) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from cli.options import is_typed, store_and_json
 from cli.printing.results import Bold, Facts, Result, print_result
 from sortnet.messages import count
 from store.service.installation import Installation, check_installation
-
-if TYPE_CHECKING:
-    from store.database.conversion import Converted
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
@@ -132,25 +129,11 @@ def _store_lines(installation: Installation) -> list[str]:
     return lines
 
 
-def _conversion_result(converted: Converted) -> Result:
+def _conversion_result(converted: dict[str, Any]) -> Result:
     """Make the result with what was brought to the new store, and a note about the runs."""
-    rows = converted.rows
-    brought = {
-        "collections": rows["collections"] - converted.criteria,
-        "criteria": converted.criteria,
-        "items": rows["items"],
-        "annotators": rows["annotators"],
-        "judgements": rows["judgements"],
-        "decisions": rows["decisions"],
-        "batches": rows["batches"],
-    }
-    value = {
-        "old": converted.old,
-        "new": converted.new,
-        "brought": brought,
-        "runs_not_converted": converted.runs,
-    }
-    lines = [f"{converted.new}: brought from {converted.old}"]
-    lines += [f"  {n} {name}" for name, n in brought.items()]
-    runs = f"runs are not converted: {converted.old} keeps {count(converted.runs, 'run')}"
-    return Result("converted", value, text=lines, notes=[runs])
+    old = converted["old"]
+    lines = [f"{converted['new']}: brought from {old}"]
+    lines += [f"  {n} {name}" for name, n in converted["brought"].items()]
+    n_runs = count(converted["runs_not_converted"], "run")
+    runs = f"runs are not converted: {old} keeps {n_runs}"
+    return Result("converted", converted, text=lines, notes=[runs])

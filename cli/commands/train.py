@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.console import progress, silent
-from cli.inputs.data_options import training_name_options
-from cli.judges.judge_options import judge_options
-from cli.options import files, folders, json_option, store_option
+from cli.inputs.data_options import named_columns, training_name_options
+from cli.judges.judge_options import (
+    DETAILS,
+    FIELDS,
+    judge_options,
+    judges_by_annotator,
+    judges_from_options,
+    option_of,
+    refuse_without_server,
+)
+from cli.options import command_line, files, folders, json_option, store_option
 from cli.printing.results import print_result
 from cli.signals import signals_as_ctrl_c
 from cli.training.typed_settings import TrainCommand, setting_options, typed_settings
 from sortnet.rankers.registry import settings_for
 
+if TYPE_CHECKING:
+    from store.training.asked_judge import AskedJudge
+
+# {field of a judge or parameter of a training: the option that users type}
+_OPTIONS = {
+    name: option_of(name)
+    for name in ("judge", *FIELDS, "dry_run", "question", "judgements", "store")
+    if name not in DETAILS
+}
 # {heading of the help: parameters below it, in the order of the help}
 _SECTIONS = {
     "Columns of a table": ("query", "grade", "id", "ignore", "bins"),
@@ -116,25 +135,32 @@ def train(
       sortnet train --resume --out m
     """
     from cli.printing.labelling import dry_run_result
-    from cli.training.command_options import checked_judge, run_options
     from cli.training.printed_run import PrintedRun, kind_result
-    from store.training.fit_kind import fit_kind
-    from store.training.run_processes import joined
-    from store.training.train_or_resume import estimate_judges
+    from store.training.train_or_resume import RunOptions, estimate_judges, fit_kind
     from store.training.train_or_resume import resume as resume_run
     from store.training.train_or_resume import train as train_run
+    from store.training.training_run import joined
 
-    judge = checked_judge(ctx)
+    judge = _checked_judge(ctx)
     defaults = settings_for(ranker)
-    settings, machine = typed_settings(ctx, defaults)
+    settings, threads = typed_settings(ctx, defaults)
     # Only the first of several processes prints.
     with joined() as group, silent(group.rank > 0), progress() as status:
         watcher = PrintedRun(status, logs, as_json=as_json)
-        options = run_options(ctx, judge, machine, watcher, group)
+        options = RunOptions(
+            store=ctx.params["store"],
+            from_model=ctx.params["from_model"],
+            columns=named_columns(ctx.params),
+            threads=threads,
+            judge=judge,
+            watcher=watcher,
+            command=command_line(ctx),
+            group=group,
+        )
         if ranker != "sortnet":
             kind = defaults.changed(**settings)
-            fitted = fit_kind(data, out, kind, overwrite=overwrite, options=options)
-            print_result(kind_result(fitted), as_json=as_json)
+            job, fitted = fit_kind(data, out, kind, overwrite=overwrite, options=options)
+            print_result(kind_result(job, fitted, Path(out)), as_json=as_json)
             return
         if ctx.params["dry_run"]:
             estimates = estimate_judges(data, options, **settings)
@@ -143,3 +169,41 @@ def train(
             resume_run(out, data, options=options, **settings)
         else:
             train_run(data, out, overwrite=overwrite, options=options, **settings)
+
+
+def _checked_judge(ctx: click.Context) -> AskedJudge:
+    """Check the options of `sortnet train`, and return the judges that they describe.
+
+    There is no judge if a resumed run asks its stored judges.
+
+    Raises:
+        click.UsageError: if some options cannot be given together.
+        SortNetError: if a tracker does not exist.
+    """
+    from cli.training.printed_run import trackers
+    from store.training.asked_judge import AskedJudge
+
+    values = ctx.params
+    trackers(values["logs"])  # refuses a misspelt tracker before anything is read
+    judges = judges_from_options(values)
+    for judge in judges:
+        refuse_without_server(judge)
+    if judges and values["ranker"] != "sortnet":
+        raise click.UsageError("only --ranker sortnet asks a judge")
+    question = values["question"] or None
+    is_resumed = values["resume"] and not values["dry_run"]
+    if question is not None and not judges and not is_resumed:
+        raise click.UsageError("--question is for --judge and --model")
+    asked = AskedJudge(judges=judges_by_annotator(judges), question=question, names=_OPTIONS)
+    if values["ranker"] != "sortnet":
+        if any(values[name] for name in ("resume", "preset", "logs", "from_model")):
+            options = "--resume, --from, --preset and --log"
+            raise click.UsageError(f"{options} are for --ranker sortnet only")
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            fault = "is fitted by one process: leave torchrun out"
+            raise click.UsageError(f"{values['ranker']} {fault}")
+    elif values["resume"] and values["overwrite"] and not values["dry_run"]:
+        raise click.UsageError(
+            "--resume continues a run and --overwrite starts again: give one of them"
+        )
+    return asked

@@ -64,8 +64,12 @@ class Comparison:
     by_query: pd.DataFrame
     by_part: pd.DataFrame
 
-    def rows(self) -> list[list[str]]:
-        """Write the rows of the printed summary: figures with spread, the best with a star."""
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Write the printed summary: figures with spread, the best with a star.
+
+        Returns:
+            The names of the columns, and the rows.
+        """
         summary = self.summary
         texts: dict[str, Iterable[str]] = {"ranker": summary["ranker"]}
         for measure in self.measures:
@@ -77,12 +81,7 @@ class Comparison:
         texts["p"] = ["", *(f"{p_of_pair[best_ranker, name]:.3f}" for name in other_rankers)]
         texts["parts"] = summary["parts"].astype(str)
         texts["CPU s"] = summary["seconds"].map("{:.1f}".format)
-        return [list(row) for row in zip(*texts.values(), strict=True)]
-
-    @property
-    def head(self) -> list[str]:
-        """Names of the columns of the printed summary."""
-        return ["ranker", *self.measures, "p", "parts", "CPU s"]
+        return [*texts], [list(row) for row in zip(*texts.values(), strict=True)]
 
     @property
     def notes(self) -> list[str]:
@@ -98,61 +97,6 @@ class Comparison:
             "queries, Holm's correction for all pairs of rankers"
         )
         return [marks, p]
-
-
-def compare(
-    results: Results,
-    failed: Failed,
-    measures: list[str],
-    convention: str,
-    data: str,
-    spread: Spread,
-) -> Comparison:
-    """Measure the results, summarise the figures, and test the differences between rankers.
-
-    Args:
-        results: the cells with their results. A cell is one ranker on one part of the data.
-        failed: the cells that failed, each with the reason.
-        measures: names of the measures; the first sorts the summary and is tested.
-        convention: name of the convention of the figures, for instance how a query without a
-            relevant document counts.
-        data: path or name of the data.
-        spread: the kind of spread beside a mean.
-
-    Raises:
-        SortNetError: if no cell has a result.
-    """
-    import pandas as pd
-
-    from sortnet.lab.significance import paired_by_part, paired_by_query
-    from sortnet.lab.tool_conventions import convention_line, figures_of, published_for
-
-    if not results:
-        _, first_reason = failed[0]
-        raise SortNetError(f"no ranker could be fitted: {first_reason}")
-    figures = figures_of(results, measures, convention)
-    sizes = figures.attrs  # numbers of queries
-    summary = summarise(figures, measures, spread)
-    seconds = pd.Series(
-        [cpu_seconds(result) for _, result in results],
-        [cell.ranker.name for cell, _ in results],
-    )
-    summary["seconds"] = summary["ranker"].map(seconds.groupby(level=0).mean())
-    rankers = list(summary["ranker"])  # the best first
-    return Comparison(
-        results=results,
-        failed=failed,
-        measures=measures,
-        convention=convention,
-        data=data,
-        spread=spread,
-        convention_line=convention_line(convention, measures, sizes["n_empty"], sizes["n_queries"]),
-        figures=figures,
-        summary=summary,
-        published=published_for(data, measures),
-        by_query=paired_by_query(figures, measures[0], rankers),
-        by_part=paired_by_part(figures, measures[0], sizes["ratio"], rankers),
-    )
 
 
 def run_comparison(
@@ -186,12 +130,42 @@ def run_comparison(
     Raises:
         SortNetError: if the data cannot be used, or no cell has a result.
     """
+    import pandas as pd
+
+    from sortnet.lab.significance import paired_by_part, paired_by_query
+    from sortnet.lab.tool_conventions import convention_line, figures_of, published_for
+
     if as_latex and as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
         results, failed = results_of(cells, status, **how)
         status("measuring")
-        comparison = compare(results, failed, measures, convention, data, spread)
+        if not results:
+            _, first_reason = failed[0]
+            raise SortNetError(f"no ranker could be fitted: {first_reason}")
+        figures = figures_of(results, measures, convention)
+        n_empty, n_queries = figures.attrs["n_empty"], figures.attrs["n_queries"]
+        summary = summarise(figures, measures, spread)
+        seconds = pd.Series(
+            [cpu_seconds(result) for _, result in results],
+            [cell.ranker.name for cell, _ in results],
+        )
+        summary["seconds"] = summary["ranker"].map(seconds.groupby(level=0).mean())
+        names = list(summary["ranker"])  # the best first
+        comparison = Comparison(
+            results=results,
+            failed=failed,
+            measures=measures,
+            convention=convention,
+            data=data,
+            spread=spread,
+            convention_line=convention_line(convention, measures, n_empty, n_queries),
+            figures=figures,
+            summary=summary,
+            published=published_for(data, measures),
+            by_query=paired_by_query(figures, measures[0], names),
+            by_part=paired_by_part(figures, measures[0], figures.attrs["ratio"], names),
+        )
     if out is not None:
         _write(comparison, out)
     if as_latex:
@@ -216,7 +190,7 @@ def run_comparison(
 
 def _text(comparison: Comparison) -> list[str | Table]:
     """List the printed parts: the summary, its notes, and published figures of the same data."""
-    summary = table_of_cells(comparison.head, comparison.rows())
+    summary = table_of_cells(*comparison.table())
     text: list[str | Table] = [summary, comparison.convention_line, *comparison.notes]
     published = comparison.published
     comparable = published[published["convention"] == comparison.convention]
@@ -244,7 +218,7 @@ def _render(comparison: Comparison, command: str) -> str:
     Cost: a second or two to draw the pictures.
     """
     part_names = list(dict.fromkeys(comparison.figures["part"]))
-    figures = html_page.Table(comparison.convention_line, comparison.head, comparison.rows())
+    figures = html_page.Table(comparison.convention_line, *comparison.table())
     heads, rows = settings_rows(comparison.results, part_names)
     settings = html_page.Table(
         "On each part, of those that were searched.", heads, rows, range(len(heads))
@@ -322,12 +296,12 @@ def _mean_rank_picture(
     from sortnet.lab import significance as tests
     from store.plots.figures import critical_difference_diagram
 
-    result = tests.friedman(table)
+    _, p, mean_ranks = tests.friedman(table)
     critical_difference = tests.critical_difference(len(names), len(table), _ALPHA)
-    diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
+    diagram = critical_difference_diagram(list(mean_ranks), names, critical_difference)
     caption = (
         f"Mean ranks in {comparison.measures[0]} over {len(table)} parts. Friedman's p "
-        f"{result.p:.3g}; rankers whose bars overlap do not differ by Nemenyi's test at "
+        f"{p:.3g}; rankers whose bars overlap do not differ by Nemenyi's test at "
         f"{_ALPHA:.0%}."
     )
     return html_page.picture(diagram, "critical difference diagram", caption)

@@ -31,7 +31,7 @@ from sortnet.lab.tool_conventions import CONVENTIONS
 from sortnet.messages import count
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 MEASURES = "ndcg@10,map,p@10"
 Command = Callable[..., int]
@@ -225,7 +225,18 @@ def simulate(
     with progress() as status:
         common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
-            results = _by_votes(votes_file, items_file, by, strategies, budgets, common)
+            from cli.inputs.votes import read_votes
+            from sortnet.items import describe, read_items
+            from sortnet.lab.recorded_votes import simulate_votes
+
+            if votes_file is None or items_file is None:
+                raise click.UsageError(
+                    "the protocol votes needs --votes FILE and --items-file FILE"
+                )
+            items = read_items(items_file, features=())
+            votes, group = read_votes(Path(votes_file), items, by)
+            described = describe(items, progress=status).features.astype("float64")
+            results = simulate_votes(described, votes, strategies, budgets, group=group, **common)
         else:
             title += f", {n} items"
             features: dict[str, Any] = (
@@ -318,7 +329,7 @@ def holdout(
     """
     from sortnet.lab.splits import HoldOut, folds_of, is_one_file
 
-    divided = data if is_one_file(data) else folds_of(data)[0].folder
+    divided = data if is_one_file(data) else folds_of(data)[0].data
     divisions = [
         HoldOut(divided, number, test, _VALI_SHARE, seed, columns=columns)
         for number in range(1, splits + 1)
@@ -457,32 +468,3 @@ def _compare(
     cells = [Cell(entry, split, seed, **fields) for split in splits for entry in entries]
     names = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
     return run_comparison(cells, data, names, convention, **options)
-
-
-def _by_votes(
-    votes_file: str | None, items_file: str | None, by: str | None, strategies: Sequence[str],
-    budgets: Sequence[int], options: dict[str, Any],
-) -> pd.DataFrame:  # fmt: skip
-    """Simulate annotators who answer by the recorded votes of a file.
-
-    Args:
-        votes_file: table of votes.
-        items_file: table of the items.
-        by: column of the votes whose values divide them into collections; or None.
-        strategies: names of strategies.
-        budgets: numbers of questions; if empty, the usual numbers.
-        options: further arguments of `sortnet.lab.recorded_votes.simulate_votes`.
-
-    Raises:
-        UsageError: if the file of votes or of items is not given.
-    """
-    from cli.inputs.votes import read_votes
-    from sortnet.items import describe, read_items
-    from sortnet.lab.recorded_votes import simulate_votes
-
-    if votes_file is None or items_file is None:
-        raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
-    items = read_items(items_file, features=())
-    votes, group = read_votes(Path(votes_file), items, by)
-    features = describe(items, progress=options["progress"]).features.astype("float64")
-    return simulate_votes(features, votes, strategies, budgets, group=group, **options)

@@ -68,8 +68,13 @@ def results_of(
         stored = {} if again else kept_cells(database, keys)
         results = {key: Result(order, about) for key, (order, about) in stored.items()}
         to_do = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in results}
-        _say_what_is_to_do(len(cells), len(to_do), jobs)
-        progress(f"{count(len(to_do), 'cell')} to work out")
+        n_stored = len(cells) - len(to_do)
+        if n_stored:
+            say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
+        work_left = f"{count(len(to_do), 'cell')} to work out"
+        if to_do:
+            say(f"{work_left} in {jobs} processes" if jobs > 1 else work_left)
+        progress(work_left)
         began = time.monotonic()
         outcomes = work_out_all([*to_do.values()], jobs=jobs, cluster=cluster)
         try:
@@ -99,13 +104,3 @@ def results_of(
         (cell, results[key]) for key, cell in zip(keys, cells, strict=True) if key in results
     ]
     return in_order, failed
-
-
-def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
-    """Say how many results are stored already, and how many are to be computed."""
-    n_stored = n_cells - n_to_do
-    if n_stored:
-        say(f"worked out before: {n_stored} of {count(n_cells, 'cell')}")
-    if n_to_do:
-        processes = f" in {jobs} processes" if jobs > 1 else ""
-        say(f"{count(n_to_do, 'cell')} to work out{processes}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from cli.console import put
 from cli.printing.results import Block, Facts, Result
@@ -11,7 +12,7 @@ from cli.printing.runs import shower
 from sortnet.core import Progress
 from sortnet.learning.iterations import Iteration, State
 from sortnet.messages import count
-from store.training.digits_demo import DemoWatcher, DigitsDemo
+from store.training.digits_demo import DemoWatcher
 from store.training.training_run import TrainingRun
 
 
@@ -52,14 +53,14 @@ class PrintedDemo(DemoWatcher):
         self._show_iteration(record)
 
 
-def demo_result(demo: DigitsDemo, store: str | None) -> Result:
+def demo_result(facts: Mapping[str, Any], store: str | None) -> Result:
     """Make the result of a demo: its facts, and a text with commands to run next.
 
     Args:
+        facts: the result of `run_demo`.
         store: the URL of the store as it was typed; None: the user's default store, which needs no
             option.
     """
-    facts = demo.facts()
     spearman = facts["spearman"]
     places = {name: facts[name] for name in ("picture", "model", "test")}
     places["store"] = f"{facts['store']}, run {facts['run']}"

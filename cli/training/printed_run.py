@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
 from sortnet.messages import count, printable
-from sortnet.metrics import can_choose
+from sortnet.metrics import can_choose, evaluate
+from sortnet.rankers.base import Ranker
 from sortnet.rankers.registry import name_of
 from sortnet.tables.roles import column_of, feature_groups, listed_names
 from store.database.engine import without_passwords
-from store.report.run_texts import MEANING, conventions_of, from_which, kept_model
-from store.training.fit_kind import FittedKind
+from store.report.run_texts import MEANING, conventions_of, from_which, kept_model, metrics_of
 from store.training.job import TrainingJob
 from store.training.run_folder import Origin
 from store.training.training_run import TrainedRun, TrainingRun, Watcher, vali_pairs_of
@@ -288,21 +289,26 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
     return Result("training", value, text, notes, step)
 
 
-def kind_result(fitted: FittedKind) -> Result:
+def kind_result(job: TrainingJob, ranker: Ranker, folder: Path) -> Result:
     """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
-    ranker = fitted.ranker
-    folder = fitted.folder
+    metrics = metrics_of(ranker.config)
+    empty = ranker.config.empty
+    queries_of_part = {"train": job.train, "vali": job.vali}
+    measures_of_parts = {
+        name: evaluate(part, ranker.order(part), metrics, empty=empty)
+        for name, part in queries_of_part.items()
+    }
     value = {
         "out": str(folder),
         "kind": ranker.config.kind,
         "config": ranker.config.to_json(),
         "info": dict(ranker.info),
-        "measures": fitted.measures,
+        "measures": measures_of_parts,
     }
-    step = Step(fitted.job.next_command(str(folder)))
+    step = Step(job.next_command(str(folder)))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
-    text: list[Block] = [measures(fitted.measures), "", Facts({"model": model})]
-    return Result("training", value, text, fitted.conventions, step)
+    text: list[Block] = [measures(measures_of_parts), "", Facts({"model": model})]
+    return Result("training", value, text, conventions_of(queries_of_part, metrics, empty), step)
 
 
 def _lines_about_best(trained: TrainedRun) -> list[str]:
@@ -310,7 +316,7 @@ def _lines_about_best(trained: TrainedRun) -> list[str]:
     best = trained.best["iteration"]
     last_iteration = trained.rows[-1]["iteration"]
     lines = ["", f"best is iteration {best} of 0 to {last_iteration} (the last *)"]
-    if trained.training.origin is not None and best == 0:
+    if trained.training.job.origin is not None and best == 0:
         lines.append("no iteration is better than the model that the run began with")
     return lines
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -17,7 +16,6 @@ from sortnet.config import (
     Setting,
     Settings,
     parse_settings,
-    setting,
     settings_of,
 )
 
@@ -36,19 +34,15 @@ OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class MachineSettings:
-    """Settings about this machine, which do not change what a ranker learns."""
-
-    # fmt: off
-    threads: int | None = setting(
-        None, "Number of threads. Default and maximum: all cores.", MACHINE, least=1)
-    # fmt: on
+# The only setting about this machine, which does not change what a ranker learns.
+_THREADS = Setting(
+    "threads", int, None, "Number of threads. Default and maximum: all cores.", MACHINE, least=1
+)
 
 
 def known_settings(settings: Settings) -> dict[str, Setting]:
     """List everything that `--set` takes for a kind of ranker: {name: setting}."""
-    return {**settings_of(type(settings)), **settings_of(MachineSettings)}  # type: ignore[arg-type]
+    return {**settings_of(type(settings)), "threads": _THREADS}  # type: ignore[arg-type]
 
 
 def _setting_option(name: str, metavar: str) -> Callable[[C], C]:
@@ -79,10 +73,8 @@ setting_options = with_options(
 )
 
 
-def typed_settings(
-    ctx: click.Context, settings: Settings
-) -> tuple[dict[str, Any], MachineSettings]:
-    """Parse the settings that were typed: {name: value} of the ranker, and those of the machine.
+def typed_settings(ctx: click.Context, settings: Settings) -> tuple[dict[str, Any], int | None]:
+    """Parse the settings that were typed: {name: value} of the ranker, and the number of threads.
 
     An option takes precedence over the preset, and `--set` takes precedence over an option.
 
@@ -101,10 +93,9 @@ def typed_settings(
             raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
         texts[name.replace("-", "_")] = text
     values = parse_settings(settings.kind, known_settings(settings), texts)
-    names_of_machine = values.keys() & settings_of(MachineSettings).keys()
-    machine = MachineSettings(**{name: values.pop(name) for name in names_of_machine})
+    threads = values.pop("threads", None)
     preset = ctx.params["preset"]
-    return (PRESETS[preset] | values if preset else values), machine
+    return (PRESETS[preset] | values if preset else values), threads
 
 
 class TrainCommand(click.Command):

@@ -6,23 +6,22 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from sortnet.comparators.forms import Form
-from sortnet.core import F32, F64, Margin
+from sortnet.comparators.forms import Form, check_features
+from sortnet.core import F32, F64, Array, Ints, Margin
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.threads import one_thread_an_operation, use_set_threads
 
 use_set_threads()
 
-Numbers: TypeAlias = NDArray[np.integer[Any]] | list[int]  # document numbers
+Numbers: TypeAlias = Ints | list[int]  # document numbers
 
 # A BLAS (library of matrix products) sums some rows in another order unless the number of columns
 # is a multiple of `_COLUMN_MULTIPLE`. Two equal documents would then get different products.
@@ -50,11 +49,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Net(nn.Module):
     """Net of torch whose weights are read and written as numpy arrays."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return the weights of the net as arrays, by name."""
         return {name: value.detach().cpu().numpy() for name, value in self.state_dict().items()}
 
-    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Take the values of arrays with the names and shapes of `arrays`."""
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
@@ -211,20 +210,12 @@ def dropout_factors(units: Tensor, share: float, generator: torch.Generator) -> 
     return remains / (1 - share)
 
 
-def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+def to_device(array: Array, device: torch.device) -> Tensor:
     """Copy an array to a device; a copy to a GPU runs in the background, from pinned memory."""
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-def check_features(X: F32, n_features: int) -> None:
-    """Raise ComparatorError unless the documents X, (n, d), have `n_features` features."""
-    if X.shape[1] != n_features:
-        raise ComparatorError(
-            f"the comparator takes {n_features} features, the data has {X.shape[1]}"
-        )
 
 
 def activation(name: str, names: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:

@@ -1,4 +1,4 @@
-"""Forms of a comparator's margin that compiled code sorts by."""
+"""Forms of a comparator's margin that compiled code sorts by, and a check of its features."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sortnet.core import F32, F64
+from sortnet.errors import ComparatorError
 
 # Bound on κp and κq in the formula of `DualUnits.numbers`. Then (1 + e)(1 + e') is at most about
 # exp(4 * 175), which a float64 can hold.
@@ -91,6 +92,14 @@ class Score:
 
 
 Form: TypeAlias = DualUnits | Score
+
+
+def check_features(X: F32, n_features: int) -> None:
+    """Raise ComparatorError unless the documents X, (n, d), have `n_features` features."""
+    if X.shape[1] != n_features:
+        raise ComparatorError(
+            f"the comparator takes {n_features} features, the data has {X.shape[1]}"
+        )
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sortnet.comparators.forms import Score
+from sortnet.comparators.forms import Score, check_features
 from sortnet.comparators.tree_kernels import LANES, Floats, blocks_of, fill_scores
-from sortnet.core import F32, F64, Margin
+from sortnet.core import F32, F64, Array, Margin
 from sortnet.core.memory import refuse_too_large
-from sortnet.errors import ComparatorError
 from sortnet.threads import one_numpy_thread, side_by_side
 
 _SHARPEST = 8.0  # sharpness of the choice of features at the end of a training
@@ -79,17 +76,21 @@ class SoftTrees:
     ) -> None:
         """Draw the weights of all trees; raise DataError if they do not fit into memory."""
         self.committee = committee
-        shapes = weight_shapes(n_features, committee, trees, depth)
         n_splits = committee * trees * depth
-        n_weights = sum(math.prod(shape) for shape in shapes.values())
+        # {name of an array: its shape, and the standard deviation of its initial weights}
+        drawn_arrays = {
+            "choices": ((n_features, n_splits), 1.0),
+            "thresholds": ((n_splits,), _THRESHOLDS),
+            "leaves": ((committee * trees, 1 << depth), _LEAVES),
+        }
+        n_weights = sum(math.prod(shape) for shape, _ in drawn_arrays.values()) + n_splits
         refuse_too_large(
             _BYTES_A_WEIGHT * n_weights, f"{n_splits:,} splits over {n_features:,} features"
         )
         rng = np.random.default_rng(seed)
-        deviations = {"choices": 1.0, "thresholds": _THRESHOLDS, "leaves": _LEAVES}
         self.weights: dict[str, F32] = {
-            name: np.float32(deviation) * rng.standard_normal(shapes[name], np.float32)
-            for name, deviation in deviations.items()
+            name: np.float32(deviation) * rng.standard_normal(shape, np.float32)
+            for name, (shape, deviation) in drawn_arrays.items()
         }
         self.weights["log_steepness"] = np.full(n_splits, math.log(_STEEPNESS), np.float32)
         self.sharpness = 1.0
@@ -115,11 +116,11 @@ class SoftTrees:
         """A tuple of the comparator itself, since only a `Committee` has several members."""
         return (self,)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """List the arrays that a file of this comparator has: the weights and the sharpness."""
         return {**self.weights, "sharpness": np.array(self.sharpness, np.float32)}
 
-    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Take the values of arrays with the names and shapes of `arrays`."""
         self.weights = {name: arrays[name].copy() for name in self.weights}
         self.sharpness = float(arrays["sharpness"])
@@ -168,10 +169,7 @@ class SoftTrees:
         Raises:
             ComparatorError: if the documents have another number of features.
         """
-        if X.shape[1] != self.n_features:
-            raise ComparatorError(
-                f"the comparator takes {self.n_features} features, the data has {X.shape[1]}"
-            )
+        check_features(X, self.n_features)
         if self._at_rest is None:
             self._at_rest = self.chosen(), *self.half_logits()
         chosen, scale, shift = self._at_rest
@@ -205,13 +203,13 @@ class SoftTrees:
         """
         return self.score(self.prepare(X))
 
-    def prefer(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32:
+    def prefer(self, prepared: F32, i: Array, j: Array) -> F32:
         """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
         scores = self.score(prepared)
         margin: F32 = scores[i] - scores[j]
         return margin
 
-    def spread(self, prepared: F32, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
+    def spread(self, prepared: F32, i: Array, j: Array) -> F32 | None:
         """Compute the standard deviation (m,) of the heads' margins; None for a single head."""
         if self.committee == 1:
             return None
@@ -273,30 +271,6 @@ class SoftTrees:
             return scores_of_x - scores_of_y, d_x, -d_y
 
         return margin
-
-
-def weight_shapes(
-    n_features: int, committee: int, trees: int, depth: int
-) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each array of soft trees, by name.
-
-    Args:
-        n_features: the number of features of a document.
-        committee: the number of heads.
-        trees: the number of trees of a head.
-        depth: the number of splits on the path to a leaf.
-
-    >>> weight_shapes(3, 2, 1, 4)["choices"]
-    (3, 8)
-    """
-    splits = committee * trees * depth
-    return {
-        "choices": (n_features, splits),
-        "thresholds": (splits,),
-        "log_steepness": (splits,),
-        "leaves": (committee * trees, 1 << depth),
-        "sharpness": (),
-    }
 
 
 def inputs_of(X: Floats, chosen: Floats) -> Floats:

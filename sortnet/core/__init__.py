@@ -24,7 +24,9 @@ from sortnet.core.arrays import F32 as F32
 from sortnet.core.arrays import F64 as F64
 from sortnet.core.arrays import I32 as I32
 from sortnet.core.arrays import I64 as I64
+from sortnet.core.arrays import Array as Array
 from sortnet.core.arrays import Bool as Bool
+from sortnet.core.arrays import Ints as Ints
 from sortnet.core.arrays import Str as Str
 from sortnet.core.compared_pairs import ComparedPairs as ComparedPairs
 from sortnet.core.compared_pairs import Sorting as Sorting

@@ -16,6 +16,7 @@ I64: TypeAlias = NDArray[np.int64]
 Bool: TypeAlias = NDArray[np.bool_]
 Str: TypeAlias = NDArray[np.str_]
 Ints: TypeAlias = NDArray[np.integer[Any]]
+Array: TypeAlias = NDArray[Any]
 
 
 def refuse_masked(**arrays: Any) -> None:

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sortnet.core.arrays import F32, I32, I64, Bool, Ints
+from sortnet.core.arrays import F32, I32, I64, Array, Bool, Ints
 from sortnet.core.pairs import is_in, packed, refuse_no_pairs, unordered, unpacked
 from sortnet.core.shard import Group
 
@@ -134,7 +133,7 @@ class ComparedPairs:
         """Return a copy of the table with new answers, (m,), of a judge."""
         return replace(self, answer=answer)
 
-    def where(self, rows: NDArray[Any] | slice) -> Self:
+    def where(self, rows: Array | slice) -> Self:
         """Select rows by a mask, by row numbers or by a slice."""
         return type(self)(self.i[rows], self.j[rows], self.margin[rows], self.answer[rows])
 

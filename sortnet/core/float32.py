@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sortnet.core.arrays import F32, F64, Bool
+from sortnet.core.arrays import F32, F64, Array, Bool
 from sortnet.errors import DataError
 
 # Differences of at most `_NOISE` times the values themselves come from the rounding of float64.
@@ -16,7 +14,7 @@ _NOISE = 1e-13
 _LOST = 0.01  # share of a feature's differences that may be lost
 
 
-def origins_of_dates(X: NDArray[Any], is_date: Bool) -> F64 | None:
+def origins_of_dates(X: Array, is_date: Bool) -> F64 | None:
     """Choose the number of days that each date is counted from before it is rounded to float32.
 
     It is the median of the date, so that differences of seconds remain near the median; and 0 for
@@ -50,14 +48,12 @@ def shortened(X: F64, is_date: Bool) -> F32 | F64:
     return X.astype(np.float32) if are_exact else X
 
 
-def _is_float32(x: NDArray[Any]) -> bool:
+def _is_float32(x: Array) -> bool:
     """Whether float32 holds all numbers exactly, or they are missing."""
     return np.array_equal(x.astype(np.float32), x, equal_nan=True)
 
 
-def refuse_lost(
-    X: NDArray[Any], codes: NDArray[Any], names: Sequence[str] | None, source: str
-) -> None:
+def refuse_lost(X: Array, codes: Array, names: Sequence[str] | None, source: str) -> None:
     """Raise DataError if float32 loses the differences of a feature within queries.
 
     The differences are taken between neighbouring rows of a query. They are lost if rounding

@@ -12,12 +12,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from sortnet.core.arrays import F32
+from sortnet.core.arrays import F32, I64, Array, Ints, Str
 from sortnet.errors import DataError
 
 _ENDLESS = 1 << 47  # number of free bytes that is assumed if the system does not report its memory
@@ -60,7 +59,7 @@ def refuse_too_large(n_bytes: int, name: str) -> None:
         raise DataError(f"{name} {sizes}")
 
 
-def texts(values: Sequence[str], name: str) -> NDArray[np.str_]:
+def texts(values: Sequence[str], name: str) -> Str:
     """Make an array of texts, in which each text needs as much memory as the longest text.
 
     Raises:
@@ -149,9 +148,7 @@ def return_freed() -> None:
         malloc_trim(0)
 
 
-def allocate(
-    shape: tuple[int, ...], dtype: DTypeLike = np.float32, name: str = "data"
-) -> NDArray[Any]:
+def allocate(shape: tuple[int, ...], dtype: DTypeLike = np.float32, name: str = "data") -> Array:
     """Allocate an uninitialised array: in memory up to 256 MiB, else in a mapped temporary file.
 
     The file has no name, and lies in TMPDIR, else in /var/tmp. Its pages are page cache: the system
@@ -176,7 +173,7 @@ def allocate(
     return np.frombuffer(_mapped(n_bytes, name), dtype).reshape(shape)
 
 
-def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], name: str) -> NDArray[Any]:
+def rows_of(array: Array, rows: Ints, name: str) -> Array:
     """Copy the given rows of an array into an array from `allocate`.
 
     Args:
@@ -190,7 +187,7 @@ def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], name: str) -> N
     return out
 
 
-def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int, int]]:
+def runs_of_queries(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
     """Divide queries into runs of at most `docs` documents; a longer query is a run of its own.
 
     Args:
@@ -211,14 +208,14 @@ def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int
         first = last
 
 
-def joined_ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def joined_ranges(starts: I64, sizes: I64) -> I64:
     """Concatenate the ranges start .. start + size - 1 of all given starts and sizes.
 
     >>> joined_ranges(np.array([5, 1]), np.array([2, 3])).tolist()
     [5, 6, 1, 2, 3]
     """
     n_before = np.cumsum(sizes) - sizes
-    numbers: NDArray[np.int64] = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
+    numbers: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
     return numbers
 
 

@@ -55,7 +55,8 @@ class NamedColumns:
         is_tuple = isinstance(self.ignore, tuple)
         if not is_tuple or not all(isinstance(name, str) for name in self.ignore):
             raise DataError(f"the ignored columns must be names, got {_shortened(self.ignore)!r}")
-        if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
+        is_whole = isinstance(self.bins, int) and not isinstance(self.bins, bool)
+        if self.bins is not None and not (is_whole and LEAST_BINS <= self.bins <= MOST_BINS):
             raise DataError(
                 f"bins must be a whole number from {LEAST_BINS} to {MOST_BINS}, "
                 f"got {_shortened(self.bins)}"
@@ -122,11 +123,6 @@ class NamedColumns:
 def _shortened(value: object) -> str:
     """Return the first 60 characters of a value as a text, for a message."""
     return str(python_values(value))[:60]
-
-
-def _is_whole(value: Any, least: int, most: int) -> bool:
-    """Whether the value is a whole number from `least` to `most`."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _are_increasing(edges: tuple[Any, ...]) -> bool:

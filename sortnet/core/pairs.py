@@ -5,12 +5,12 @@ The key of a pair (i, j) of document numbers is i * 2^32 + j. Keys are ordered b
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sortnet.core.arrays import F32, F64, I64, Ints, refuse_masked
+from sortnet.core.arrays import F32, F64, I64, Array, Bool, Ints, refuse_masked
 from sortnet.errors import DataError
 
 _LARGEST = np.finfo(np.float32).max  # the largest weight
@@ -42,13 +42,13 @@ def moved(key: I64, by: int) -> I64:
     return key + by * np.int64(2**32 + 1)
 
 
-def is_in(keys: I64, ascending: I64) -> NDArray[np.bool_]:
+def is_in(keys: I64, ascending: I64) -> Bool:
     """Check which keys occur in an array of ascending keys; return a mask, (m,)."""
     if not len(ascending):
         return np.zeros(len(keys), np.bool_)
     rows = np.searchsorted(ascending, keys)
     rows[rows == len(ascending)] = 0  # a key above the last one differs from the first one, too
-    occurs: NDArray[np.bool_] = ascending[rows] == keys
+    occurs: Bool = ascending[rows] == keys
     return occurs
 
 
@@ -60,6 +60,21 @@ def unique(keys: I64) -> I64:
     np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
     different: I64 = keys[is_first]
     return different
+
+
+def all_pairs(offsets: I64) -> tuple[I64, I64]:
+    """Return the document numbers i < j of every pair of documents of one query, (m,) each.
+
+    >>> all_pairs(np.array([0, 3, 5]))
+    (array([0, 0, 1, 3]), array([1, 2, 2, 4]))
+    """
+    documents = np.arange(offsets[-1])
+    end_of_query = np.repeat(offsets[1:], np.diff(offsets))
+    n_after = end_of_query - documents - 1  # number of later documents of the same query
+    i = np.repeat(documents, n_after)
+    first_pair = np.cumsum(n_after) - n_after
+    distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
+    return i, i + distance
 
 
 def refuse_no_pairs(i: Ints, j: Ints) -> None:
@@ -265,7 +280,7 @@ class Pairs:
             weight[is_judged] = self.weight[rows[is_judged]]
         return share_for_i, weight
 
-    def where(self, rows: NDArray[Any]) -> Pairs:
+    def where(self, rows: Array) -> Pairs:
         """Select pairs by a mask or by ascending row numbers."""
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from sortnet.core.arrays import F32, F64, I32, I64, Ints
+from sortnet.core.arrays import F32, F64, Ints
 from sortnet.core.compared_pairs import ComparedPairs
 
 if TYPE_CHECKING:
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 # A function of the scaled features, (m, d), of the first and of the second document of m pairs. It
 # returns the margins, (m,), and their gradients in both features, (m, d) each.
 Margin: TypeAlias = Callable[[F64, F64], tuple[F64, F64, F64]]
+# A function of queries and of the numbers i and j, (m,), of the documents of m pairs of one query
+# each. It returns the probabilities, (m,), that document i is better than document j; NaN for no
+# answer. SortNet calls a judge with queries whose features are scaled; `docids` and `rows` identify
+# the documents in the caller's data. `learn_to_sort` asks about no pair twice, but a resumed run
+# asks again, and needs the same answers.
+Judge: TypeAlias = Callable[["Queries", Ints, Ints], F32]
 
 Split: TypeAlias = Literal["train", "vali"]
 SPLITS: tuple[Split, ...] = ("train", "vali")
@@ -41,28 +47,6 @@ class Comparator(Protocol):
         Args:
             prepared: the result of `prepare` for n documents.
             i, j: (m,) numbers of documents, 0 to n - 1.
-        """
-        ...
-
-
-class Judge(Protocol):
-    """Function that answers which of two documents of a query is better.
-
-    SortNet calls the judge with queries whose features are scaled. The document numbers i and j
-    count the documents of these queries; `docids` and `rows` identify the documents in the caller's
-    data. `learn_to_sort` asks about no pair twice, but a resumed run asks again, and needs the same
-    answers.
-    """
-
-    def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """Answer which document is better, for m pairs of documents of one query.
-
-        Args:
-            queries: the queries.
-            i, j: (m,) numbers of the documents of each pair.
-
-        Returns:
-            (m,) probabilities that document i is better than document j; NaN for no answer.
         """
         ...
 

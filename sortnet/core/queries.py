@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str, refuse_masked
+from sortnet.core.arrays import F32, F64, I32, I64, Array, Bool, Ints, Str, refuse_masked
 from sortnet.core.float32 import origins_of_dates, refuse_lost
 from sortnet.core.memory import joined_ranges, rows_of, texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
@@ -122,7 +122,12 @@ class Queries:
         n = len(table)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
         _refuse_other_number(grades, "grades", n, "rows of features", source)
-        qids, codes = _codes_of_rows(qid, group, n, source)
+        if group is None:
+            qids, codes = _codes_of_qids(qid, n, source)
+        elif qid is None:
+            qids, codes = _codes_of_groups(group, n, source)
+        else:
+            raise DataError(f"{source}: give qid or group, not both")
         _refuse_other_number(docids, "document ids", n, "rows of features", source)
         _refuse_other_number(feature_names, "feature names", table.shape[1], "features", source)
         if origins is None:
@@ -157,7 +162,7 @@ class Queries:
         cls,
         features: F32,
         grades: I32,
-        codes: NDArray[np.integer[Any]],
+        codes: Ints,
         qids: Str,
         *,
         docids: Str | None = None,
@@ -351,7 +356,7 @@ class Queries:
         features[:, moved] = self.features[:, moved] + shift[moved]
         return replace(self, features=features, origins=origins)
 
-    def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
+    def in_row_order(self, per_doc: Array) -> Array:
         """Put values of documents, (n_docs, ...), into the order of the source's rows.
 
         The queries must have all documents of the source.
@@ -401,7 +406,7 @@ def _numbers(values: ArrayLike, name: str) -> F64:
         raise DataError(f"{name} must be numbers: {error}") from None
 
 
-def _table(X: ArrayLike, source: str) -> NDArray[Any]:
+def _table(X: ArrayLike, source: str) -> Array:
     """Convert the features X to an array (n, d) of their own number type.
 
     Raises:
@@ -418,7 +423,7 @@ def _table(X: ArrayLike, source: str) -> NDArray[Any]:
     return table
 
 
-def _features(table: NDArray[Any], source: str) -> F32:
+def _features(table: Array, source: str) -> F32:
     """Round the features to float32; raise DataError if a value is infinite."""
     with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
         features = np.ascontiguousarray(table, dtype=np.float32)
@@ -485,21 +490,6 @@ def _refuse_other_number(
         raise DataError(f"{source}: {n} {name_of_n} but {len(values)} {name}")
 
 
-def _codes_of_rows(
-    qid: ArrayLike | None, group: ArrayLike | None, n: int, source: str
-) -> tuple[Str, I64]:
-    """Number the queries of n rows, from their names `qid` or from the sizes `group` of queries.
-
-    Returns:
-        The names of the queries, and (n,) the number of each row's query.
-    """
-    if group is None:
-        return _codes_of_qids(qid, n, source)
-    if qid is not None:
-        raise DataError(f"{source}: give qid or group, not both")
-    return _codes_of_groups(group, n, source)
-
-
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
     """Number the queries in the order of their first rows.
 
@@ -533,7 +523,7 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     return names[by_appearance].astype(np.str_), number_of_name[name_of_row]
 
 
-def _checked_qids(qid: ArrayLike, n: int, source: str) -> NDArray[Any]:
+def _checked_qids(qid: ArrayLike, n: int, source: str) -> Array:
     """Convert the names of the rows' queries to an array.
 
     Raises:

@@ -10,56 +10,42 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sortnet.core.arrays import F32, I64, Array
 from sortnet.errors import SortNetError
 
-T = TypeVar("T", bound=NDArray[Any])
+T = TypeVar("T", bound=Array)
 SIGTERM_CAME = "ended by SIGTERM, which torchrun sends when another process has ended"
 
 
-class Group(Protocol):
-    """Group of processes that learn one model.
+class Group:
+    """Group of processes that learn one model; this class is a process that learns by itself.
 
-    All processes call `sum` and `gather` equally often, in the same order.
+    A subclass has several processes. All of them call `sum` and `gather` equally often, in the same
+    order. A single process gets its array back as it is.
 
     Attributes:
         rank: the number of this process, from 0.
         size: the number of processes.
     """
 
-    rank: int
-    size: int
-
-    def sum(self, values: T) -> T:
-        """Add up the arrays of all processes; every process gets the sum."""
-        ...
-
-    def gather(self, values: T) -> T:
-        """Concatenate the rows of the arrays of all processes, in the order of the processes."""
-        ...
-
-
-class Alone:
-    """Group of a single process, which learns by itself.
-
-    There are no arrays of other processes, so `sum` and `gather` return the array as it is.
-    """
-
     rank = 0
     size = 1
 
     def sum(self, values: T) -> T:
+        """Add up the arrays of all processes; every process gets the sum."""
         return values
 
     def gather(self, values: T) -> T:
+        """Concatenate the rows of the arrays of all processes, in the order of the processes."""
         return values
 
 
-ALONE = Alone()
+ALONE = Group()
 
 
 def own_share(group: Group, begin: int, end: int) -> tuple[int, int]:
@@ -72,7 +58,7 @@ def own_share(group: Group, begin: int, end: int) -> tuple[int, int]:
     return begin + n * group.rank // group.size, begin + n * (group.rank + 1) // group.size
 
 
-def own_queries(group: Group, sizes: NDArray[np.int64]) -> tuple[int, int]:
+def own_queries(group: Group, sizes: I64) -> tuple[int, int]:
     """Divide queries into runs of about equal work; return the first query of this process's run.
 
     Args:
@@ -87,6 +73,13 @@ def own_queries(group: Group, sizes: NDArray[np.int64]) -> tuple[int, int]:
     ends = np.searchsorted(work_so_far, total * np.arange(1, group.size) / group.size) + 1
     bounds = [0, *np.minimum(ends, len(sizes)).tolist(), len(sizes)]
     return bounds[group.rank], bounds[group.rank + 1]
+
+
+def summed(group: Group, arrays: Sequence[F32]) -> list[F32]:
+    """Add up each of several arrays over all processes, in one message, which has a fixed cost."""
+    total = group.sum(np.concatenate([array.reshape(-1) for array in arrays]))
+    sums = np.split(total, np.cumsum([array.size for array in arrays])[:-1])
+    return [part.reshape(array.shape) for part, array in zip(sums, arrays, strict=True)]
 
 
 class AnotherProcessEnded(SortNetError):

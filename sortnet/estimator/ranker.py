@@ -35,7 +35,8 @@ from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.sortnet import Model, as_model, with_share_of_epochs
+from sortnet.rankers.model import Model, as_model
+from sortnet.rankers.sortnet import with_share_of_epochs
 from sortnet.tables.rows import listed
 from sortnet.threads import limit_threads
 

@@ -160,9 +160,8 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
     def key(cell: Cell) -> str:
         """Hash the cell's description and the fingerprints of its files."""
         values = cell.to_json()
-        # Paths are left out, so that the result is found again if the files have been moved.
-        for name in ("folder", "file", "data"):
-            values["split"].pop(name, None)
+        # The path is left out, so that the result is found again if the files have been moved.
+        values["split"].pop("data", None)
         values["files"] = [fingerprints[str(file)] for file in cell.split.files]
         values["sortnet"] = __version__  # another version may compute another ranking
         text = json.dumps(values, sort_keys=True)

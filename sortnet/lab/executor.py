@@ -6,7 +6,7 @@ documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -48,11 +48,12 @@ def work_out_all(
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.
     """
-    tasks_left = {k: partial(worked_out, cell) for k, cell in enumerate(cells)}
+    tasks_left = {k: partial(worked_out, k, cell) for k, cell in enumerate(cells)}
     for _ in range(_TRIES):
         try:
             with _backend(cluster):
-                for k, outcome in _as_they_end(tasks_left, jobs):
+                tasks = [*tasks_left.values()]
+                for k, outcome in _results(tasks, jobs, return_as="generator_unordered"):
                     del tasks_left[k]
                     yield k, outcome
             return
@@ -64,14 +65,17 @@ def work_out_all(
         yield k, "its worker died, again and again"
 
 
-def worked_out(cell: Cell) -> Outcome:
-    """Compute a cell; return its result, or the error as text so that other cells continue."""
+def worked_out(number: int, cell: Cell) -> tuple[int, Outcome]:
+    """Compute a cell; return its number, and its result or the error as text.
+
+    An error is returned, so that other cells continue.
+    """
     try:
-        return work_out(cell)
+        return number, work_out(cell)
     except SortNetError as error:
-        return one_line(error)
+        return number, one_line(error)
     except Exception as bug:
-        return f"{type(bug).__name__}: {one_line(bug)}"
+        return number, f"{type(bug).__name__}: {one_line(bug)}"
 
 
 def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
@@ -79,26 +83,21 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
 
     Each process has one thread for linear algebra. `progress` gets a line after each task.
     """
-    results: dict[int, T] = {}
-    for k, result in _as_they_end(dict(enumerate(tasks)), jobs):
-        results[k] = result
+    results = []
+    for result in _results(tasks, jobs, return_as="generator"):
+        results.append(result)
         progress(f"simulated {len(results)} of {len(tasks)} sessions")
-    return [results[k] for k in range(len(tasks))]
+    return results
 
 
-def _as_they_end(tasks: Mapping[int, Callable[[], T]], jobs: int) -> Iterator[tuple[int, T]]:
-    """Run tasks in `jobs` processes of one thread; yield each number and result as a task ends."""
+def _results(tasks: Iterable[Callable[[], T]], jobs: int, *, return_as: str) -> Iterator[T]:
+    """Yield the results of tasks in `jobs` processes of one thread each, see `joblib.Parallel`."""
     from joblib import Parallel, delayed
 
     # joblib gives one thread to its processes, but runs a single job in this process.
     with one_blas_thread():
-        parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(_numbered)(k, task) for k, task in [*tasks.items()])
-
-
-def _numbered(k: int, task: Callable[[], T]) -> tuple[int, T]:
-    """Run a task; return its number with its result."""
-    return k, task()
+        parallel = Parallel(jobs, return_as=return_as, batch_size=1)
+        yield from parallel(delayed(task)() for task in tasks)
 
 
 @contextmanager

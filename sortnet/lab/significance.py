@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,14 +20,6 @@ from sortnet.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Friedman(NamedTuple):
-    """Result of Friedman's test: the statistic, p, and the mean ranks (n_rankers,), 1 the best."""
-
-    statistic: float
-    p: float
-    mean_ranks: F64
 
 
 def corrected_t(differences: ArrayLike, ratio: float) -> tuple[float, float]:
@@ -63,7 +55,7 @@ def corrected_t(differences: ArrayLike, ratio: float) -> tuple[float, float]:
     return t, float(2 * stats.t.sf(abs(t), len(d) - 1))
 
 
-def friedman(table: ArrayLike) -> Friedman:
+def friedman(table: ArrayLike) -> tuple[float, float, F64]:
     """Test whether k rankers differ on n parts, by Friedman's test with a correction for ties.
 
     The rankers are ranked on every part; equal figures get their mean rank (Conover 1999, section
@@ -72,16 +64,20 @@ def friedman(table: ArrayLike) -> Friedman:
     Args:
         table: (n_parts, n_rankers) figures of three rankers or more, higher is better.
 
-    >>> friedman([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]]).mean_ranks.round(2).tolist()
+    Returns:
+        The statistic, p, and the mean ranks (n_rankers,), 1 the best.
+
+    >>> _, _, mean_ranks = friedman([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]])
+    >>> mean_ranks.round(2).tolist()
     [1.0, 2.33, 2.67]
     """
     values = np.asarray(table, dtype=np.float64)
     ranks = stats.rankdata(-values, axis=1)  # equal figures get their mean rank
     mean_ranks = ranks.mean(axis=0)
     if (np.ptp(values, axis=1) == 0).all():
-        return Friedman(0.0, 1.0, mean_ranks)
+        return 0.0, 1.0, mean_ranks
     test = stats.friedmanchisquare(*values.T)
-    return Friedman(float(test.statistic), float(test.pvalue), mean_ranks)
+    return float(test.statistic), float(test.pvalue), mean_ranks
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:

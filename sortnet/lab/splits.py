@@ -32,14 +32,19 @@ class Split:
 
     Attributes:
         name: the name of the split in tables; different for each split of an experiment.
-        files: the files that `load` reads.
     """
-
-    files: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
         raise NotImplementedError
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that `load` reads; none unless the split has the path of its `data`."""
+        data = getattr(self, "data", None)
+        if data is None:
+            return ()
+        return tuple(data_files(data)) if is_one_file(data) else _parts_of(data)
 
     def load(self) -> Fold:
         """Read the three parts.
@@ -65,25 +70,21 @@ class OfficialFold(Split):
     """A fold whose three parts are in a folder that `sortnet.data.read.read_fold` can read.
 
     Attributes:
-        folder: path of the folder.
+        data: path of the folder.
         columns: names of the columns, if the parts are tables.
     """
 
-    folder: str
+    data: str
     _: KW_ONLY
     columns: NamedColumns = UNNAMED
 
     @property
     def name(self) -> str:
-        return Path(self.folder).name
-
-    @property
-    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
-        return _parts_of(self.folder)
+        return Path(self.data).name
 
     def load(self) -> Fold:
         """Read the three parts of the folder; refuse a query that is in two parts."""
-        fold = read_fold(self.folder, columns=self.columns)
+        fold = read_fold(self.data, columns=self.columns)
         for a, b in combinations(_list_parts(fold), 2):
             refuse_shared(a, b)
         return fold
@@ -94,26 +95,22 @@ class DividedFile(Split):
     """One file of queries, divided as `sortnet train` divides it.
 
     Attributes:
-        file: path of the file, or a pattern of the paths of several files.
+        data: path of the file, or a pattern of the paths of several files.
         seed: seed of the division.
         columns: names of the columns, if the file is a table.
     """
 
-    file: str
+    data: str
     seed: int
     _: KW_ONLY
     columns: NamedColumns = UNNAMED
 
     @property
     def name(self) -> str:
-        return Path(self.file).name
-
-    @property
-    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
-        return tuple(data_files(self.file))
+        return Path(self.data).name
 
     def load(self) -> Fold:
-        return read_divided(self.file, by_hash(self.seed), columns=self.columns)
+        return read_divided(self.data, by_hash(self.seed), columns=self.columns)
 
 
 @dataclass(frozen=True)
@@ -140,10 +137,6 @@ class HoldOut(Split):
     @property
     def name(self) -> str:
         return f"split {self.number}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:  # type: ignore[override]
-        return tuple(data_files(self.data)) if is_one_file(self.data) else _parts_of(self.data)
 
     def load(self) -> Fold:
         seed = (self.seed, self.number)  # so that two seeds share no division
@@ -359,7 +352,7 @@ class TrainingShare(OfficialFold):
     """A fold whose training part is reduced to a random share.
 
     Attributes:
-        folder: the folder of the fold, see `OfficialFold`.
+        data: the folder of the fold, see `OfficialFold`.
         share: share of the training queries that is kept, drawn at random; at least one query.
         label_ratio: share of the training documents in the upper half of the grades that is kept
             (Köppel et al. 2025, section 4.6).

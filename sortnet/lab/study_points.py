@@ -33,7 +33,7 @@ from sortnet.lab.set_generators import SET_MODELS, STUDIED_SIZES, MadeSets, cell
 from sortnet.lab.splits import Digits, MadeClasses, OfficialFold, Split, TrainingShare, folds_of
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 from sortnet.sorting.diagnostics import rank_changes
 
 # A curve (`series`), an x, and a ranker as a user types it, see `entry_of`.
@@ -177,7 +177,7 @@ def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
         ranker = entry_of(typed.format(net="hidden=70"))
         for share in shares:
             for fold in plan.folds():
-                all_documents = TrainingShare(fold.folder, columns=fold.columns)
+                all_documents = TrainingShare(fold.data, columns=fold.columns)
                 cell = Cell(ranker, replace(all_documents, **{field: share}), plan.seed)
                 points.append(Point(cell, kind, share))
     return points

@@ -132,32 +132,20 @@ def figures_under(
     Cost: as `sortnet.metrics.per_query` for each measure.
     """
     rule, metrics = _convention_and_metrics(convention, measures)
-    return {metric.name: _values_of_queries(rule, metric, queries, order) for metric in metrics}
-
-
-def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order: I64) -> F64:
-    """Compute one measure of every query by the rules of a convention.
-
-    Args:
-        rule: the convention.
-        metric: the measure, with the discount of the convention.
-        queries: the documents and their grades.
-        order: (n_docs,) document numbers, query by query, best first.
-
-    Returns:
-        (n_queries,) the values, NaN where the convention skips the query.
-    """
-    if rule.binary:
-        binary_queries = with_binary_grades(queries, metric.relevant_from)
-        values = outcomes(replace(metric, relevant_from=1), binary_queries, order)
-    else:
-        values = outcomes(metric, queries, order)
-    # The value of a query without a relevant document is NaN so far.
-    values[np.isnan(values)] = _VALUE_OF_EMPTY[rule.empty]
-    if metric.kind in rule.short and metric.cutoff is not None:
-        has_too_few_documents = queries.sizes < metric.cutoff
-        values[has_too_few_documents] = 0.0
-    return values
+    values_of_metric = {}
+    for metric in metrics:
+        if rule.binary:
+            binary_queries = with_binary_grades(queries, metric.relevant_from)
+            values = outcomes(replace(metric, relevant_from=1), binary_queries, order)
+        else:
+            values = outcomes(metric, queries, order)
+        # The value of a query without a relevant document is NaN so far.
+        values[np.isnan(values)] = _VALUE_OF_EMPTY[rule.empty]
+        if metric.kind in rule.short and metric.cutoff is not None:
+            has_too_few_documents = queries.sizes < metric.cutoff
+            values[has_too_few_documents] = 0.0
+        values_of_metric[metric.name] = values
+    return values_of_metric
 
 
 def convention_line(

@@ -53,47 +53,14 @@ class IterationSteps:
         config: the settings, with defaults in place of None.
         budget: the number of trainings, and the number of steps of all trainings together.
         metrics: the measures of each sort, RankQuality first.
-        kept_train, kept_vali: the shares of the compared pairs to keep, see `kept_share`.
         group: the processes that share the work.
     """
 
     make: Make
     config: Config
     budget: Budget
-    metrics: tuple[Metric, ...]
-    kept_train: float
-    kept_vali: float
-    group: Group = ALONE
-
-    @classmethod
-    def of(
-        cls,
-        train: Queries,
-        vali: Queries,
-        make: Make,
-        config: Config,
-        metrics: Sequence[Metric],
-        group: Group,
-    ) -> IterationSteps:
-        """Prepare the steps of a run on training and validation queries.
-
-        Args:
-            train, vali: the training and the validation queries, T and V.
-            make, config, group: see the attributes.
-            metrics: measures of each sort besides RankQuality.
-        """
-        budget = Budget.of(train, config)
-        n_sorts = budget.iterations + 1  # one before each training, and a last sort
-        without_duplicates = dict.fromkeys((config.rank_quality, *metrics))
-        return cls(
-            make,
-            config,
-            budget,
-            metrics=tuple(without_duplicates),
-            kept_train=kept_share(config.strategy, train, n_sorts),
-            kept_vali=kept_share(config.strategy, vali, n_sorts),
-            group=group,
-        )
+    metrics: Sequence[Metric]
+    group: Group
 
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
         """Ask the judge of the training queries about the pairs selected in this iteration.
@@ -122,9 +89,7 @@ class IterationSteps:
         the wrong comparisons are kept, which the sink counts.
         """
         needs_comparisons = uses_sorted_pairs(self.config.strategy, train)
-        return self._sort(
-            comparator, train, "all" if needs_comparisons else "wrong", self.kept_train
-        )
+        return self._sort(comparator, train, "all" if needs_comparisons else "wrong")
 
     def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
         """Sort the validation queries, and judge the comparisons by the data.
@@ -133,21 +98,21 @@ class IterationSteps:
         wrong comparisons, with any other strategy all comparisons that have an answer.
         """
         rows: Rows = "wrong" if self.config.strategy == "wrong" else "answered"
-        return self._sort(comparator, vali, rows, self.kept_vali)
+        return self._sort(comparator, vali, rows)
 
-    def _sort(
-        self, comparator: TrainableComparator, part: Queries, rows: Rows, share: float
-    ) -> SortResult:
+    def _sort(self, comparator: TrainableComparator, part: Queries, rows: Rows) -> SortResult:
         """Sort a part of the data and judge its comparisons, some queries at a time.
 
         Args:
             comparator: the comparator.
             part: the queries.
-            rows: the comparisons to keep in the result: all, the answered, or the wrong ones.
-            share: the share of these comparisons to keep, see `is_kept`. Counts and measures
-                include all comparisons.
+            rows: the comparisons to keep in the result: all, the answered, or the wrong ones. Of
+                large data a share of them is kept, see `kept_share`. Counts and measures include
+                all comparisons.
         """
         started = time.perf_counter()
+        n_sorts = self.budget.iterations + 1  # one before each training, and a last sort
+        share = kept_share(self.config.strategy, part, n_sorts)
         # Every process compares all judged pairs; the sorts of graded queries are divided.
         group = self.group if part.judged is None else ALONE
         orders = [np.empty(0, np.int64)]

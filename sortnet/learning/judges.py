@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sortnet.core import F32, I32, I64, Comparator, ComparedPairs, Queries, Sorting
+from sortnet.core import F32, I64, Comparator, ComparedPairs, Ints, Queries, Sorting
 from sortnet.core.shard import ALONE, Group, own_queries
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
 from sortnet.sorting.sort import margins_of, order_of, sorted_runs
 
 
-def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+def judge_by_data(queries: Queries, i: Ints, j: Ints) -> F32:
     """Answer which document of each pair (i, j) is better, from what the data contain.
 
     If the data have judgements of pairs, the answer is the share of the judgements that prefer
@@ -32,7 +32,7 @@ def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     return judge_by_grades(queries, i, j)
 
 
-def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+def judge_by_grades(queries: Queries, i: Ints, j: Ints) -> F32:
     """Answer (m,) about pairs: 1 if document i has the higher grade, 0 if j has, NaN if equal.
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])

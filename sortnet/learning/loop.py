@@ -34,6 +34,7 @@ from sortnet.core.pairs import is_in
 from sortnet.core.shard import ALONE, Group
 from sortnet.learning.iteration_steps import IterationSteps, answered_parts, stored_pairs
 from sortnet.learning.iterations import Callback, Iteration, State
+from sortnet.learning.step_budget import Budget
 from sortnet.learning.training import NOT_TRAINED
 from sortnet.metrics import Metric
 
@@ -95,7 +96,8 @@ def learn_to_sort(
     if state is None:
         state = State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
-    steps = IterationSteps.of(T, V, make, config, metrics, group)
+    measured = list(dict.fromkeys((config.rank_quality, *metrics)))
+    steps = IterationSteps(make, config, Budget.of(T, config), measured, group)
     if sink is None:
         sink = MemoryPairs()
     TP = stored_pairs(sink, "train", T, state)

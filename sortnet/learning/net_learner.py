@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator, to_device
 from sortnet.config import Training
-from sortnet.core.shard import ALONE, Group
+from sortnet.core import Array
+from sortnet.core.shard import ALONE, Group, summed
 from sortnet.learning.mini_batches import MiniBatch
 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -32,7 +32,7 @@ class NetLearner:
         self,
         net: NeuralComparator,
         settings: Training,
-        moments: Mapping[str, NDArray[Any]],
+        moments: Mapping[str, Array],
         group: Group = ALONE,
     ) -> None:
         """Make the optimiser, and put the moments into it."""
@@ -52,7 +52,7 @@ class NetLearner:
             device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
             self._optimizer.state[weights][name] = torch.tensor(array, device=device)
 
-    def moments(self) -> dict[str, NDArray[Any]]:
+    def moments(self) -> dict[str, Array]:
         """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
         moments = {}
         for parameter, weights in self._net.named_parameters():
@@ -77,7 +77,12 @@ class NetLearner:
         loss = self._loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if self._group.size > 1:
-            loss = _sum_gradients(self._net, loss, self._group)
+            weights = [*self._net.parameters()]
+            gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+            arrays = [tensor.detach().cpu().numpy() for tensor in (loss, *gradients)]
+            loss, *sums = map(torch.from_numpy, summed(self._group, arrays))
+            for weight, gradient in zip(weights, sums, strict=True):
+                weight.grad = gradient.to(weight)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
@@ -107,17 +112,3 @@ class NetLearner:
         if self._settings.precision == "float32" or not self._net.training:
             return nullcontext()
         return torch.autocast(self._net.device.type, torch.bfloat16)
-
-
-def _sum_gradients(net: NeuralComparator, loss: Tensor, group: Group) -> Tensor:
-    """Replace the net's gradients by their sums over all processes; return the summed loss."""
-    weights = list(net.parameters())
-    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-    # All numbers are sent in one message, since each message has a fixed cost.
-    message = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
-    total = torch.from_numpy(group.sum(message.cpu().numpy())).to(message)
-    sizes = [weight.numel() for weight in weights]
-    total_loss, *sums = torch.split(total, [1, *sizes])
-    for weight, gradient in zip(weights, sums, strict=True):
-        weight.grad = gradient.view_as(weight)
-    return total_loss

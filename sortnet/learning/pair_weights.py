@@ -66,46 +66,44 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
 
     Cost: linear in documents and pairs; for NDCG a sort of the grades.
     """
-    place = np.empty(queries.n_docs, np.int64)  # where each document is in `order`
-    place[order] = np.arange(queries.n_docs)
-    place_i, place_j = place[pairs.i], place[pairs.j]
-    upper, lower = np.minimum(place_i, place_j), np.maximum(place_i, place_j)
     if metric.kind == "map":
-        return _average_precision_changes(metric, queries, order, upper, lower)
-    if metric.kind == "p":
-        return _precision_changes(metric, queries, order, upper, lower)
-    return _ndcg_changes(metric, queries, order, upper, lower)
+        return _average_precision_changes(metric, queries, order, pairs)
+    if metric.kind in ("ndcg", "nDCG"):
+        return _ndcg_changes(metric, queries, order, pairs)
+    # P@n changes by 1 / n if the pair crosses rank n and one document is relevant.
+    cutoff = metric.cutoff or 1
+    is_within = queries.ranks(order) <= cutoff
+    is_relevant = queries.grades >= metric.lowest_relevant
+    crosses = is_within[pairs.i] != is_within[pairs.j]
+    changes: F64 = (crosses & (is_relevant[pairs.i] != is_relevant[pairs.j])) / float(cutoff)
+    return changes
 
 
-def _ndcg_changes(metric: Metric, queries: Queries, order: I64, upper: I64, lower: I64) -> F64:
+def _ndcg_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
     """Compute changes of NDCG: |gain difference * discount difference| / ideal DCG of the query.
 
-    Args:
-        metric: NDCG.
-        queries: graded queries.
-        order: (n_docs,) document numbers query by query, the best first.
-        upper, lower: (m,) the places in `order` of the two documents of each pair.
+    The arguments are those of `exchange_changes`.
     """
     query = queries.query_of_docs()
-    grades = queries.grades[order].astype(np.int64)
-    ideal_places = np.lexsort((-grades, query))  # query by query, best grade first
+    grades = queries.grades.astype(np.int64)
+    ideal_order = np.lexsort((-grades, query))  # query by query, best grade first
     if metric.gain == "linear":
         gain = grades.astype(np.float64)
     else:  # the gains 2^grade - 1 of a query are divided by 2^best, so that no grade overflows
-        best = grades[ideal_places[queries.offsets[:-1]]][query]
+        best = grades[ideal_order[queries.offsets[:-1]]][query]
         gain = np.ldexp(1.0, grades - best) - np.ldexp(1.0, -best)
-    rank = queries.ranks(order)[order]
+    rank = queries.ranks(order)
     if metric.discount == "letor":  # the ranks 1 and 2 have the discount 1, as in LETOR's programs
         discount = 1 / np.maximum(np.log2(rank), 1.0)
     else:
         discount = 1 / np.log2(1.0 + rank)
-    ideal = np.bincount(query, gain[ideal_places] * discount, len(queries))[query[upper]]
-    change = np.abs((gain[upper] - gain[lower]) * (discount[upper] - discount[lower]))
+    ideal = np.bincount(query, gain[ideal_order] * discount[order], len(queries))[query[pairs.i]]
+    change = np.abs((gain[pairs.i] - gain[pairs.j]) * (discount[pairs.i] - discount[pairs.j]))
     return np.divide(change, ideal, out=np.zeros_like(change), where=ideal > 0)
 
 
 def _average_precision_changes(
-    metric: Metric, queries: Queries, order: I64, upper: I64, lower: I64
+    metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F64:
     """Compute changes of average precision, the mean precision at the ranks of relevant documents.
 
@@ -117,10 +115,12 @@ def _average_precision_changes(
         hits(b) / b - B - hits(a) / a              if only the upper document is relevant,
         0                                          otherwise.
 
-    Args:
-        metric: MAP.
-        queries, order, upper, lower: see `_ndcg_changes`.
+    The arguments are those of `exchange_changes`.
     """
+    place = np.empty(queries.n_docs, np.int64)  # where each document is in `order`
+    place[order] = np.arange(queries.n_docs)
+    place_i, place_j = place[pairs.i], place[pairs.j]
+    upper, lower = np.minimum(place_i, place_j), np.maximum(place_i, place_j)
     relevant = (queries.grades[order] >= metric.lowest_relevant).astype(np.float64)
     rank = queries.ranks(order)[order]
     first = np.repeat(queries.offsets[:-1], queries.sizes)  # where each place's query begins
@@ -139,14 +139,4 @@ def _average_precision_changes(
     last = np.repeat(queries.offsets[1:], queries.sizes)
     n_relevant = (hits_before[last] - hits_before[first])[upper]
     changes: F64 = change / np.maximum(n_relevant, 1.0)
-    return changes
-
-
-def _precision_changes(metric: Metric, queries: Queries, order: I64, upper: I64, lower: I64) -> F64:
-    """Compute changes of P@n: 1 / n if the pair crosses rank n and one document is relevant."""
-    cutoff = metric.cutoff or 1
-    is_within = queries.ranks(order)[order] <= cutoff
-    is_relevant = queries.grades[order] >= metric.lowest_relevant
-    crosses = is_within[upper] & ~is_within[lower]
-    changes: F64 = (crosses & (is_relevant[upper] != is_relevant[lower])) / float(cutoff)
     return changes

@@ -16,7 +16,7 @@ from sortnet.comparators import TrainableComparator
 from sortnet.config import LEARNING
 from sortnet.core import F32, F64, I64, Bool, ComparedPairs, Pairs, Queries
 from sortnet.core.compared_pairs import prefers_i
-from sortnet.core.pairs import is_in, packed, unique, unordered, unpacked
+from sortnet.core.pairs import all_pairs, is_in, packed, unique, unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
@@ -335,21 +335,6 @@ def ask_judge(queries: Queries, key: I64) -> Queries:
     has_answer = ~np.isnan(p)
     new_pairs = Pairs.judged(i[has_answer], j[has_answer], soft=p[has_answer])
     return replace(queries, judged=judged | new_pairs)
-
-
-def all_pairs(offsets: I64) -> tuple[I64, I64]:
-    """Return the document numbers i < j of every pair of documents of one query, (m,) each.
-
-    >>> all_pairs(np.array([0, 3, 5]))
-    (array([0, 0, 1, 3]), array([1, 2, 2, 4]))
-    """
-    documents = np.arange(offsets[-1])
-    end_of_query = np.repeat(offsets[1:], np.diff(offsets))
-    n_after = end_of_query - documents - 1  # number of later documents of the same query
-    i = np.repeat(documents, n_after)
-    first_pair = np.cumsum(n_after) - n_after
-    distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
-    return i, i + distance
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
+from sortnet.core import Array
 from sortnet.core.shard import SIGTERM_CAME, AnotherProcessEnded, Group, is_from_torchrun
 from sortnet.errors import SortNetError
 
@@ -24,10 +24,10 @@ _TIME_TO_JOIN = timedelta(minutes=10)
 # A process may spend hours reading or choosing settings, while a crash is detected immediately.
 _PATIENCE = timedelta(hours=6)
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-T = TypeVar("T", bound=NDArray[Any])
+T = TypeVar("T", bound=Array)
 
 
-class Processes:
+class Processes(Group):
     """Group of the processes that torchrun started; this process is number `rank` of `size`.
 
     Arrays are sent as bytes and other values as JSON, so that nothing is unpickled.
@@ -144,26 +144,14 @@ def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
             return error if is_first_process else SystemExit(2)
         # torchrun stops this process, because another process has ended.
         error = AnotherProcessEnded(SIGTERM_CAME)
-    is_own_error = not isinstance(error, AnotherProcessEnded)
-    if _n_earlier_errors(store, is_own_error=is_own_error):
+    n_own_errors = n_errors = int(not isinstance(error, AnotherProcessEnded))
+    with suppress(RuntimeError):  # the store may have ended with the process that held it
+        n_errors = store.add("failed", n_own_errors)  # the new count of all processes
+    if n_errors > n_own_errors:
         return SystemExit(2)
     if not is_first_process and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
     return error
-
-
-def _n_earlier_errors(store: Any, *, is_own_error: bool) -> int:
-    """Count the errors of other processes so far, and add an error of this process to the count.
-
-    Args:
-        store: the store of torch that all processes share.
-        is_own_error: whether this process has an error of its own, which is added.
-    """
-    n_own_errors = int(is_own_error)
-    with suppress(RuntimeError):  # the store may have ended with the process that held it
-        n_errors: int = store.add("failed", n_own_errors)  # the new count of all processes
-        return n_errors - n_own_errors
-    return 0
 
 
 @contextmanager

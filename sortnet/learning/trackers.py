@@ -36,7 +36,13 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
         """Log an iteration; an error becomes a message, and does not end the run."""
         try:
             if not writers:
-                writers.append(_open_writer(kind, place, run, params, record.iteration))
+                if kind == "mlflow":
+                    writers.append(_open_mlflow(place, run, params))
+                else:
+                    from torch.utils.tensorboard import SummaryWriter
+
+                    # TensorBoard hides earlier values of this and later iterations.
+                    writers.append(SummaryWriter(place, purge_step=record.iteration))
             (writer,) = writers
             for name, value in _scalars(record).items():
                 if math.isfinite(value):
@@ -64,24 +70,6 @@ def _scalars(record: Iteration) -> dict[str, float]:
         for name, value in measures.items():
             scalars[f"{name.replace('@', '_at_')}/{part}"] = value
     return scalars
-
-
-def _open_writer(kind: str, place: str, run: str, params: dict[str, Any], first: int) -> Any:
-    """Open a run in a tracker; return an object with the methods `add_scalar`, `flush`, `close`.
-
-    Args:
-        kind: `tensorboard` or `mlflow`.
-        place: the folder of TensorBoard, or the URI of MLflow; if empty, MLflow's default.
-        run: the name of the run, which MLflow looks up or makes.
-        params: the settings of the run, which MLflow shows.
-        first: the first iteration to be logged. TensorBoard hides earlier values of this and later
-            iterations.
-    """
-    if kind == "tensorboard":
-        from torch.utils.tensorboard import SummaryWriter
-
-        return SummaryWriter(place, purge_step=first)
-    return _open_mlflow(place, run, params)
 
 
 def _open_mlflow(uri: str, run: str, params: dict[str, Any]) -> Any:

@@ -12,18 +12,17 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators import SoftTrees, Trainable, TrainableComparator
 from sortnet.config import Training
-from sortnet.core import F32, ComparedPairs, Progress, Queries
+from sortnet.core import F32, Array, ComparedPairs, Progress, Queries
 from sortnet.core.shard import ALONE, Group
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
@@ -31,8 +30,12 @@ from sortnet.learning.step_budget import Share, batch_size, learning_rate, whole
 from sortnet.learning.tree_learner import TreeLearner
 from sortnet.threads import one_numpy_thread, one_thread_an_operation
 
+if TYPE_CHECKING:
+    from sortnet.learning.net_learner import NetLearner
+
+Learner: TypeAlias = Union[TreeLearner, "NetLearner"]  # a net in training, with its optimiser
 Score = Callable[[Trainable], float]
-Moments = Mapping[str, NDArray[Any]]  # the arrays of an optimiser by name
+Moments = Mapping[str, Array]  # the arrays of an optimiser by name
 
 _SCORED = 4  # number of epochs in the second half of a training whose RankQuality is measured
 _VALUES = 1 << 24  # number of features of the documents processed at a time, which bounds memory
@@ -116,7 +119,11 @@ class _MemberTraining:
             epoch += 1
             progress(f"training, step {first} of {share.total}")
             train_loss = self._make_steps(learner, islice(batches, end - first), first)
-            self._check_loss(train_loss, f"step {end}")
+            if not math.isfinite(train_loss):
+                raise DivergedError(
+                    f"the loss is {train_loss} in step {end}: "
+                    f"try a lr lower than {self.settings.lr:g}, or another scaling"
+                )
             if best_weights is None or (self.score and not _is_scored(epoch, share.epochs)):
                 continue  # RankQuality needs a sort, and is measured after a few epochs only
             value = self._value_of_epoch(epoch, net, learner)
@@ -160,14 +167,6 @@ class _MemberTraining:
             rate = learning_rate(self.settings, step, self.share)
             losses.append(learner.step(batch, rate, step / self.share.total))
         return float(np.mean([float(loss) for loss in losses])) if losses else 0.0
-
-    def _check_loss(self, loss: float, place: str) -> None:
-        """Raise DivergedError if the loss is not a number."""
-        if not np.isfinite(loss):
-            raise DivergedError(
-                f"the loss is {loss} in {place}: "
-                f"try a lr lower than {self.settings.lr:g}, or another scaling"
-            )
 
     def _value_of_epoch(self, epoch: int, net: Trainable, learner: Learner) -> tuple[float, int]:
         """Compute the value of an epoch; the weights of the epoch with the highest value are kept.
@@ -326,7 +325,7 @@ def _train_members(
         def report(text: str) -> None:
             """Report progress with the number of the member; cancel the training on `stop`."""
             if stop.is_set():
-                raise _Stopped
+                raise CancelledError
             progress(f"member {number + 1}/{len(seeds)}, {text}")
 
         return training.run(members[number], moments[number], int(seeds[number]), report)
@@ -344,42 +343,16 @@ def _train_members(
                 raise
 
 
-class _Stopped(Exception):
-    """Raised in a member's thread to cancel the member's training."""
-
-
 def _is_scored(epoch: int, epochs: float) -> bool:
     """Whether RankQuality is measured after an epoch: a few times, in the second half only."""
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
 
 
-class Learner(Protocol):
-    """A net in training, with the state of its optimiser."""
-
-    def step(self, batch: MiniBatch, rate: float, share: float) -> SupportsFloat:
-        """Change the weights by the gradient of a mini-batch's loss; return the loss before.
-
-        Args:
-            batch: the mini-batch.
-            rate: the learning rate.
-            share: the share of the training's steps that are done, 0 to 1.
-        """
-        ...
-
-    def loss(self, batch: MiniBatch) -> float:
-        """Compute the loss of this process's share of a mini-batch, without dropout."""
-        ...
-
-    def moments(self) -> dict[str, NDArray[Any]]:
-        """Copy the state of the optimiser, from which another learner can continue."""
-        ...
-
-
 def learner_of(
     net: Trainable,
     settings: Training,
-    moments: Mapping[str, NDArray[Any]],
+    moments: Mapping[str, Array],
     group: Group = ALONE,
 ) -> Learner:
     """Make the learner of soft trees, or of a net of torch.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.comparators.soft_trees import SoftTrees, inputs_of
 from sortnet.comparators.tree_kernels import (
@@ -17,8 +15,8 @@ from sortnet.comparators.tree_kernels import (
     fill_scores,
     update_weights,
 )
-from sortnet.core import F32
-from sortnet.core.shard import ALONE, Group
+from sortnet.core import F32, F64, Array
+from sortnet.core.shard import ALONE, Group, summed
 from sortnet.learning.mini_batches import MiniBatch
 from sortnet.threads import side_by_side
 
@@ -43,7 +41,7 @@ class TreeLearner:
         self,
         trees: SoftTrees,
         weight_decay: float,
-        moments: Mapping[str, NDArray[Any]],
+        moments: Mapping[str, Array],
         group: Group = ALONE,
     ) -> None:
         """Copy the moments; without moments all are 0, as before the first step."""
@@ -59,9 +57,9 @@ class TreeLearner:
             self._squares[name] = moments.get(f"{name}:square", zeros).copy()
         self._sides = np.empty((0, len(trees.weights["thresholds"]), LANES), np.float32)
 
-    def moments(self) -> dict[str, NDArray[Any]]:
+    def moments(self) -> dict[str, Array]:
         """Copy the state of AdamW: the number of steps, and the two moments of each weight."""
-        moments: dict[str, NDArray[Any]] = {"step": np.array(self._n_steps, np.int64)}
+        moments: dict[str, Array] = {"step": np.array(self._n_steps, np.int64)}
         for name in self._trees.weights:
             moments[f"{name}:mean"] = self._means[name].copy()
             moments[f"{name}:square"] = self._squares[name].copy()
@@ -82,7 +80,10 @@ class TreeLearner:
         self._trees.anneal(share)
         loss, gradients = self._gradients(batch)
         if self._group.size > 1:
-            loss, gradients = _summed(self._group, loss, gradients)
+            arrays = [np.array(loss, np.float32), *gradients.values()]
+            total_loss, *sums = summed(self._group, arrays)
+            loss = float(total_loss)
+            gradients = dict(zip(gradients, sums, strict=True))
         self._n_steps += 1
         for name, gradient in gradients.items():
             update_weights(
@@ -172,16 +173,14 @@ class TreeLearner:
         return self._sides[docs.start // LANES : blocks_of(docs.stop)]
 
 
-def _exp_scores(scores: F32) -> NDArray[np.float64]:
+def _exp_scores(scores: F32) -> F64:
     """Compute exp of scores, (n, heads); a score is limited so that the result is finite."""
     exact = scores.astype(np.float64)
     np.clip(exact, -_LARGEST, _LARGEST, out=exact)
     return np.exp(exact, out=exact)
 
 
-def _add_losses(
-    exp_scores: NDArray[np.float64], batch: MiniBatch, d_scores: NDArray[np.float64]
-) -> float:
+def _add_losses(exp_scores: F64, batch: MiniBatch, d_scores: F64) -> float:
     """Sum the losses of a mini-batch's pairs, and add the gradients in the scores to `d_scores`.
 
     With e = exp(score) of a head, a pair (i, j) has the loss -log(e_i / (e_i + e_j)), and the slope
@@ -191,19 +190,3 @@ def _add_losses(
     n_heads = exp_scores.shape[1]
     weight_of_head = batch.weight.astype(np.float64) / n_heads
     return add_losses(exp_scores, batch.winner, batch.loser, weight_of_head, d_scores)
-
-
-def _summed(
-    group: Group, loss: float, gradients: Mapping[str, F32]
-) -> tuple[float, dict[str, F32]]:
-    """Add up a loss and gradients over all processes, in one message."""
-    flat = [gradient.reshape(-1) for gradient in gradients.values()]
-    message = np.concatenate([np.array([loss], np.float32), *flat])
-    total = group.sum(message)
-    sums = {}
-    start = 1  # the first number is the loss
-    for name, gradient in gradients.items():
-        end = start + gradient.size
-        sums[name] = total[start:end].reshape(gradient.shape)
-        start = end
-    return float(total[0]), sums

@@ -11,22 +11,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet import __version__
 from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
-from sortnet.core import F32, F64, I64, Margin, NamedColumns, Queries
+from sortnet.core import F32, F64, I64, Array, Margin, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.items.features import Describer, arrays_of, to_json
-from sortnet.rankers.model_folder import Array, tensors_as_bytes, write_folder
+from sortnet.rankers.model_folder import tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
 
 ITEMS_PREFIX = "items."  # prefix of the tensors of a describer
+# The value that a ranker is made of, and entries of its record: what `solve` of its settings finds.
+Solved: TypeAlias = tuple[Any, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ class Ranker(ABC):
         """List the learned arrays by name; the settings' `read` restores the ranker from them."""
 
     def tensors(self) -> dict[str, Array]:
-        """List the arrays of the ranker by name: the learned arrays and the scaling."""
+        """List all arrays that a folder has by name: weights, scaling and describer."""
         scaler = self.scaler
         tensors = self.learned()
         tensors |= {f"scaler.{part}": table for part, table in scaler.tables.items()}
@@ -109,6 +111,9 @@ class Ranker(ABC):
             tensors["scaler.varying"] = scaler.varying
         if scaler.origins is not None:
             tensors["scaler.origins"] = scaler.origins
+        if self.describer is not None:
+            for name, array in arrays_of(self.describer).items():
+                tensors[f"{ITEMS_PREFIX}{name}"] = array
         return tensors
 
     def facts(self) -> dict[str, Any]:
@@ -182,13 +187,6 @@ class Ranker(ABC):
         feature_of_column = np.arange(self.n_features)
         return copy, order, feature_of_column
 
-    def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the ranker before it was trained, (n_docs,).
-
-        A ranker that does not begin with random weights returns an order that ignores the grades.
-        """
-        return arrangement(queries)
-
     def check_features(self, queries: Queries) -> None:
         """Raise a ModelError if the features are not the features that the ranker was fitted on."""
         if queries.n_features != self.n_features:
@@ -230,19 +228,11 @@ class Ranker(ABC):
             document["columns"] = self.columns.to_json()
         if self.describer is not None:
             document["items"] = to_json(self.describer)
-        write_folder(folder, document, self._saved_tensors())
+        write_folder(folder, document, self.tensors())
 
     def weights_sha256(self) -> str:
         """Compute the SHA-256 of all arrays that `save` writes."""
-        return hashlib.sha256(tensors_as_bytes(self._saved_tensors())).hexdigest()
-
-    def _saved_tensors(self) -> dict[str, Array]:
-        """List all arrays that `save` writes: the arrays of the ranker and of its describer."""
-        tensors = self.tensors()
-        if self.describer is not None:
-            for name, array in arrays_of(self.describer).items():
-                tensors[f"{ITEMS_PREFIX}{name}"] = array
-        return tensors
+        return hashlib.sha256(tensors_as_bytes(self.tensors())).hexdigest()
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
         """Sort each query by score, the best document first, (n_docs,).

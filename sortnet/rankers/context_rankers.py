@@ -9,7 +9,7 @@ FETA-Net have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,11 +19,10 @@ from torch import Tensor
 from sortnet.comparators.base import Net
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context import PAIR_NETS, UNITS, FateNet, FetaNet, SetEncoder
-from sortnet.core import F32, I64, Progress, Queries
+from sortnet.core import F32, Array, Queries
 from sortnet.core.memory import refuse_too_large, runs_of_queries
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.listwise import EPOCHS, LOSSES, LR, QUERIES, Loss, descend, listnet, padded
-from sortnet.rankers.model_folder import Array
 from sortnet.rankers.pairwise import TorchSettings
 from sortnet.threads import one_thread_an_operation
 
@@ -64,10 +63,6 @@ class SetRanker(Ranker):
         with torch.no_grad(), one_thread_an_operation():
             scores: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
         return scores
-
-    def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the net with random weights."""
-        return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
     def learned(self) -> dict[str, Array]:
         return self.net.arrays()
@@ -111,15 +106,9 @@ class ContextSettings(TorchSettings):
         """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
         raise NotImplementedError
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Any, dict[str, Any]]:
-        """Train the net by `descend`.
-
-        Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
-        over all pairs of documents of each query.
-        """
-        return descend(self, train, vali, progress)
+    # An epoch passes over all documents. If the net or the loss compares pairs, it passes over all
+    # pairs of documents of each query.
+    solve = descend
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -25,12 +25,12 @@ from scipy.sparse import csr_array
 from scipy.stats import rankdata
 
 from sortnet.config import TRAINING, Settings, setting
-from sortnet.core import F32, F64, Margin, Progress, Queries
+from sortnet.core import F32, F64, Array, Margin, Progress, Queries
 from sortnet.core.pairs import packed
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.metrics import Metric, check_can_choose, per_query
-from sortnet.rankers.base import Ranker, order_by, scaling_setting
-from sortnet.rankers.model_folder import Array, Saved
+from sortnet.rankers.base import Ranker, Solved, order_by, scaling_setting
+from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.registry import library_of
 
 _GRADIENT_LEFT = 1e-8  # RankSVM ends at a gradient this small, relative to the gradient at w = 0
@@ -244,9 +244,7 @@ class RankSvmSettings(LinearSettings):
         0.01, "Weight of the loss of a pair against ½|w|².", TRAINING, within="above 0"
     )
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[F64, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Find the weights that minimise the loss of RankSVM on the training queries."""
         return ranksvm(train, self.C, progress), {}
 
@@ -259,9 +257,7 @@ class ErrSettings(LinearSettings):
     grids = ({"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]},)
     ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="from 0")
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[F64, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Find the weights of a regression of expected ranks, negated: rank 1 is the best."""
         return -regression(train.features, expected_ranks(train), self.ridge), {}
 
@@ -286,9 +282,7 @@ class EsSettings(LinearSettings):
     def library(self) -> str | None:
         return "cma" if self.algorithm == "cma" else None
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[F64, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Maximise RankQuality on the training queries by an evolution strategy.
 
         Returns:
@@ -463,9 +457,7 @@ class AdaRankSettings(LinearSettings):
     measure: str = setting("ndcg@10", "Measure that weights the queries, such as map.", TRAINING)
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[F64, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Run AdaRank on the training queries; keep the round that ranks `vali` best.
 
         Returns:

@@ -27,7 +27,7 @@ from sortnet.core import I64, Bool, Progress, Queries
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DivergedError
 from sortnet.learning.net_learner import OPTIMIZERS
-from sortnet.rankers.base import order_by
+from sortnet.rankers.base import Solved, order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
 
@@ -83,9 +83,7 @@ class ListwiseSettings(NetSettings):
         """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
         return net.score(net.embed(torch.from_numpy(part.features)))
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[DirectRanker, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Train the net by `descend`, unless the pairs of a query do not fit into memory.
 
         Cost: an epoch passes over all documents; with RankNet and LambdaRank over all pairs of
@@ -97,9 +95,7 @@ class ListwiseSettings(NetSettings):
         return descend(self, train, vali, progress)
 
 
-def descend(
-    config: Any, train: Queries, vali: Queries, progress: Progress
-) -> tuple[Any, dict[str, Any]]:
+def descend(config: Any, train: Queries, vali: Queries, progress: Progress) -> Solved:
     """Train a net by the mean loss of the training queries; keep the epoch that ranks `vali` best.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -22,14 +22,13 @@ from sortnet.comparators.make import (
     make_comparator,
 )
 from sortnet.config import Config
-from sortnet.core import F32, F64, I64, Comparator, Margin, Queries, Sorting
+from sortnet.core import F32, F64, I64, Array, Comparator, Margin, Queries, Sorting
 from sortnet.errors import ComparatorError, ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.iterations import State
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
 from sortnet.rankers.model_folder import (
-    Array,
     Saved,
     Tensors,
     read_bytes,
@@ -80,11 +79,8 @@ class Model(Ranker):
 
         A comparator gives an order and need not have scores, so these counts serve as scores.
         """
-        order = self.order(queries)
-        scores = np.empty(queries.n_docs, np.float32)
-        last_of_query = np.repeat(queries.offsets[1:], queries.sizes) - 1
-        scores[order] = last_of_query - np.arange(queries.n_docs)
-        return scores
+        ranks = queries.ranks(self.order(queries))
+        return (np.repeat(queries.sizes, queries.sizes) - ranks).astype(np.float32)
 
     def real_scores(self, queries: Queries) -> F32:
         """Sum the scores g(x) that all members of the comparator give a document x, (n_docs,).
@@ -196,15 +192,6 @@ class Model(Ranker):
             return sort(self.comparator, changed, start=start).order
 
         return scaled, order, self.scaler.sources
-
-    def untrained(self) -> Model:
-        """Copy the model with random weights: the comparator that the training began with."""
-        make = make_comparator(self.config, self.scaler.n_columns)
-        return replace(self, comparator=make(self.config.seed))
-
-    def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the comparator with random weights."""
-        return self.untrained().order(queries)
 
     def learned(self) -> dict[str, Array]:
         """List the weights of the comparator by name, such as `comparator.0.choices`."""

@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from safetensors import SafetensorError
 from safetensors.numpy import load
 from safetensors.numpy import save as save_contiguous
 
+from sortnet.core import Array
 from sortnet.core.memory import free_memory
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import (
@@ -48,7 +49,6 @@ _LEFTOVER = re.compile(
     r"|\.((model|run|tuning)\.json|(state|weights(-[0-9a-f]{16})?)\.safetensors)\.[0-9]+"
 )
 
-Array: TypeAlias = NDArray[Any]
 R = TypeVar("R")
 
 

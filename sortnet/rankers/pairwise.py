@@ -12,7 +12,7 @@ by the comparator's margins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb
 from typing import Any, ClassVar
@@ -33,10 +33,9 @@ from sortnet.learning.pairs_to_ask import (
     select_pairs,
 )
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.base import Ranker, scaling_setting
-from sortnet.rankers.model import load_weights
+from sortnet.rankers.base import Ranker, Solved, scaling_setting
+from sortnet.rankers.model import Model, load_weights
 from sortnet.rankers.model_folder import Saved
-from sortnet.rankers.sortnet import Model
 from sortnet.sorting import sort
 
 
@@ -51,10 +50,6 @@ class NetRanker(Model):
 
     def scores(self, queries: Queries) -> F32:
         return self.real_scores(queries)
-
-    def untrained(self) -> Model:
-        """Copy the ranker with random weights, with which the training began."""
-        return replace(self, comparator=self.config.net(self.scaler.n_columns))
 
 
 @dataclass(frozen=True)
@@ -170,9 +165,7 @@ class PairwiseSettings(NetSettings):
         """Whether the ranker learns from judged pairs: if it learns from all pairs of a query."""
         return self.pairs_from == "all"
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[TrainableComparator, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Train a net on pairs of training queries; keep the epoch that ranks `vali` best.
 
         Returns:

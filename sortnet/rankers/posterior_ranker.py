@@ -11,23 +11,23 @@ are not linear in the scaled features.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.config import Config, Settings
-from sortnet.core import F32, F64, Margin, Pairs, Progress, Queries
+from sortnet.core import F32, F64, Array, Margin, Pairs, Progress, Queries
 from sortnet.core.pairs import unordered, unpacked
 from sortnet.errors import DataError
 from sortnet.preference.answers import Answers, choices_of_two
 from sortnet.preference.fit import fit_weights
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.model import Annotators, Columns, Prior
-from sortnet.rankers.base import Ranker, scaling_setting
+from sortnet.rankers.base import Ranker, Solved, scaling_setting
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model import Model
-from sortnet.rankers.model_folder import Array, Saved
+from sortnet.rankers.model_folder import Saved
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
 _LEAST_SHARE = 0.3  # of the variance that features explain
@@ -106,9 +106,7 @@ class PosteriorSettings(Settings):
             return [self]
         return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Posterior, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Fit the posterior of the weights to the judged pairs of the training queries.
 
         The validation queries are not used.

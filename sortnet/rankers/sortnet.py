@@ -31,22 +31,7 @@ from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 from sortnet.metrics import measured
 from sortnet.rankers.fit_ranker import check_same_features
-from sortnet.rankers.model import Model, as_model
-
-__all__ = [
-    "ALONE",
-    "Model",
-    "are_scaled_within_queries",
-    "as_model",
-    "checked_config",
-    "checked_settings",
-    "complete_settings",
-    "first_comparator",
-    "fit",
-    "settings_from_model",
-    "with_epochs",
-    "with_share_of_epochs",
-]
+from sortnet.rankers.model import Model
 
 # Trained weights fit only a comparator that is made with the same values of these settings. Dropout
 # is a part of the comparator, though the help lists dropout among the settings of the training.

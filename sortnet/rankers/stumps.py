@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from sortnet.config import TRAINING, setting
 from sortnet.core import F32, F64, I64, Progress, Queries
 from sortnet.learning.pairs_to_ask import pairs_of_grades
+from sortnet.rankers.base import Solved
 from sortnet.rankers.trees import Forest, ForestSettings
 
 _THRESHOLDS = 255  # largest number of thresholds of a feature, quantiles of its training values
@@ -37,9 +38,7 @@ class StumpSettings(ForestSettings):
     )
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Forest, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Boost stumps on the training queries; keep the number of stumps that ranks `vali` best.
 
         Returns:

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
-from sortnet.core import F32, F64, I64, Bool, Progress, Queries
+from sortnet.core import F32, F64, I64, Array, Bool, Progress, Queries
 from sortnet.errors import DataError, ModelError
-from sortnet.rankers.base import Ranker, order_by
-from sortnet.rankers.model_folder import Array, Saved
+from sortnet.rankers.base import Ranker, Solved, order_by
+from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.registry import library_of
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
@@ -214,9 +214,7 @@ class TreeSettings(ForestSettings):
     def library(self) -> str:
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
-    def solve(
-        self, train: Queries, vali: Queries, progress: Progress
-    ) -> tuple[Forest, dict[str, Any]]:
+    def solve(self, train: Queries, vali: Queries, progress: Progress) -> Solved:
         """Boost trees on the training queries; keep the number of trees that ranks `vali` best.
 
         Returns:

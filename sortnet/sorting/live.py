@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from sortedcontainers import SortedKeyList
@@ -179,17 +179,7 @@ class LiveRanking(Generic[Name, Document]):
             raise DataError(f"document {name!r} is not ranked")
 
 
-@runtime_checkable
-class _Ranker(Protocol):
-    """Interface of the rankers in `sortnet.rankers`, which this package must not import."""
-
-    @property
-    def depends_on_query(self) -> bool: ...
-
-    def margins(self, queries: Queries, i: list[int], j: list[int], /) -> F32: ...
-
-
-def pairwise(of: _Ranker | Comparator) -> Callable[[F32, F32], float]:
+def pairwise(of: Any) -> Callable[[F32, F32], float]:
     """Make a function that returns the margin of two documents, given the features of both.
 
     A `LiveRanking` needs such a function as `prefer`. A warning is issued if a ranker's margins
@@ -208,7 +198,7 @@ def pairwise(of: _Ranker | Comparator) -> Callable[[F32, F32], float]:
 
     Cost: a comparison prepares both documents.
     """
-    if not isinstance(of, _Ranker):
+    if not hasattr(of, "margins"):  # rankers have it, in a package that must not be imported here
         return partial(_margin_by_comparator, of)
     if of.depends_on_query:
         warnings.warn(
@@ -219,7 +209,7 @@ def pairwise(of: _Ranker | Comparator) -> Callable[[F32, F32], float]:
     return partial(_margin_by_ranker, of)
 
 
-def _margin_by_ranker(ranker: _Ranker, a: F32, b: F32) -> float:
+def _margin_by_ranker(ranker: Any, a: F32, b: F32) -> float:
     """Compute the margin of document a over document b by a ranker, given unscaled features."""
     return float(ranker.margins(Queries.from_arrays([a, b]), [0], [1])[0])
 

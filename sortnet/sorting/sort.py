@@ -11,7 +11,7 @@ from numba import njit
 
 from sortnet.comparators.forms import DualUnits, Form, Score
 from sortnet.compiled import compiled
-from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Queries, Sorting
+from sortnet.core import F32, F64, I32, I64, Comparator, ComparedPairs, Ints, Queries, Sorting
 from sortnet.core.memory import joined_ranges, runs_of_queries
 from sortnet.errors import ComparatorError
 from sortnet.threads import side_by_side
@@ -214,7 +214,7 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     return certainty
 
 
-def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+def margins_of(comparator: Comparator, queries: Queries, i: Ints, j: Ints) -> F32:
     """Compute the margins, (m,), of documents i over documents j.
 
     Args:
@@ -235,8 +235,8 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
 
 
 def _prepare_pairs(
-    comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
-) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
+    comparator: Comparator, queries: Queries, i: Ints, j: Ints
+) -> Iterator[tuple[I64, Any, Ints, Ints]]:
     """Prepare the documents of pairs (i, j), some queries at a time.
 
     Yields:
@@ -307,7 +307,7 @@ def _sort_compiled(
     return i[rows] + shift_int32, j[rows] + shift_int32, margin[rows]
 
 
-def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
+def refuse_nan(margin: F32, queries: Queries, i: Ints) -> None:
     """Raise ComparatorError if a margin is not a number, with the place of its document i."""
     is_nan = np.isnan(margin)
     if is_nan.any():

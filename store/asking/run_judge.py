@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.comparators import TrainableComparator
-from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
+from sortnet.core import F32, I64, SPLITS, Ints, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
@@ -277,7 +277,7 @@ class RunJudge:
             summaries[machine.annotator] = machine.summary(in_all)
         return summaries
 
-    def _target(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    def _target(self, split: Split, queries: Queries, i: Ints, j: Ints) -> F32:
         """Return the probability that document i[k] is better than document j[k], for m pairs.
 
         Pairs without an answer are asked about first, unless the run has ended.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +33,7 @@ _GONE_COLUMNS = (  # the columns of pairs, and of the process that asked
 _ROWS = 5_000  # rows that are copied at a time
 
 
-@dataclass(frozen=True)
-class Converted:
-    """Result of a conversion: what the new store got, and what was left.
-
-    Attributes:
-        old: the name of the old store in messages.
-        new: the name of the new store in messages.
-        rows: {name of a table: number of rows that were brought}.
-        criteria: number of criteria, which are rows of `collections` too.
-        runs: number of runs in the old store; runs are not converted.
-    """
-
-    old: str
-    new: str
-    rows: dict[str, int]
-    criteria: int
-    runs: int
-
-
-def convert(old: URL | str | Path, new: URL | str | Path) -> Converted:
+def convert(old: URL | str | Path, new: URL | str | Path) -> dict[str, Any]:
     """Bring the collections of a store of version 0.4 to a new store; the old store stays as it is.
 
     Items, annotators with their links, judgements, decisions, criteria, batches and leases are
@@ -62,6 +42,10 @@ def convert(old: URL | str | Path, new: URL | str | Path) -> Converted:
     Args:
         old: path or URL of a store of version 0.4.
         new: path or URL of the new store. A file must not exist; a database must be empty.
+
+    Returns:
+        The names `old` and `new` of the stores in messages; {name: number of rows} that were
+        `brought`; and the number of `runs_not_converted`, which stay in the old store.
 
     Raises:
         StoreError: if one of the stores cannot be used.
@@ -96,7 +80,7 @@ def _new_database(url: URL) -> Iterator[Database]:
         raise
 
 
-def _convert_tables(reading: Connection, writing: Connection, old: str, new: str) -> Converted:
+def _convert_tables(reading: Connection, writing: Connection, old: str, new: str) -> dict[str, Any]:
     """Create the tables of a new store, and copy the rows of the old store.
 
     Args:
@@ -116,7 +100,16 @@ def _convert_tables(reading: Connection, writing: Connection, old: str, new: str
     criteria = tables.tables["collections"].c.items_of.is_not(None)
     n_criteria = reading.execute(select(func.count()).where(criteria)).scalar_one()
     runs = select(func.count()).select_from(tables.tables["runs"])
-    return Converted(old, new, rows, n_criteria, runs=reading.execute(runs).scalar_one())
+    brought = {
+        "collections": rows["collections"] - n_criteria,
+        "criteria": n_criteria,  # rows of the table `collections`, too
+        **{
+            name: rows[name]
+            for name in ("items", "annotators", "judgements", "decisions", "batches")
+        },
+    }
+    n_runs: int = reading.execute(runs).scalar_one()
+    return {"old": old, "new": new, "brought": brought, "runs_not_converted": n_runs}
 
 
 def _copy(reading: Connection, writing: Connection, name: str, tables: Mapping[str, Table]) -> int:

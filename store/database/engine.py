@@ -53,11 +53,16 @@ class Database:
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         """Make the engine of the database at a path or URL; None: at the default store."""
         self.url = parse_url(url)
-        self.name = _name_in_messages(self.url)
-        self._snapshot = _Snapshot()
+        without_user = self.url.set(drivername="postgresql", query={})._replace(
+            username=None, password=None
+        )
+        is_sqlite = self.url.drivername == "sqlite"
+        self.name = f"store {self.url.database if is_sqlite else without_user}"
+        # The transaction of each thread that reads one state of the database, if one is open.
+        self._snapshot = threading.local()
         self._file: Path | None = None  # the file of SQLite
         with self._as_store_errors():
-            if self.url.drivername == "sqlite":
+            if is_sqlite:
                 self._file = Path(self.url.database or "").absolute()
                 self.engine = self._sqlite_engine(self._file, write=write)
             else:
@@ -84,10 +89,11 @@ class Database:
         A transaction that is not `durable` does not wait for the disk, and may be lost in a power
         cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
-        if self._snapshot.connection is not None:
+        one_state: Connection | None = getattr(self._snapshot, "connection", None)
+        if one_state is not None:
             if write:
                 raise RuntimeError("while one state of the database is read, nothing is written")
-            yield self._snapshot.connection
+            yield one_state
             return
         options: dict[str, Any] = {"sortnet_write": write, "sortnet_durable": durable}
         if not write and self.dialect == "postgresql":
@@ -110,7 +116,7 @@ class Database:
         Nothing can be written in the block.
         """
         with self.transaction() as connection:
-            outer = self._snapshot.connection
+            outer = getattr(self._snapshot, "connection", None)
             self._snapshot.connection = connection
             try:
                 yield connection
@@ -250,12 +256,6 @@ _ENGINE_OPTIONS: dict[str, Any] = {
     "hide_parameters": True,
     "json_serializer": lambda value: json.dumps(plain(value), allow_nan=False),
 }
-
-
-class _Snapshot(threading.local):
-    """The transaction of each thread that reads one state of the database, if one is open."""
-
-    connection: Connection | None = None
 
 
 def _one_line(error: BaseException) -> str:
@@ -411,16 +411,6 @@ def reading_uri(path: Path) -> str:
 def utc_now() -> datetime:
     """Return the present time in UTC without a time zone, as the tables store times."""
     return datetime.now(UTC).replace(tzinfo=None)
-
-
-def _name_in_messages(url: URL) -> str:
-    """Return the name of a store in messages, without the user and the password of its URL."""
-    if url.drivername == "sqlite":
-        return f"store {url.database}"
-    server = url.host or ""
-    if url.port:
-        server = f"{server}:{url.port}"
-    return f"store postgresql://{server}/{url.database or ''}"
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, select, update
 
-from sortnet.core import NEVER_ADDED, SPLITS, ComparedPairs, Split
+from sortnet.core import NEVER_ADDED, SPLITS, Array, ComparedPairs, Split
 from sortnet.errors import StoreError
 from sortnet.files import plain
 from store import frames
@@ -238,7 +237,7 @@ class Run:
         chunk: int,
         split: Split | None,
         min_times: int,
-    ) -> Iterator[dict[str, NDArray[Any]]]:
+    ) -> Iterator[dict[str, Array]]:
         """Yield columns of `pairs_frame` for `chunk` pairs at a time.
 
         The first columns have no pairs, so that a frame without pairs has all columns.

@@ -64,14 +64,6 @@ class AskedJudge:
         """Return the name of an argument in messages: its option on the command line, if known."""
         return self.names.get(argument, argument)
 
-    def judges_run(self, record: Mapping[str, Any] | None) -> bool:
-        """Whether a run asks a judge about its documents, instead of reading grades.
-
-        Args:
-            record: the record of a resumed run; None for a new run.
-        """
-        return bool(self.judges) if record is None else record.get("judged_by") is not None
-
     def check_resumed(self, record: Mapping[str, Any], folder: Folder) -> None:
         """Check that a run can be resumed with the passed arguments.
 
@@ -134,7 +126,6 @@ class AskedJudge:
     def asking(
         self,
         training: TrainingRun,
-        documents: AskedDocuments,
         progress: Progress,
         *,
         is_own_store: bool,
@@ -146,7 +137,6 @@ class AskedJudge:
 
         Args:
             training: the run.
-            documents: the documents as the judges are shown them.
             progress: called with a line about each step.
             is_own_store: whether the user chose the store. Another store may be another user's: a
                 command that only this store names is not run, and a server that only this store
@@ -163,9 +153,9 @@ class AskedJudge:
         judges, question = self._judges_and_question(training, is_own_store=is_own_store)
         assert job.config.judgements is not None
         run_judge = RunJudge(
-            connect_judges(judges, documents.value_of_id),
+            connect_judges(judges, job.documents.value_of_id),
             training.run,
-            documents,
+            job.documents,
             question=question,
             judgements=job.config.judgements,
             again=training.again or resume_command(str(training.folder)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from sortnet.comparators import TrainableComparator
+from sortnet.comparators import TrainableComparator, make_comparator
 from sortnet.core import F64, I64, Queries
 from sortnet.data import Fold
 from sortnet.data.read import SIDE, digits_fold
@@ -17,7 +17,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import make_folder, refuse_folder, write_atomically
 from sortnet.learning.iterations import Iteration, State
 from sortnet.metrics import parse_metric, per_query
-from sortnet.rankers.sortnet import Model
+from sortnet.rankers.model import Model
 from sortnet.tables.letor_writer import write_letor
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, train
@@ -27,46 +27,6 @@ PICTURE = "sorted.png"
 TEST = "test.txt"
 TIMES = 3  # number of queries that each image is in
 DATA = "digits"  # the folder of the training and the validation queries
-
-
-@dataclass(frozen=True, eq=False)
-class DigitsDemo:
-    """A finished demo.
-
-    Attributes:
-        trained: the finished run of the demo, with its model and folder.
-        test: queries of images that are in no training query.
-        means: Spearman correlations with the true order, each the mean over the test queries. The
-            first value is from before training, then one value follows for each iteration.
-    """
-
-    trained: TrainedRun
-    test: Queries
-    means: Sequence[float]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the results and the paths of the written files, as JSON values."""
-        training = self.trained.training
-        last = self.trained.rows[-1]
-        best = self.trained.best["iteration"]
-        return {
-            "run": training.run.id,
-            "store": self.trained.store,
-            "model": str(training.folder),
-            "picture": str(training.folder.path / PICTURE),
-            "test": str(training.folder.path / TEST),
-            "seed": training.config.seed,
-            "iterations": len(self.trained.rows),
-            "best_iteration": best,
-            "pairs_train": last["tp"],
-            "pairs_vali": last["vp"],
-            "test_queries": len(self.test),
-            "spearman": {
-                "before": self.means[0],
-                "after": self.means[best],
-                "iterations": [*self.means],
-            },
-        }
 
 
 class DemoWatcher(Watcher):
@@ -95,7 +55,7 @@ def run_demo(
     store: str | None = None,
     watcher: DemoWatcher | None = None,
     command: str = "store.training.digits_demo.run_demo",
-) -> DigitsDemo:
+) -> dict[str, Any]:
     """Train on handwritten digits; write the queries, the model and a picture.
 
     Args:
@@ -105,6 +65,10 @@ def run_demo(
         store: the store's URL or file. If None, the default store of the user.
         watcher: called at each step.
         command: the command that is recorded.
+
+    Returns:
+        The results and the paths of the written files, as JSON values. The Spearman correlations
+        with the true order are means over test queries of images that are in no training query.
 
     Raises:
         SortNetError: if the folder has a model that is not a demo's.
@@ -139,11 +103,33 @@ def run_demo(
     watcher.progress("drawing")
     write_letor(test, Path(out, TEST))
     # The last iteration only sorts and trains no further comparator.
-    orders = _orders(cast("Model", trained.ranker), watcher.comparators[:-1], test)
+    model = cast("Model", trained.ranker)
+    make = make_comparator(model.config, model.scaler.n_columns)
+    untrained = make(model.config.seed)
+    orders = [
+        replace(model, comparator=comparator).order(test)
+        for comparator in (untrained, *watcher.comparators[:-1])
+    ]
     spearman = parse_metric("spearman")
     correlations = [per_query(spearman, test.grades[order], test.offsets) for order in orders]
     _draw(trained, test, orders, correlations)
-    return DigitsDemo(trained, test, [float(of_order.mean()) for of_order in correlations])
+    means = [float(of_order.mean()) for of_order in correlations]
+    training = trained.training
+    best = trained.best["iteration"]
+    return {
+        "run": training.run.id,
+        "store": trained.store,
+        "model": str(training.folder),
+        "picture": str(training.folder.path / PICTURE),
+        "test": str(training.folder.path / TEST),
+        "seed": seed,
+        "iterations": len(trained.rows),
+        "best_iteration": best,
+        "pairs_train": trained.rows[-1]["tp"],
+        "pairs_vali": trained.rows[-1]["vp"],
+        "test_queries": len(test),
+        "spearman": {"before": means[0], "after": means[best], "iterations": means},
+    }
 
 
 def _refuse_other_model(folder: Folder) -> None:
@@ -154,17 +140,6 @@ def _refuse_other_model(folder: Folder) -> None:
     data_path = "" if record is None else record["data"]["train"]["path"]
     if Path(data_path).parts[-2:] != (DATA, "train.txt"):
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
-
-
-def _orders(model: Model, comparators: Sequence[TrainableComparator], test: Queries) -> list[I64]:
-    """Sort the test documents before training (iteration 0), and by each iteration's comparator.
-
-    An order has the indices of the documents, query after query, the best document first.
-    """
-    of_comparators = [
-        replace(model, comparator=comparator).order(test) for comparator in comparators
-    ]
-    return [model.order_before(test), *of_comparators]
 
 
 def _draw(

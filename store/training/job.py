@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from sortnet.comparators import make_comparator
 from sortnet.config import Config
-from sortnet.core import F32, I32, I64, SPLITS, NamedColumns, Progress, Queries
+from sortnet.core import F32, SPLITS, Ints, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data import fingerprint, read_fold
 from sortnet.data.divide import held_out
@@ -29,6 +29,8 @@ from store.report.run_texts import metrics_of
 from store.runs.resuming import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged_queries import Source, read_judged
+from store.service.run_answers import AskedDocuments
+from store.training.run_folder import Origin
 
 # Key in the facts about the validation part: the items or groups of the collection in this part.
 HELD_OUT = "held_out"
@@ -48,6 +50,8 @@ class TrainingJob:
         test: the file to test with; None if there is no such file.
         note: a line about documents that are in two parts; None if no document is.
         is_asked: whether a judge will be asked about the documents, so that grades are not read.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+        documents: the documents as the judge is shown them.
     """
 
     config: Config
@@ -57,6 +61,8 @@ class TrainingJob:
     test: str | None = None
     note: str | None = None
     is_asked: bool = False
+    origin: Origin | None = None
+    documents: AskedDocuments = field(default_factory=AskedDocuments)
 
     @property
     def metrics(self) -> list[Metric]:
@@ -319,6 +325,6 @@ def _to_ask(part: Queries) -> Queries:
     return replace(part, grades=np.zeros_like(part.grades), judge=_judge_to_come)
 
 
-def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+def _judge_to_come(queries: Queries, i: Ints, j: Ints) -> F32:
     """Raise an error: the judge cannot answer before there is a run to store its answers."""
     raise RuntimeError("asked before the run has begun")

@@ -24,9 +24,8 @@ from sortnet.core import SPLITS, Progress
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, shown, write_atomically
 from sortnet.rankers.load_ranker import load_ranker
-from sortnet.rankers.model import saved_values
+from sortnet.rankers.model import Model, as_model, saved_values
 from sortnet.rankers.model_folder import read_bytes
-from sortnet.rankers.sortnet import Model, as_model
 from store.database.claims import lock
 from store.report.run_texts import from_which
 from store.runs.resuming import remembered

@@ -1,4 +1,4 @@
-"""Train a new run, resume a run or estimate its calls, for Python and for the command line."""
+"""Train or resume a run, estimate its calls or fit another ranker, for Python and commands."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.config import Config
+from sortnet.config import Config, Settings, settings_of
 from sortnet.core import NamedColumns
 from sortnet.core.named_columns import UNNAMED
-from sortnet.core.shard import Group, broadcast, threads_of
+from sortnet.core.pairs import all_pairs
+from sortnet.core.shard import ALONE, Group, broadcast, threads_of
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import refuse_folder
 from sortnet.judges import LanguageModel, Program
 from sortnet.judges.any_judge import OneJudge, connect_judges, judges_by_name
 from sortnet.judges.asked_question import asked_question
 from sortnet.judges.trial import N_EXAMPLES, DryRun, dry_run
-from sortnet.learning.pairs_to_ask import all_pairs
 from sortnet.messages import note
 from sortnet.preference.study import QUESTION
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model_folder import read_bytes
-from sortnet.rankers.sortnet import ALONE, settings_from_model
+from sortnet.rankers.sortnet import settings_from_model
 from sortnet.threads import set_threads
 from store import open_store
+from store.database.engine import stored_url
 from store.runs.resuming import resume_command
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.job import TrainingJob, paths_to_resume, read_job
 from store.training.run_folder import Folder, find_origin, refuse_own_folder
-from store.training.run_processes import check_processes, join_run, share_run
 from store.training.training_run import (
-    PreparedRun,
     TrainedRun,
     TrainingRun,
     Watcher,
+    check_processes,
+    join_run,
     new_record,
     parse_state,
+    share_run,
     store_url,
     stored_run,
 )
@@ -139,7 +143,8 @@ def train(
     broadcast(options.group, None)
     paths = _paths(data)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    return _run(prepare(folder, paths, None, options, settings), options, call)
+    job = prepare(folder, paths, None, options, settings)
+    return _run(job, folder, None, options, call)
 
 
 def resume(
@@ -191,7 +196,8 @@ def resume(
             note(f"no run in {folder} to resume: starting a new one")
     record = broadcast(options.group, record)
     call = f"store.training.resume({out!r})"
-    return _run(prepare(folder, data, record, options, settings), options, call)
+    job = prepare(folder, data, record, options, settings)
+    return _run(job, folder, record, options, call)
 
 
 def with_judge(
@@ -215,7 +221,7 @@ def prepare(
     settings: Mapping[str, Any],
     *,
     is_estimate: bool = False,
-) -> PreparedRun:
+) -> TrainingJob:
     """Read and check the settings, the data and the judge of a run, and write nothing.
 
     Args:
@@ -229,7 +235,7 @@ def prepare(
     """
     progress = options.watcher.progress
     judge = options.judge
-    has_judge = judge.judges_run(record)
+    has_judge = bool(judge.judges) if record is None else record.get("judged_by") is not None
     will_ask_judge = has_judge and not is_estimate
 
     # The origin is the model that the run begins with; None if it begins with random weights.
@@ -246,7 +252,7 @@ def prepare(
         config = settings_from_model(origin.model.config, **settings)
     else:
         config = Config().changed(**settings)
-    url, recorded_url = store_url(options.store, record)
+    url = store_url(options.store, record)
 
     # These faults are found before the data are read, which may take long.
     if record is not None:
@@ -266,22 +272,25 @@ def prepare(
     check_processes(job, options.group)
     if will_ask_judge:
         connect_judges(judge.judges)  # raises an error if a program, key or server is invalid
-    documents = judge.documents(job, progress)
-    return PreparedRun(job, folder, url, recorded_url, record, origin, documents)
+    return replace(job, origin=origin, documents=judge.documents(job, progress))
 
 
-def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | None:
+def _run(
+    job: TrainingJob,
+    folder: Folder,
+    record: dict[str, Any] | None,
+    options: RunOptions,
+    call: str,
+) -> TrainedRun | None:
     """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
-        prepared: the run.
+        job: the settings and data of the run.
+        folder: the folder of the run.
+        record: the record of the run to resume; None for a new run.
         options: the options of the run.
         call: the call of the Python function, which is recorded unless the options have a command.
     """
-    job = prepared.job
-    folder = prepared.folder
-    record = prepared.record
-    origin = prepared.origin
     group = options.group
     watcher = options.watcher
     watcher.progress("starting")
@@ -290,40 +299,41 @@ def _run(prepared: PreparedRun, options: RunOptions, call: str) -> TrainedRun | 
         n_threads = record["threads"]
     set_threads(n_threads or threads_of(group))
     if group.rank > 0:
-        join_run(job, folder, group, origin, watcher.progress)
+        join_run(job, folder, group, watcher.progress)
         return None
 
     if record is not None:
         refuse_changes(job, record, folder)
-    watcher.progress(f"opening the store {prepared.store}")
+    url = store_url(options.store, record)
+    url_to_record = stored_url(url)
+    watcher.progress(f"opening the store {url_to_record}")
     judges = options.judge.records()
-    with open_store(prepared.url) as store, folder.held():
+    with open_store(url) as store, folder.held():
         if record is None:
-            watcher.starting(job, origin)
+            watcher.starting(job, job.origin)
             # Settings that cannot be trained raise an error here, before an earlier run is removed.
-            record = new_record(prepared, options.command or call, judges)
+            record = new_record(job, url_to_record, options.command or call, judges)
             # The record is written once, and then the row in the store: a run that is killed in
             # between is resumed by its folder alone.
-            folder.begin(record, None if origin is None else origin.model)
-        run = stored_run(prepared, record, store, judges)
+            folder.begin(record, None if job.origin is None else job.origin.model)
+        run = stored_run(job, folder, record, store, judges)
         config = Config.from_json(record["config"])
         state = None
         if folder.state.exists():
-            state = parse_state(folder, job, config, read_bytes(folder.state), origin)
+            state = parse_state(folder, job, config, read_bytes(folder.state))
         again = options.judge.again(folder.path) or resume_command(str(folder))
-        begun = TrainingRun(job, config, folder, run, state, again, origin=origin)
+        begun = TrainingRun(job, config, folder, run, state, again)
         watcher.begun(begun)
         asking = options.judge.asking(
             share_run(begun, group),
-            prepared.documents,
             watcher.progress,
             # A store that only the record of the run names may be another user's.
-            is_own_store=options.store is not None or prepared.url == store_url(None, None)[0],
+            is_own_store=options.store is not None or url == store_url(None, None),
             notify=watcher.note,
         )
         with asking as training:
             ranker = training.learn(watcher)
-            trained = TrainedRun(training, ranker, training.run.iteration_rows(), prepared.store)
+            trained = TrainedRun(training, ranker, training.run.iteration_rows(), url_to_record)
             watcher.ended(trained)
             return trained
 
@@ -405,11 +415,10 @@ def estimate_judges(
         raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
     paths = _paths(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
-    prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
-    job = prepared.job
+    job = prepare(folder, paths, None, options, settings, is_estimate=True)
     question_about = partial(
         asked_question,
-        prepared.documents.shown["train"],
+        job.documents.shown["train"],
         id="example",
         question=options.judge.question or QUESTION,
         instructions=None,
@@ -421,3 +430,55 @@ def estimate_judges(
     n_documents = int(job.train.offsets[-1] + job.vali.offsets[-1])
     n_once = math.ceil(n_documents / 2)
     return [dry_run(judge, examples, n_once, job.config.judgements) for judge in judges]
+
+
+def fit_kind(
+    data: Sequence[str],
+    out: str,
+    settings: Settings,
+    *,
+    overwrite: bool = False,
+    options: RunOptions | None = None,
+) -> tuple[TrainingJob, Ranker]:
+    """Fit a ranker on labelled queries or a collection's judgements, and write its folder.
+
+    Args:
+        data: the paths, as `train` takes them.
+        out: the folder of the model.
+        settings: settings of a kind of ranker, see `sortnet.rankers.registry.settings_for`.
+        overwrite: whether a model in the folder is replaced.
+        options: store, columns, threads and watcher.
+
+    Returns:
+        The settings and data, and the ranker, which is also in the folder.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+
+    Cost: a fit; the data are held in memory.
+    """
+    options = options or RunOptions()
+    folder = Folder(out)
+    watcher = options.watcher
+    set_threads(options.threads)
+    refuse_folder(out)
+    if not overwrite:
+        folder.refuse_if_taken()
+    values: Mapping[str, Any] = settings.flat()
+    # Reading data and measuring a ranker need only the settings that all kinds of rankers share.
+    config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
+    url = store_url(options.store, None)
+    job = read_job(
+        data,
+        config,
+        columns=options.columns,
+        progress=watcher.progress,
+        store=url,
+    )
+    settings = settings.changed(quality=job.config.quality)
+    watcher.starting(job, None)
+    with folder.held():
+        ranker = fit_ranker(job.train, job.vali, settings, progress=watcher.progress)
+        folder.clear()
+        replace(ranker, info={**ranker.info, "data": job.data}).save(folder.path)
+    return job, ranker

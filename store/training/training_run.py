@@ -10,10 +10,11 @@ finds the same pairs, and storing them again changes nothing.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,16 @@ from sqlalchemy import URL
 
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.make import least_numbers
+from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
-from sortnet.core import I64, SPLITS, ComparedPairs, Queries, Split
+from sortnet.core import I64, SPLITS, ComparedPairs, Progress, Queries, Split
 from sortnet.core.shard import (
+    ALONE,
     SIGTERM_CAME,
-    Alone,
     AnotherProcessEnded,
     Group,
+    broadcast,
+    every,
     is_from_torchrun,
 )
 from sortnet.data.scaling import fit_scaler
@@ -40,6 +43,7 @@ from sortnet.learning.step_budget import Budget
 from sortnet.messages import note
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.model import load_state, save_state
+from sortnet.rankers.model_folder import read_bytes
 from sortnet.rankers.posterior_ranker import better_than_posterior
 from sortnet.rankers.sortnet import complete_settings, fit, with_epochs
 from sortnet.threads import n_threads
@@ -48,33 +52,9 @@ from store.asking.run_judge import RunJudge, vali_pairs
 from store.database.engine import parse_url, stored_url
 from store.runs.judge_record import kind_of
 from store.runs.pair_rows import AddedPairs
-from store.service.run_answers import AskedDocuments
 from store.store import new_run_id
 from store.training.job import TrainingJob
 from store.training.run_folder import JUDGED_BY, Folder, Origin
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """The settings and data of a run, read and checked before anything is written.
-
-    Attributes:
-        job: settings and data.
-        folder: the folder of the run.
-        url: URL of the store.
-        store: URL of the store without its password, to record.
-        record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with. If None, the run begins with random weights.
-        documents: the documents as the judge is shown them.
-    """
-
-    job: TrainingJob
-    folder: Folder
-    url: URL
-    store: str
-    record: dict[str, Any] | None = None
-    origin: Origin | None = None
-    documents: AskedDocuments = field(default_factory=AskedDocuments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +70,6 @@ class TrainingRun:
         group: the processes of the run, of which this process is the first.
         again: the command or call that resumes the run, for messages.
         judge: the programs, models or functions that are asked. If None, the data have the answers.
-        origin: the model that the run begins with. If None, the run begins with random weights.
     """
 
     job: TrainingJob
@@ -99,9 +78,8 @@ class TrainingRun:
     run: Run
     state: State | None
     again: str
-    group: Group = field(default_factory=Alone)
+    group: Group = ALONE
     judge: RunJudge | None = None
-    origin: Origin | None = None
 
     @property
     def finished(self) -> bool:
@@ -116,8 +94,9 @@ class TrainingRun:
         """
         pairs = IterationPairs(self.group, self.run)
         facts_of_model = {"run": self.run.id, "data": self.job.data}
-        if self.origin is not None:
-            facts_of_model["from"] = self.origin.facts
+        origin = self.job.origin
+        if origin is not None:
+            facts_of_model["from"] = origin.facts
 
         def store_checkpoint(record: Iteration, state: State) -> None:
             self.run.record(asdict(record), pairs.take())
@@ -143,7 +122,7 @@ class TrainingRun:
                 save=lambda model: model.save(self.folder.path),
                 state=self.state,
                 group=self.group,
-                from_model=None if self.origin is None else self.origin.model,
+                from_model=None if origin is None else origin.model,
                 are_checked=self.judge is None,  # a judge's answers are checked when they have come
             )
             ranker = better_than_posterior(model, self.job.train, self.job.vali)
@@ -243,7 +222,7 @@ class Watcher:
 
 
 def new_record(
-    prepared: PreparedRun, command: str, judge: Mapping[str, Any] | None
+    job: TrainingJob, store: str, command: str, judge: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Make the record of a new run, for `run.json`.
 
@@ -251,23 +230,23 @@ def new_record(
     are the settings to train with, in which none is left open.
 
     Args:
-        prepared: settings, data and folder of the run.
+        job: settings and data of the run.
+        store: URL of the store, without its password.
         command: the command line.
         judge: {name: record} of the judges that the run asks; None without a judge.
     """
-    job = prepared.job
     config = complete_settings(job.config, job.train)
     if job.is_asked:
         # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
         assert job.config.judgements is not None
         n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
         config = config.changed(judgements=n_train_judgements)
-    if prepared.origin is not None:
+    if job.origin is not None:
         config = with_epochs(job.train, config)
     Budget.of(job.train, config)  # refuses settings that do not go together
     record: dict[str, Any] = {
         "run": new_run_id(),
-        "store": prepared.store,
+        "store": store,
         "command": command,
         "config": config.to_json(),
         "threads": n_threads(),
@@ -278,13 +257,14 @@ def new_record(
         kinds = [kind_of(of_judge) for of_judge in judge.values()]
         # A function must be passed again when the run is resumed, whoever else is asked.
         record["judged_by"] = JUDGED_BY["function" if "function" in kinds else kinds[0]]
-    if prepared.origin is not None:
-        record["from"] = prepared.origin.facts
+    if job.origin is not None:
+        record["from"] = job.origin.facts
     return record
 
 
 def stored_run(
-    prepared: PreparedRun,
+    job: TrainingJob,
+    folder: Folder,
     record: Mapping[str, Any],
     store: Store,
     judge: Mapping[str, Any] | None,
@@ -294,10 +274,9 @@ def stored_run(
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
     # A run with a state was stored before. If the store does not have it, `Store.run` raises.
-    if prepared.folder.state.exists() or store.has_run(record["run"]):
+    if folder.state.exists() or store.has_run(record["run"]):
         return store.run(record["run"])
     origin = {"from": record["from"]} if "from" in record else {}
-    job = prepared.job
     return store.start_run(
         command=record["command"],
         config={**record["config"], **origin},
@@ -311,7 +290,7 @@ def stored_run(
         train=job.train,
         vali=job.vali,
         data=job.data,
-        out=prepared.folder.path.resolve(),
+        out=folder.path.resolve(),
         run_id=record["run"],
         judge=judge,
     )
@@ -329,29 +308,27 @@ def vali_pairs_of(job: TrainingJob) -> I64:
     return vali_pairs(job.vali, comparator, n_judgements, job.config.seed)
 
 
-def parse_state(
-    folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
-) -> State:
+def parse_state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) -> State:
     """Read the state to resume from in the bytes of a state file.
 
     Args:
         folder: the folder of the run, for messages.
-        job: the job, whose data decide the scaling of the features.
+        job: the job; the model that the run began with has the scaling of the features, and without
+            such a model the data decide.
         config: the settings of the run.
         raw: the bytes of the folder's state file.
-        origin: the model that the run began with, which has the scaling if there is one.
     """
-    if origin is None:
+    if job.origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:
-        scaler = origin.model.scaler
+        scaler = job.origin.model.scaler
     n_columns = scaler.n_columns
     make = make_comparator(config, n_columns)
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
-def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """Return the URL of the store to open, and the URL to record, which has no password.
+def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> URL:
+    """Return the URL of the store to open; `stored_url` makes the URL to record of it.
 
     Args:
         named_store: the store that the user named. If None, the store is that of the record, and
@@ -365,10 +342,9 @@ def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tupl
     url = parse_url(recorded_store if named_store is None else named_store)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
-    url_to_record = stored_url(url)
-    if recorded_store not in (None, url_to_record):
-        raise StoreError(f"the run's pairs are in {recorded_store}, not in {url_to_record}")
-    return url, url_to_record
+    if recorded_store not in (None, stored_url(url)):
+        raise StoreError(f"the run's pairs are in {recorded_store}, not in {stored_url(url)}")
+    return url
 
 
 class IterationPairs:
@@ -405,3 +381,91 @@ class IterationPairs:
         """Return the pairs that were added since the last call."""
         added, self._added = self._added, []
         return added
+
+
+@contextmanager
+def joined() -> Iterator[Group]:
+    """Join the group of the processes that torchrun started.
+
+    Without torchrun the group is `ALONE`. An error in the context ends all processes: the first
+    process that meets the error raises it, and the other processes exit. If a process was killed,
+    every other process raises `AnotherProcessEnded`.
+
+    Raises:
+        SystemExit: with the status 2, if another process has raised an error.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield ALONE
+        return
+    from sortnet.learning.torchrun import joined_processes  # imports torch
+
+    with joined_processes() as group:
+        yield group
+
+
+def share_run(training: TrainingRun, group: Group) -> TrainingRun:
+    """Send the run of the first process to all other processes, which call `join_run`.
+
+    Return the run as one that all processes of the group train.
+    """
+    broadcast(group, {"config": training.config.to_json()})
+    state_bytes = b""
+    if training.state is not None and group.size > 1:
+        state_bytes = read_bytes(training.folder.state)
+    # `gather` joins the bytes of all processes. The processes in `join_run` add no bytes.
+    group.gather(np.frombuffer(state_bytes, np.uint8))
+    return replace(training, group=group)
+
+
+def join_run(job: TrainingJob, folder: Folder, group: Group, progress: Progress) -> None:
+    """Receive the run that the first process shares, and train it to its end.
+
+    Only the first process, which calls `share_run`, writes to the store and the folder.
+    """
+    shared = broadcast(group, None)
+    # `gather` joins the bytes of all processes, and only the first process adds the saved state.
+    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
+    config = Config.from_json(shared["config"])
+    state: State | None = None
+    if state_bytes:
+        state = parse_state(folder, job, config, state_bytes)
+    fit(
+        job.train,
+        job.vali,
+        config,
+        sink=IterationPairs(group),
+        progress=progress,
+        state=state,
+        group=group,
+        from_model=None if job.origin is None else job.origin.model,
+        are_checked=True,
+    )
+
+
+def check_processes(job: TrainingJob, group: Group) -> None:
+    """Check that all processes of the group can train together; a single process always can.
+
+    Raises:
+        SortNetError: if the job asks a judge or learns from judgements, if the processes have
+            different data or kinds of device, or if a part has fewer queries than processes.
+    """
+    if group.size == 1:
+        return
+    if job.is_asked or job.train.judged is not None:
+        raise SortNetError(
+            "one process asks a judge, or learns from judgements: leave torchrun out"
+        )
+    facts = {f"{name} data": of_part["fingerprint"] for name, of_part in job.data.items()}
+    facts["device"] = resolve_device(job.config.device).type
+    for rank, facts_of_process in enumerate(every(group, facts)):
+        for name, value in facts_of_process.items():
+            if value != facts[name]:
+                raise SortNetError(
+                    f"process {rank} has {name} other than process {group.rank}: {value}, not "
+                    f"{facts[name]}"
+                )
+    n_queries = min(len(job.train), len(job.vali))
+    if group.size > n_queries:
+        raise SortNetError(
+            f"{group.size} processes for {n_queries} queries: start no more than that"
+        )
