@@ -17,7 +17,7 @@ from sortnet.preference.annotator_reports import calibration
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.stopping import Goal
 from store import Collection
-from store.collections.annotator_rows import Annotator
+from store.collections.leases import Annotator
 from store.report.columns import Record
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
