@@ -21,9 +21,8 @@ from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
 from store.collections.judgement_files import export_judgements
 from store.service.collection_items import rank_collection
-from store.service.judged_queries import annotator_weights, read_judged
+from store.service.judged_queries import annotator_weights, read_judged, write_judgements
 from store.service.labelling import LabellingService, report_annotators
-from store.service.listings import write_judgements
 from store.service.questions import question_facts
 
 

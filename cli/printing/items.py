@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cli.printing.labelling import standing_notes
 from cli.printing.results import Block, Facts, Result, Step, Table, table_of
 from sortnet.files import rows_of
-from sortnet.items import Columns, Items, readable_names
+from sortnet.items import Items, readable_names
 from sortnet.items.base import file_of, note_on_lone_groups, words_of
 from sortnet.messages import count, printable
 from sortnet.tables.roles import feature_groups, listed_names
@@ -23,16 +23,25 @@ if TYPE_CHECKING:
     from store.service.added_items import AddedItems
     from store.service.collection_items import ItemRanking
 
-_FILES = 6  # number of a folder's ignored files that are listed by name
+# Facts in JSON; `run_id` is the id of the run that owns a collection, None for a user's collection.
+_COLLECTION_FACTS = (
+    *("name", "created", "items", "features", "annotators", "judgements", "run_id"),
+)
 _COLLECTIONS = ("collection", "items", "features", "annotators", "judgements", "created")
 _RANKING = ("group", "rank", "id", "score", "ranks", "judged", "among_top", "text")
 
 
-def collections_result(rows: list[Record]) -> Result:
+def collections_result(frame: pd.DataFrame) -> Result:
     """Make the result with a row for each collection.
 
     In an empty store, the next step is the command that makes a collection.
+
+    Args:
+        frame: a row for each collection, as `Store.collections_frame` makes it.
     """
+    rows = rows_of(frame[[*_COLLECTION_FACTS]])
+    for row in rows:
+        row["created"] = row["created"].replace(" ", "T")  # ISO 8601
     if not rows:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)
@@ -91,7 +100,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     facts["features"] = str(n_features or "none: answers are learned item by item")
     for group, columns in feature_groups(roles, computed).items():
         facts[f"  {group}"] = columns
-    facts["ignored"] = _ignored(roles)
+    facts["ignored"] = listed_names(roles.ignored)
     return facts
 
 
@@ -108,15 +117,6 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
     if added.is_outdated_on_pages:
         notes.append("the running server shows the items as they were before until it is restarted")
     return notes
-
-
-def _ignored(roles: Columns) -> str:
-    """List all ignored columns of a table, or the first ignored files of a folder."""
-    is_folder = roles.id == "files"
-    if not is_folder or len(roles.ignored) <= _FILES:
-        return listed_names(roles.ignored)
-    first = ", ".join(map(printable, roles.ignored[:_FILES]))
-    return f"{first}, ... ({len(roles.ignored)})"
 
 
 def items_result(items: Items, limit: int) -> Result:

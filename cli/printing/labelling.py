@@ -10,19 +10,22 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
+from sortnet.files import rows_of
 from sortnet.judges.budget import amount
 from sortnet.judges.trial import EXPECTED, DryRun, JudgeCheck
 from sortnet.messages import count, printable
+from sortnet.preference.base import ORDER_ANSWERS
 from store.report.columns import TITLES, Record, annotator_row, meanings
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sortnet.preference.annotator_agreement import Agreement
     from sortnet.preference.annotator_reports import AnnotatorReport
     from sortnet.preference.study import Study
     from store import Collection
     from store.collections.judgement_files import Imported
     from store.service.labelling import LabellingService
-    from store.service.listings import NewestJudgements
 
 _GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
 _NOT_SHOWN = ("quit", "status", "summary")  # facts about a labelling that JSON does not have
@@ -182,23 +185,30 @@ def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
     }
 
 
-def judgements_result(name: str, newest: NewestJudgements) -> Result:
-    """Make the result with a row for each judgement.
+def judgements_result(name: str, frame: pd.DataFrame, limit: int) -> Result:
+    """Make the result with a row for each of the newest judgements, oldest first.
 
-    Without judgements, the next step is the command that asks annotators.
+    A note counts the answers about the order of items, without undone judgements and judgements of
+    excluded annotators. Without judgements, the next step is the command that asks annotators.
 
     Args:
         name: name of the collection.
-        newest: the newest judgements, and the counts of all judgements.
+        frame: all judgements, as `Collection.judgements_frame` makes it.
+        limit: most judgements that are shown.
     """
-    rows = newest.rows
+    rows = rows_of(frame.tail(limit))
+    for row in rows:
+        row["at"] = row["at"] and row["at"].replace(" ", "T")  # ISO 8601, if the time is known
     if not rows:
         command = f"sortnet label {name}"
         step = Step(command, f"no judgements yet: {command}")
         return Result("judgements", rows, next=step)
     optional = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
-    older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
-    counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
+    n_older = len(frame) - len(rows)
+    older = f", {n_older} older ones not shown (--limit)" if n_older else ""
+    counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]
+    annotators = count(counted["annotator"].nunique(), "annotator")
+    counts = f"{count(len(counted), 'answer')} of {annotators}"
     table = table_of(map(_judgement_row, rows), [*_JUDGEMENTS, *optional])
     return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
@@ -245,7 +255,8 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         form: format of the file, see `write_judgements`.
         options: further arguments of `write_judgements`.
     """
-    from store.service.listings import FORMS_OF_PAIRS, write_judgements
+    from store.collections.judgement_files import FORMS_OF_PAIRS
+    from store.service.judged_queries import write_judgements
 
     n_written = 0
 

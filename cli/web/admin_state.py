@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import threading
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import UNDO, Judgements
-from store import Collection
+from store import Annotator, Collection
 from store.report.columns import TITLES, figures_of
 from store.report.growth import growth_of, growth_picture
 from store.service.collection_items import TOP
@@ -50,7 +49,6 @@ ROWS = 50  # most rows on a page of the ranking
 COLUMNS = ("rank", "low", "high", "score", "judgements")
 SORTS = (*COLUMNS, TOP, "item")
 SNIPPET = 100  # most characters of an item's text in a table
-ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 HOUR = 3600.0  # seconds
 _UPDATE_INTERVAL = 10  # statistics are kept for this multiple of the time that they took
 
@@ -60,13 +58,13 @@ class AdminState:
 
     Args:
         service: the labelling service of the collection, or of one of its criteria.
-        people: the links of the collection.
+        collection: the collection, which has the links of the annotators.
     """
 
-    def __init__(self, service: LabellingService, people: People) -> None:
+    def __init__(self, service: LabellingService, collection: Collection) -> None:
         """Start without statistics: the first request computes them."""
         self.service = service
-        self._people = people
+        self._collection = collection
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
         # Time by the clock `time.monotonic` before which the statistics are not computed again.
@@ -115,8 +113,8 @@ class AdminState:
             "top": goal.top,  # number of items
             "wanted": goal_in_words(goal),
             "people": [
-                self._annotator_state(name, token, statistics)
-                for name, token in self._people.tokens.items()
+                self._annotator_state(annotator, statistics)
+                for annotator in self._collection.annotators()
             ],
             "paused": None in study.paused,  # None stands for everybody
             "gold_rate": study.gold_rate,
@@ -149,13 +147,14 @@ class AdminState:
             },
         }
 
-    def _annotator_state(self, name: str, token: str, statistics: dict[str, Any]) -> dict[str, Any]:
+    def _annotator_state(self, annotator: Annotator, statistics: dict[str, Any]) -> dict[str, Any]:
         """Return an annotator's link, progress, figures and restrictions."""
+        name = annotator.name
         study = self.service.study
         report = statistics["reports"].get(name)
         return {
             "name": name,
-            "path": f"/a/{token}",
+            "path": f"/a/{annotator.token}",
             "standing": self.service.session.answered(name),
             "report": report,
             "figures": figures_of(report),
@@ -189,9 +188,9 @@ class AdminState:
         service = self.service
         counted = service.session.judgements()
         all_judgements = service.judgements()
-        reports = service.reports(list(self._people.tokens))
+        names = [annotator.name for annotator in self._collection.annotators()]
         return {
-            "reports": {report.name: plain(asdict(report)) for report in reports},
+            "reports": {report.name: plain(asdict(report)) for report in service.reports(names)},
             "last": _last_answers(all_judgements),
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
@@ -367,40 +366,3 @@ def _matching_items(items: Items, ranking: Ranking, sort: str, down: bool, find:
 def _group_sizes(items: Items) -> Counter[str]:
     """Count the items of each group."""
     return Counter(items.groups or ())
-
-
-class People:
-    """Annotators and admin of a collection, who open its pages by secret links.
-
-    The secret part of a link is a token, which the store keeps. It tells who opens the page. The
-    links are read at each request, because another process may change them.
-
-    Attributes:
-        admin: the token of the admin.
-    """
-
-    def __init__(self, collection: Collection) -> None:
-        """Read the admin's token, which is created if there is none."""
-        self._collection = collection
-        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
-
-    @property
-    def tokens(self) -> dict[str, str]:
-        """The tokens of all annotators, {name: token}."""
-        return {annotator.name: annotator.token for annotator in self._collection.annotators()}
-
-    @property
-    def revoked(self) -> set[str]:
-        """The names of annotators whose link was revoked."""
-        return set(self._collection.study().revoked)
-
-    def name_of(self, token: str) -> str | None:
-        """Return the name of the annotator with the given token; None if there is none."""
-        return next((name for name, stored in self.tokens.items() if stored == token), None)
-
-    def is_admin(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self.admin.encode())
-
-    def add(self, name: str) -> str:
-        """Create an annotator if the name is new, and return the annotator's token."""
-        return self._collection.annotator(name).token

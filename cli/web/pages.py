@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cli.console import say
-from cli.web.admin_state import AdminState, People
+from cli.web.admin_state import AdminState
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.messages import printable
@@ -26,6 +27,7 @@ from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, range_in_words, why
 
 AT_HAND = 3  # questions leased to a page: the question that is shown, and the next two
+ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 MOST_CHARACTERS = 50_000  # most characters of a text on a page; a link opens the full text
 NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
@@ -45,27 +47,45 @@ class Pages:
     Attributes:
         collection: the collection.
         services: one service for each criterion, or a single service.
-        people: the links of the annotators and of the admin.
+        admin_token: the secret part of the admin's link.
         states: {criterion: state of its admin page}; without criteria the key is None.
-        faults: prints faults on the server's terminal.
     """
 
     def __init__(self, collection: Collection, **options: Any) -> None:
-        """Read the judgements about each criterion."""
+        """Read the judgements about each criterion; create the admin's token if there is none."""
         self.collection = collection
         self.services = [LabellingService(asked, **options) for asked in collection.asked()]
-        self.people = People(collection)
+        self.admin_token: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
         self.states = {
-            service.collection.criterion: AdminState(service, self.people)
+            service.collection.criterion: AdminState(service, collection)
             for service in self.services
         }
-        self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
+        self._present_faults: dict[str, str] = {}  # {task: its fault}
+        self._noting = threading.Lock()
 
     def sync(self) -> None:
         """Read the judgements and decisions that other processes have stored."""
         for service in self.services:
             service.sync()
+
+    def note_fault(self, task: str, fault: str, ended: str = "") -> None:
+        """Print a fault of the server on its terminal, unless the same fault was printed last.
+
+        Args:
+            task: the task that has the fault.
+            fault: the fault; empty: the task succeeds.
+            ended: the text that is printed if the task had a fault, and succeeds now.
+        """
+        fault = " ".join(fault.split())
+        with self._noting:
+            is_same = self._present_faults.get(task, "") == fault
+            self._present_faults[task] = fault
+        if not is_same:
+            text = f"sortnet: collection {self.collection.name!r}: {fault or ended}"
+            # The output may go to a file on a full disk: requests must be answered all the same.
+            with suppress(OSError):
+                say(printable(text))
 
     @property
     def items(self) -> Items:
@@ -292,38 +312,6 @@ def _total(numbers: Sequence[int | None]) -> int | None:
         return None
     total: int = plain(sum(filter(None, numbers)))
     return total
-
-
-class FaultNotes:
-    """Prints the faults of a collection's server when they begin and when they end; thread-safe.
-
-    >>> notes = FaultNotes("essays")
-    >>> notes.note("storing", "the disk is full")
-    >>> notes.note("storing", "", ended="answers are stored again")
-    """
-
-    def __init__(self, collection: str) -> None:
-        self._collection = collection
-        self._present_faults: dict[str, str] = {}  # {task: its fault}
-        self._lock = threading.Lock()
-
-    def note(self, task: str, fault: str, ended: str = "") -> None:
-        """Print a fault of a task of the server, unless the same fault was printed last.
-
-        Args:
-            task: the task.
-            fault: its fault; empty: the task succeeds.
-            ended: the text that is printed if the task had a fault, and succeeds now.
-        """
-        fault = " ".join(fault.split())
-        with self._lock:
-            is_same = self._present_faults.get(task, "") == fault
-            self._present_faults[task] = fault
-        if not is_same:
-            text = f"sortnet: collection {self._collection!r}: {fault or ended}"
-            # The output may go to a file on a full disk: requests must be answered all the same.
-            with suppress(OSError):
-                say(printable(text))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from store.collections.collection import Collection
 from store.collections.judgement_lines import PLACE_COLUMNS, Form, read_lines
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
+FORMS_OF_PAIRS = ("chosen", "conversational")  # formats with a line for each pair
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name != "number"]
 FIELDS = ("id", "number", *_JUDGEMENT_FIELDS)
@@ -79,7 +80,7 @@ def export_judgements(
     with collection.transaction():
         collection.check_one_question()
         items = collection.items()
-        if form in ("chosen", "conversational"):
+        if form in FORMS_OF_PAIRS:
             is_conversational = form == "conversational"
             lines = _preference_lines(collection, items, prompt, weights, is_conversational)
         else:
