@@ -16,8 +16,7 @@ from language_model_server import Model, serving
 from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
-from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_server import Server
+from sortnet.judges.model_server import HttpAnswer, Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES

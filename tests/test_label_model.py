@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_form import parse_reply
-from sortnet.judges.http_client import HttpAnswer
 from sortnet.judges.identity import identity_of
+from sortnet.judges.model_server import HttpAnswer
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict
 from store import open_store

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-import numpy as np
 
 from cli.console import progress, say
 from cli.judges.judge_options import DEFAULT_SIZE
@@ -84,7 +83,6 @@ def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
         why = f"{why} (--until sets another)"
     elif machine.fault and machine.reason is not EndReason.INTERRUPTED:
         why = ""  # the fault has its own line
-    judgements = service.judgements()
     summary = machine.summary(service.session.answered(machine.annotator))
     return {
         **labelled_facts(service, machine.annotator, summary.answered),
@@ -92,7 +90,7 @@ def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
         "summary": summary.text,
         "why": why,
         "quit": bool(machine.fault),
-        "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
+        "cost_in_all": sum_up_costs(service.judgements())["cost"],
         "fault": machine.fault,
         "end": machine.reason.name.lower(),
     }

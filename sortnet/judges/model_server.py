@@ -1,28 +1,35 @@
-"""A server of language models: its address, its key, and the parameters that it accepts."""
+"""A server of language models: its address, its key, its connections, and what it accepts."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.budget import Budget
 from sortnet.judges.faults import Failure, Reason
-from sortnet.judges.http_client import Connections, HttpAnswer
 from sortnet.judges.request import request_body
-from sortnet.judges.verdicts import Refused
+from sortnet.judges.verdicts import Fault, Refused, Unreachable
 from sortnet.messages import cut, note, printable
+
+if TYPE_CHECKING:
+    import httpx
 
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
 # Numbers of log-probabilities to ask for at each token. If the server refuses a number, the next
 # number is used.
 TOPS = (10, 5, 0)
+LONGEST = 1 << 20  # bytes of the longest answer that is read
+_CONNECTIONS = 64  # open connections at the same time
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
@@ -221,3 +228,99 @@ def _is_private(host: str) -> bool:
             address.ipv4_mapped or address
         )  # some versions of Python take all of these as private
     return address.is_private
+
+
+class HttpAnswer(NamedTuple):
+    """Status, headers and body of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections to one address, which stay open between calls; any thread may call.
+
+    Args:
+        url: address to which every call is sent.
+        headers: headers of every call.
+        seconds: time for a call. Each step has this time, and so has the whole body.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
+        """Make the transport."""
+        import httpx
+
+        self._url = url
+        self._seconds = seconds
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",  # a decoded answer could be a thousand times longer
+            **headers,
+        }
+        # A transport is used because a client of httpx would also follow cookies and redirects.
+        limits = httpx.Limits(max_connections=_CONNECTIONS)
+        self._transport = httpx.HTTPTransport(limits=limits, trust_env=False)
+
+    def __enter__(self) -> Connections:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._transport.close()
+
+    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+        """Send a JSON body and return the answer.
+
+        Raises:
+            Unreachable: if the answer is late or no HTTP, or the connection fails.
+            Fault: if the answer is too long or encoded. The message of the fault may have a
+                whole text of the server, which may contain secrets.
+        """
+        import httpx
+
+        # A text may have half of a surrogate pair, which UTF-8 cannot encode.
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        timeout = httpx.Timeout(self._seconds).as_dict()
+        try:
+            request = httpx.Request(
+                "POST",
+                self._url,
+                headers=self._headers,
+                content=content,
+                extensions={"timeout": timeout},
+            )
+            with closing(self._transport.handle_request(request)) as reply:
+                return HttpAnswer(reply.status_code, reply.headers, self._body(reply))
+        except httpx.TimeoutException:
+            raise Unreachable(f"no answer after {self._seconds:g} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise Unreachable(f"{self._url}: {_reason(error)}") from None
+
+    def _body(self, reply: httpx.Response) -> bytes:
+        """Read the body of an answer, up to the limits of its time and its length."""
+        encoding = reply.headers.get("content-encoding", "identity")
+        if encoding.strip().lower() != "identity":
+            raise Fault(f"an answer that is encoded as {encoding}, unasked")
+        end = time.monotonic() + self._seconds
+        body = b""
+        for part in reply.iter_raw():
+            body += part
+            if len(body) > LONGEST:
+                raise Fault(f"an answer of more than {LONGEST:,} bytes")
+            if time.monotonic() > end:
+                raise Unreachable(f"no answer after {self._seconds:g} seconds")
+        return body
+
+
+def _reason(error: BaseException) -> str:
+    """Describe the first cause of an error, which is the most specific.
+
+    The text is "Connection refused", for example, rather than "All attempts failed".
+    """
+    while earlier := error.__cause__ or error.__context__:
+        error = earlier
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+    if isinstance(error, ConnectionError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__

@@ -15,8 +15,7 @@ from typing import Any
 from sortnet.judges.answer_form import AnswerForm, Reply, count_tokens, parse_reply
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.faults import Failure, Whose, failure_in
-from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_server import KEY_VARIABLE, Server
+from sortnet.judges.model_server import KEY_VARIABLE, HttpAnswer, Server
 from sortnet.judges.verdicts import (
     Fault,
     Refused,

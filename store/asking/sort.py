@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
 
-import numpy as np
 from sqlalchemy import URL
 
 from sortnet.core import Progress
@@ -49,7 +48,7 @@ from store.asking.sort_collection import (
     new_items,
     turn_to_sort,
 )
-from store.asking.sorted_items import SortedItems, ranking_frame
+from store.asking.sorted_items import SortedItems, sorted_frame
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
 from store.service.existing_store import collections_of
@@ -218,12 +217,11 @@ def _sorted_items(
 ) -> SortedItems:
     """Rank the items, and sum up who has answered."""
     n_answers = service.session.n_votes
-    judgements = service.judgements()
     columns = ""
     if given_items.roles is not None:
         columns = columns_sentence(given_items.roles, service.items.feature_names)
     return SortedItems(
-        frame=ranking_frame(service.ranking, given_items, service.items.ids),
+        frame=sorted_frame(service.ranking, service.items, given_items),
         name=service.collection.name,
         store=service.collection.database.url,
         reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
@@ -231,7 +229,7 @@ def _sorted_items(
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
         by=_summaries(service, machines),
-        cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
+        cost_in_all=sum_up_costs(service.judgements())["cost"],
         seed=seed,
         goal=goal,
         columns=columns,
