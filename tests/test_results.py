@@ -18,7 +18,6 @@ from result_helpers import value_of
 from cli.printing.results import (
     Facts,
     Result,
-    Step,
     Table,
     table_of,
     text_of,
@@ -90,7 +89,7 @@ def made(copy_of_trained: Path) -> Path:
     return copy_of_trained
 
 
-STEP = Step("sortnet runs", "look at sortnet runs")
+STEP = {"next": "sortnet runs", "proposal": "look at sortnet runs"}
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
@@ -99,9 +98,9 @@ STEP = Step("sortnet runs", "look at sortnet runs")
     ("facts", "said"),
     [
         ({"next": None}, ["one is short"]),
-        ({"next": Step("sortnet runs")}, ["one is short", "next: sortnet runs"]),
-        ({"next": STEP}, ["one is short", "look at sortnet runs"]),
-        ({"next": STEP, "is_noted_in_text": True}, ["look at sortnet runs"]),
+        ({"next": "sortnet runs"}, ["one is short", "next: sortnet runs"]),
+        (STEP, ["one is short", "look at sortnet runs"]),
+        ({**STEP, "is_noted_in_text": True}, ["look at sortnet runs"]),
     ],
 )
 def test_a_result_is_written_once_and_its_notes_are_told_once(

@@ -73,7 +73,7 @@ def doctor(
 
         check = check_judge(judge)
         print_result(judge_check_result(check), as_json=as_json)
-        if check.fault is not None:
+        if check["fault"] is not None:
             ctx.exit(1)
         return
     with progress() as status:

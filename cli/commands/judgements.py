@@ -171,7 +171,7 @@ def import_(
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        imported = import_judgements(
+        n_added, n_known = import_judgements(
             collection,
             file,
             form=form,
@@ -179,4 +179,4 @@ def import_(
             sides=fields,
             probabilities=probabilities,
         )
-    print_result(imported_result(name, imported), as_json=as_json)
+    print_result(imported_result(name, n_added, n_known), as_json=as_json)

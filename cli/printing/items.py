@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.printing.labelling import standing_notes
-from cli.printing.results import Block, Facts, Result, Step, Table, table_of
+from cli.printing.results import Block, Facts, Result, Table, table_of
 from sortnet.files import rows_of
 from sortnet.items import Items, readable_names
 from sortnet.items.base import file_of, note_on_lone_groups, words_of
@@ -43,8 +43,8 @@ def collections_result(frame: pd.DataFrame) -> Result:
     for row in rows:
         row["created"] = row["created"].replace(" ", "T")  # ISO 8601
     if not rows:
-        step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
-        return Result("collections", rows, next=step)
+        proposal = f"no collections yet: {ITEMS_MAKER} makes one"
+        return Result("collections", rows, next=ITEMS_MAKER, proposal=proposal)
     named_rows = [{**row, "collection": row["name"]} for row in rows]
     return Result("collections", rows, text=[table_of(named_rows, _COLLECTIONS)])
 
@@ -72,7 +72,7 @@ def added_result(added: AddedItems) -> Result:
     command = f"sortnet label {shlex.quote(added.collection)}"
     sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
     text: list[Block] = [f"{added.collection}: {counts}", facts]
-    return Result("added", value, text, _notes(added, computed), Step(command, sentence))
+    return Result("added", value, text, _notes(added, computed), command, sentence)
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:

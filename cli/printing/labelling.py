@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
-from cli.printing.results import Block, Facts, Result, Step, table_of
+from cli.printing.results import Block, Facts, Result, table_of
 from sortnet.files import rows_of
 from sortnet.judges.budget import amount
-from sortnet.judges.trial import EXPECTED, DryRun, JudgeCheck
+from sortnet.judges.trial import EXPECTED, DryRun
 from sortnet.messages import count, printable
 from sortnet.preference.base import ORDER_ANSWERS
 from store.report.columns import TITLES, Record, annotator_row, meanings
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sortnet.preference.annotator_reports import AnnotatorReport
     from sortnet.preference.study import Study
     from store import Collection
-    from store.collections.judgement_files import Imported
     from store.service.labelling import LabellingService
 
 _GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
@@ -201,8 +200,7 @@ def judgements_result(name: str, frame: pd.DataFrame, limit: int) -> Result:
         row["at"] = row["at"] and row["at"].replace(" ", "T")  # ISO 8601, if the time is known
     if not rows:
         command = f"sortnet label {name}"
-        step = Step(command, f"no judgements yet: {command}")
-        return Result("judgements", rows, next=step)
+        return Result("judgements", rows, next=command, proposal=f"no judgements yet: {command}")
     optional = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
     n_older = len(frame) - len(rows)
     older = f", {n_older} older ones not shown (--limit)" if n_older else ""
@@ -237,12 +235,18 @@ def _answer(row: Record) -> str:
     return text
 
 
-def imported_result(name: str, imported: Imported) -> Result:
-    """Make the result with the number of judgements that a file added to a collection."""
-    value = {"collection": name, "added": imported.added, "known": imported.known}
-    line = f"{name}: {imported.added} judgements added"
-    if imported.known:
-        line += f", {imported.known} already known"
+def imported_result(name: str, n_added: int, n_known: int) -> Result:
+    """Make the result with the number of judgements that a file added to a collection.
+
+    Args:
+        name: name of the collection.
+        n_added: number of judgements that were added.
+        n_known: number of judgements that were stored before.
+    """
+    value = {"collection": name, "added": n_added, "known": n_known}
+    line = f"{name}: {n_added} judgements added"
+    if n_known:
+        line += f", {n_known} already known"
     return Result("imported", value, text=[line])
 
 
@@ -285,7 +289,7 @@ def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Re
 
     if not reports:
         command = f"sortnet label {shlex.quote(collection)}"
-        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
+        return Result("annotators", [], next=command, proposal=f"no annotators yet: {command}")
     rows = []
     exclude_commands = []
     for report in reports:
@@ -296,13 +300,12 @@ def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Re
             arguments = ["exclude", collection, report.name, "--reason", report.verdict]
             command = shlex.join(["sortnet", "annotators", *map(printable, arguments)])
             exclude_commands.append(command)
-    step = None
-    if exclude_commands:
-        # The text shows all commands. JSON has room for one command, which is the first.
-        lines = "\n".join(f"next: {command}" for command in exclude_commands)
-        step = Step(exclude_commands[0], lines)
+    # The text shows all commands. JSON has room for one command, which is the first.
+    first_command = exclude_commands[0] if exclude_commands else None
+    proposal = "\n".join(f"next: {command}" for command in exclude_commands)
     table = table_of(map(annotator_row, rows), _ANNOTATORS)
-    return Result("annotators", rows, text=[table], notes=meanings(_ANNOTATORS), next=step)
+    notes = meanings(_ANNOTATORS)
+    return Result("annotators", rows, [table], notes, next=first_command, proposal=proposal)
 
 
 def gold_line(collection: str, study: Study) -> str:
@@ -328,7 +331,7 @@ def agreement_result(
         reason = "no pair has two annotators, no answer is repeated"
         command = f"sortnet label {shlex.quote(name)}"
         sentence = f"{name}: nothing to compare yet, {reason}: {command}"
-        return Result("agreement", value, next=Step(command, sentence))
+        return Result("agreement", value, next=command, proposal=sentence)
     notes = meanings(_AGREEMENT)
     n_more = len(groups) - _GROUPS
     if n_more > 0:
@@ -341,7 +344,7 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     """Make the result with a question for each judge, and the calls, tokens and cost."""
     text: list[str] = []
     for run in runs:
-        text += [f"a question to {_name(run)}:", "", run.question, ""]
+        text += [f"a question to {_name(run.judge, run.to)}:", "", run.question, ""]
         text.append(f"every item once: {run.once}")
         text.append(f"each further 100 questions: {run.hundred}")
         if run.planned is not None:
@@ -351,29 +354,31 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     return Result("dry_run", [asdict(run) for run in runs], text=text)
 
 
-def _name(judge: DryRun | JudgeCheck) -> str:
+def _name(judge: str, address: str) -> str:
     """Name a judge, with its server; the name of a program is its command."""
-    return judge.judge if judge.judge == judge.to else f"{judge.judge} at {judge.to}"
+    return judge if judge == address else f"{judge} at {address}"
 
 
-def judge_check_result(check: JudgeCheck) -> Result:
-    """Make the result of asking a judge one question."""
-    name = _name(check)
-    if check.fault is not None:
-        return Result("judge", asdict(check), text=[f"{name}: {' '.join(check.fault.split())}"])
-    probability = "none" if check.p is None else f"{check.p:.3g}"
+def judge_check_result(check: Record) -> Result:
+    """Make the result of asking a judge one question, see `check_judge`."""
+    name = _name(check["judge"], check["to"])
+    fault = check["fault"]
+    if fault is not None:
+        return Result("judge", check, text=[f"{name}: {' '.join(fault.split())}"])
+    probability = "none" if check["p"] is None else f"{check['p']:.3g}"
+    answer = check["answer"]
     text = [
-        f"{name} answered in {check.milliseconds:,} ms",
-        f"answer       {check.answer}",
+        f"{name} answered in {check['milliseconds']:,} ms",
+        f"answer       {answer}",
         f"probability  {probability}",
     ]
-    if check.calls:
-        cost = "not known" if check.cost is None else amount(check.cost)
-        tokens = count(check.tokens_in + check.tokens_out, "token")
+    if check["calls"]:
+        cost = "not known" if check["cost"] is None else amount(check["cost"])
+        tokens = count(check["tokens_in"] + check["tokens_out"], "token")
         text += [
-            f"JSON schema  {'yes' if check.structured else 'no'}",
-            f"calls        {check.calls}, {tokens}",
+            f"JSON schema  {'yes' if check['structured'] else 'no'}",
+            f"calls        {check['calls']}, {tokens}",
             f"cost         {cost}",
         ]
-    notes = [f"the answer to an easy question is {check.answer}, not {EXPECTED}"]
-    return Result("judge", asdict(check), text=text, notes=notes[check.answer == EXPECTED :])
+    notes = [f"the answer to an easy question is {answer}, not {EXPECTED}"]
+    return Result("judge", check, text=text, notes=notes[answer == EXPECTED :])

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from cli.console import progress, put, say, write_output
-from cli.printing.results import Block, Bold, Facts, Result, Step, Table, table_of, table_of_cells
+from cli.printing.results import Block, Bold, Facts, Result, Table, table_of, table_of_cells
 from sortnet.errors import SortNetError
 from sortnet.files import write_file
 from sortnet.messages import count
@@ -46,17 +46,19 @@ def runs_result(rows: list[Record]) -> Result:
         rows: facts about each run, the newest run first.
     """
     if not rows:
-        first = Step("sortnet train", "no runs yet: sortnet train makes one")
-        return Result("runs", rows, next=first)
-    step: Step | None = None
+        proposal = "no runs yet: sortnet train makes one"
+        return Result("runs", rows, next="sortnet train", proposal=proposal)
+    command: str | None = None
+    proposal = ""
     killed_runs = [row for row in rows if row["status"] == "killed" and row["out"]]
     if killed_runs:
         newest = killed_runs[0]
         n_more = len(killed_runs) - 1
         more = f" (and {n_more} more)" if n_more else ""
         command = resume_command(newest["out"])
-        step = Step(command, f"run {newest['id']}{more} was killed; resume with: {command}")
-    return Result("runs", rows, text=[table_of(map(_run_row, rows), _RUNS)], next=step)
+        proposal = f"run {newest['id']}{more} was killed; resume with: {command}"
+    table = table_of(map(_run_row, rows), _RUNS)
+    return Result("runs", rows, text=[table], next=command, proposal=proposal)
 
 
 def _run_row(row: Record) -> Record:
@@ -99,18 +101,15 @@ def run_result(run: Run) -> Result:
     rows = facts["iterations"]
     quality = quality_of(run.config)
     notes = [MEANING] if rows else ["no iteration has ended yet"]
-    step = None
     is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
     command = again(run) if is_cut_off else None
-    if command:
-        step = Step(command)
     text: list[Block] = [
         Facts(words),
         "",
         *map(Bold, iteration_header(quality)),
         *(iteration_line(row, quality) for row in rows),
     ]
-    return Result("run", facts, text, notes, step)
+    return Result("run", facts, text, notes, command)
 
 
 def _facts_in_words(run: Run) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 from cli.console import progress, say
 from cli.judges.judge_options import DEFAULT_SIZE
 from cli.printing.labelling import dry_run_result, short_status
-from cli.printing.results import Result, Step
+from cli.printing.results import Result
 from cli.signals import ended_by_signals
 from cli.terminal.asking import labelled_facts, refuse_closed
 from sortnet.errors import SortNetError
@@ -202,7 +202,7 @@ def _write(
         f"{batch.estimate}; nothing was sent"
     )
     read_command = f"sortnet label {shlex.quote(collection.name)} --read-batch ANSWERS.jsonl"
-    return Result("batch", asdict(batch), text=[text], next=Step(read_command))
+    return Result("batch", asdict(batch), text=[text], next=read_command)
 
 
 def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> tuple[Result, str]:

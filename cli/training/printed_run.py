@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cli.console import put, say
-from cli.printing.results import Block, Facts, Result, Step, print_result
+from cli.printing.results import Block, Facts, Result, print_result
 from cli.printing.runs import interval, measures, shower
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
@@ -261,7 +261,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         "from": training.run.config.get("from"),
         "iterations": trained.rows,
     }
-    step = Step(training.job.next_command(str(training.folder)))
+    next_command = training.job.next_command(str(training.folder))
     if training.judge is None:
         answers = f"{trained.ranker.info['answers']:,} training pairs"
     else:
@@ -285,7 +285,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         Facts(facts),
     ]
     notes = [MEANING, *conventions]
-    return Result("training", value, text, notes, step)
+    return Result("training", value, text, notes, next_command)
 
 
 def kind_result(fitted: FittedKind) -> Result:
@@ -299,10 +299,10 @@ def kind_result(fitted: FittedKind) -> Result:
         "info": dict(ranker.info),
         "measures": fitted.measures,
     }
-    step = Step(fitted.job.next_command(str(folder)))
+    next_command = fitted.job.next_command(str(folder))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
     text: list[Block] = [measures(fitted.measures), "", Facts({"model": model})]
-    return Result("training", value, text, fitted.conventions, step)
+    return Result("training", value, text, fitted.conventions, next_command)
 
 
 def _lines_about_best(trained: TrainedRun) -> list[str]:

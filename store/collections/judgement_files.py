@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
@@ -24,19 +24,6 @@ FORMS_OF_PAIRS = ("chosen", "conversational")  # formats with a line for each pa
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name != "number"]
 FIELDS = ("id", "number", *_JUDGEMENT_FIELDS)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Counts of an import.
-
-    Attributes:
-        added: number of judgements that were added.
-        known: number of judgements that were stored before.
-    """
-
-    added: int
-    known: int
 
 
 def export_judgements(
@@ -177,7 +164,7 @@ def import_judgements(
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
     probabilities: Probabilities | None = None,
-) -> Imported:
+) -> tuple[int, int]:
     """Add all judgements of a file to a collection of the same items, or none after an error.
 
     Each line needs an annotator, and items and best, or left, right and answer, or winner and
@@ -207,6 +194,9 @@ def import_judgements(
         probabilities: the meaning of `p` in the file. If None, `p` means what was decided before,
             and a share of votes if nothing was decided.
 
+    Returns:
+        The number of judgements that were added, and of judgements that were stored before.
+
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
@@ -223,7 +213,7 @@ def import_judgements(
         annotators = {judgement.annotator for judgement in judgements if judgement.p is not None}
         changed = [name for name in annotators if known.get(name, "share") != probabilities]
         collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
-    return Imported(len(added), len(lines) - len(added))
+    return len(added), len(lines) - len(added)
 
 
 def preference_records(

@@ -272,7 +272,7 @@ def _reliability(facts: Record) -> Iterator[str]:
     for sentence in (*details, remaining["apart"]):
         if sentence:
             yield _sentence(sentence)
-    yield _holdout_sentence(remaining)
+    yield f"Held-out accuracy: {remaining['checked']}."
     agreement = facts["agreement"]
     alpha = agreement["krippendorff_alpha"]
     pairs = count(agreement["shared_pairs"], "pair")
@@ -291,21 +291,6 @@ def _reliability(facts: Record) -> Iterator[str]:
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
         "and side bias, not what all judges get wrong alike."
-    )
-
-
-def _holdout_sentence(remaining: Record) -> str:
-    """Write a sentence that compares the held-out accuracy with the accuracy that was expected."""
-    n_answers = remaining["holdout_n"]
-    if not n_answers:
-        return "No held-out answers yet could check the model."
-    if remaining["left_out"]:
-        answers = "answers, each predicted from all others"
-    else:
-        answers = "answers about random pairs, which chose no question and were predicted unseen"
-    return (
-        f"Held-out accuracy: {remaining['holdout_right']:.0%} of {n_answers} {answers}; "
-        f"{remaining['holdout_expected']:.0%} were to be expected if the probabilities are right."
     )
 
 

@@ -158,6 +158,17 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     )
 
 
+def is_collection(name: str, url: URL | str | None = None) -> bool:
+    """Whether a store has a collection of this name; a store that cannot be read has none.
+
+    Args:
+        url: URL or file of the store; None: the default store.
+    """
+    with suppress(StoreError):
+        return name in collections_of(url)
+    return False
+
+
 def collection_behind(path: str, url: URL | str | None) -> str:
     """Return a hint for an error message about a path that is the name of a collection.
 
@@ -165,7 +176,4 @@ def collection_behind(path: str, url: URL | str | None) -> str:
     """
     from store.service.judged_queries import PREFIX
 
-    with suppress(StoreError):  # a store that cannot be read has no collection to name
-        if path in collections_of(url):
-            return f"; the collection of that name is {PREFIX}{path}"
-    return ""
+    return f"; the collection of that name is {PREFIX}{path}" if is_collection(path, url) else ""
