@@ -13,7 +13,7 @@ from sqlalchemy import update as sql_update
 
 from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from store import frames
 from store.collections.collection import Collection
@@ -300,7 +300,7 @@ class Store:
         return frame
 
 
-def _facts(queries: Queries) -> dict[str, Any]:
+def _facts(queries: Queries) -> Record:
     """Return the facts about a part of the data that are stored with a run."""
     return {
         "path": queries.source,

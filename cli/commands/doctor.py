@@ -11,8 +11,8 @@ from cli.judges.judge_options import address_options, judge_from_options, refuse
 from cli.options import is_typed, store_and_json
 from cli.printing.results import Bold, Facts, Result, print_result
 from sortnet import __version__
+from sortnet.files import Record
 from sortnet.messages import count
-from store.report.columns import Record
 from store.service.installation import check_installation
 
 if TYPE_CHECKING:

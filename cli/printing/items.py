@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from cli.printing.labelling import standing_notes
 from cli.printing.results import Block, Facts, Result, Table, table_of
-from sortnet.files import rows_of
+from sortnet.files import Record, rows_of
 from sortnet.items import Items, readable_names
 from sortnet.items.base import file_of, note_on_lone_groups, words_of
 from sortnet.messages import count, printable
 from sortnet.tables.roles import feature_groups, listed_names
-from store.report.columns import Record
 from store.service.collection_items import item_facts
 from store.service.existing_store import ITEMS_MAKER
 

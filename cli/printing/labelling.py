@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Block, Facts, Result, table_of
-from sortnet.files import rows_of
+from sortnet.files import Record, rows_of
 from sortnet.judges.budget import amount
 from sortnet.judges.trial import EXPECTED, DryRun
 from sortnet.messages import count, printable
 from sortnet.preference.base import ORDER_ANSWERS
-from store.report.columns import TITLES, Record, annotator_row, meanings
+from store.report.columns import TITLES, annotator_row, meanings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ from cli.console import write_output
 from cli.printing.results import Block, Facts, Result, Table, table_of, write_csv_file
 from cli.printing.runs import scaling_in_words
 from sortnet.errors import DataError
+from sortnet.files import Record
 from sortnet.messages import count, printable
 from sortnet.tables.roles import columns_sentence
 from sortnet.tables.rows import listed
-from store.report.columns import Record
 from store.report.run_texts import conventions_of, from_which, kept_model
 from store.service.named_model import load_model
 

@@ -15,9 +15,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from cli.console import put, say, width, write_output
 from sortnet import __version__
+from sortnet.files import Record
 from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import COLUMNS, Record, table_cells
+from store.report.columns import COLUMNS, table_cells
 
 if TYPE_CHECKING:
     import pandas as pd

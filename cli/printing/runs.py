@@ -13,10 +13,9 @@ import click
 from cli.console import progress, put, say, write_output
 from cli.printing.results import Block, Bold, Facts, Result, Table, table_of, table_of_cells
 from sortnet.errors import SortNetError
-from sortnet.files import write_file
+from sortnet.files import Record, write_file
 from sortnet.messages import count
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import Record
 from store.report.run_texts import (
     MEANING,
     from_which,

@@ -9,12 +9,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from textwrap import shorten
-from typing import Any
 
 import numpy as np
 
 from sortnet.core import I64
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
@@ -66,11 +65,11 @@ class AdminState:
         self.service = service
         self._collection = collection
         self._lock = threading.Lock()
-        self._statistics: dict[str, Any] = {}
+        self._statistics: Record = {}
         # Time by the clock `time.monotonic` before which the statistics are not computed again.
         self._next_computation = 0.0
 
-    def state(self, view: View) -> dict[str, Any]:
+    def state(self, view: View) -> Record:
         """Collect all facts that the page draws, as JSON; the page's script reads them by key.
 
         Args:
@@ -129,7 +128,7 @@ class AdminState:
             ],
         }
 
-    def template_variables(self, view: View) -> dict[str, Any]:
+    def template_variables(self, view: View) -> Record:
         """Return the variables for the template of the tables.
 
         The variable `study` has the question and instructions that annotators see, the goal and
@@ -147,7 +146,7 @@ class AdminState:
             },
         }
 
-    def _annotator_state(self, annotator: Annotator, statistics: dict[str, Any]) -> dict[str, Any]:
+    def _annotator_state(self, annotator: Annotator, statistics: Record) -> Record:
         """Return an annotator's link, progress, figures and restrictions."""
         name = annotator.name
         study = self.service.study
@@ -166,7 +165,7 @@ class AdminState:
             "revoked": name in study.revoked,
         }
 
-    def _current_statistics(self) -> dict[str, Any]:
+    def _current_statistics(self) -> Record:
         """Return the statistics that need a pass over all judgements.
 
         Computing them takes at most a tenth of the time, so the statistics of a large collection
@@ -180,7 +179,7 @@ class AdminState:
                 self._next_computation = end + _UPDATE_INTERVAL * (end - start)
             return self._statistics
 
-    def _compute_statistics(self) -> dict[str, Any]:
+    def _compute_statistics(self) -> Record:
         """Compute the statistics of all judgements.
 
         Judgements of excluded annotators count, but not for agreement, disputes and the last hour.
@@ -200,7 +199,7 @@ class AdminState:
             },
         }
 
-    def _disputed(self, judgements: Judgements) -> dict[str, Any]:
+    def _disputed(self, judgements: Judgements) -> Record:
         """Return the most disputed pairs with all answers, and the number of disputed pairs.
 
         An answer has the annotator and the choice: 1 if the first item is better, 0 if the second
@@ -216,7 +215,7 @@ class AdminState:
         ]
         return {"found": n_disputed, "pairs": pairs}
 
-    def _comments(self, judgements: Judgements) -> dict[str, Any]:
+    def _comments(self, judgements: Judgements) -> Record:
         """Return the newest answers with a comment or a flag, and the number of such answers.
 
         Answers that were undone are left out.
@@ -227,7 +226,7 @@ class AdminState:
         newest = [self._commented_answer(judgements[row]) for row in newest_rows.tolist()]
         return {"found": len(rows), "newest": newest}
 
-    def _commented_answer(self, judgement: Judgement) -> dict[str, Any]:
+    def _commented_answer(self, judgement: Judgement) -> Record:
         """Return an answer with its comment, its flag and its items.
 
         The `choice` of an item is `best`, `worst`, or empty for other items.
@@ -280,7 +279,7 @@ class View:
     page: int = 1
 
 
-def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
+def ranking_rows(service: LabellingService, view: View) -> Record:
     """Return the rows of one page of the ranking, with the number of items and pages found.
 
     Cost: proportional to the rows of the page. The first page after a fit also takes a sort of all
@@ -300,7 +299,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     return {"ranking": rows, "found": len(matching_items), "page": page, "pages": n_pages}
 
 
-def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
+def _row(items: Items, ranking: Ranking, item: int) -> Record:
     """Return an item's row: its cell, its group, and its values.
 
     The value `of` is the number of items that the rank counts: all items, or the items of the
@@ -315,7 +314,7 @@ def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
     return row
 
 
-def item_cell(items: Items, item: int) -> dict[str, Any]:
+def item_cell(items: Items, item: int) -> Record:
     """Return the facts that identify an item in a table: number, id, start of the text, image."""
     text = items.texts[item]
     if text:

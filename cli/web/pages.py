@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from cli.console import say
 from cli.web.admin_state import AdminState
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Judgement
@@ -91,7 +91,7 @@ class Pages:
     def items(self) -> Items:
         return self.services[0].items
 
-    def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
+    def next(self, annotator: str, markdown: bool = False) -> Record:
         """Lease the next questions to an annotator; return them with the annotator's progress.
 
         Args:
@@ -100,7 +100,7 @@ class Pages:
         Returns:
             The JSON of a reply: the questions as `pairs`, and facts that the page shows.
         """
-        questions: list[dict[str, Any]] = []
+        questions: list[Record] = []
         # The criteria that have not reached their goal come first; otherwise their order stays.
         for service in sorted(
             self.services, key=lambda each: each.is_fitted and each.remaining.stop
@@ -122,7 +122,7 @@ class Pages:
             "lease_seconds": self.services[0].lease_seconds,
         }
 
-    def _distance_from_goal(self, why_closed: str) -> dict[str, Any]:
+    def _distance_from_goal(self, why_closed: str) -> Record:
         """Return how many questions are left, whether the goal is reached, and a reason to stop.
 
         Args:
@@ -206,7 +206,7 @@ class Pages:
 
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Store an answer; return the annotator's progress and next questions.
 
         If the question was answered already, the first answer counts, and is returned as `counted`.
@@ -227,7 +227,7 @@ class Pages:
 
     def undo(
         self, annotator: str, criterion: str | None, number: int, markdown: bool = False
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Undo the judgement with the given number, if it is the annotator's last judgement.
 
         A page sends a request again if the reply is lost. With the number, this second request
@@ -248,9 +248,7 @@ class Pages:
         """Tell whether an annotator was asked about an item, for any criterion."""
         return any(service.sees(annotator, number) for service in self.services)
 
-    def _question_facts(
-        self, service: LabellingService, lease: Lease, markdown: bool
-    ) -> dict[str, Any]:
+    def _question_facts(self, service: LabellingService, lease: Lease, markdown: bool) -> Record:
         """Return the facts about a question that a page shows.
 
         Two items are `left` and `right`. More items are the list `items`, and `worst` tells whether
@@ -269,7 +267,7 @@ class Pages:
         left, right = items
         return {**facts, "left": left, "right": right}
 
-    def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
+    def item(self, number: int, markdown: bool = False) -> Record:
         """Return the content of an item for a page; without any content, the id is the text."""
         id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
@@ -281,7 +279,7 @@ class Pages:
             "shown": columns,
         }
 
-    def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
+    def context(self, number: int, markdown: bool = False) -> Record | None:
         """Return the context of an item's group for a page; None if there is no context."""
         text = self.items.context(number)
         if text is None:
@@ -328,7 +326,7 @@ class LinkRequest:
     pages: Pages
     name: str
     http: Request
-    body: dict[str, Any]
+    body: Record
 
     @property
     def admin_state(self) -> AdminState:

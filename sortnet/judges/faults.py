@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from sortnet.files import Record
+
 
 class Reason(Enum):
     """The reason why a judge gave no answer to a question."""
@@ -270,7 +272,7 @@ def _status_in(error: Any) -> int | None:
 def _words(error: Any) -> str:
     """Return the keys and texts of an error in lines, without the parts that repeat the request."""
 
-    def without_echoes(fields: dict[str, Any]) -> dict[str, Any]:
+    def without_echoes(fields: Record) -> Record:
         return {name: value for name, value in fields.items() if name not in _ECHOES}
 
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.budget import Budget
 from sortnet.judges.faults import Failure, Reason
@@ -105,7 +106,7 @@ class Server:
         """Replace the key in a text of the server by ***, however the text spells the key."""
         return without_key(text, self.key) if self.key else text
 
-    def body(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> dict[str, Any]:
+    def body(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> Record:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None
         return request_body(

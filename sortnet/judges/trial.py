@@ -7,9 +7,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.judges.answer_form import CHARACTERS, AnswerForm
 from sortnet.judges.any_judge import address_of
 from sortnet.judges.asked_question import AskedQuestion
@@ -142,7 +142,7 @@ _QUESTION: AskedQuestion = {
 EXPECTED = "right"
 
 
-def check_judge(judge: LanguageModel | Program) -> dict[str, Any]:
+def check_judge(judge: LanguageModel | Program) -> Record:
     """Ask a judge one easy question, and tell what came; a busy server is not waited for.
 
     Returns:
@@ -152,7 +152,7 @@ def check_judge(judge: LanguageModel | Program) -> dict[str, Any]:
         gave none. `milliseconds` has the start of a program, too. `structured` tells whether a
         model answered by JSON schema. `calls`, `tokens_in`, `tokens_out` and `cost` are a model's.
     """
-    facts: dict[str, Any] = {
+    facts: Record = {
         "judge": judge.annotator,
         "to": address_of(judge),
         "fault": None,

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import open_bytes, reading, refuse_output, write_file
+from sortnet.files import Record, open_bytes, reading, refuse_output, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_form import CHARACTERS, AnswerForm, parse_reply
 from sortnet.judges.budget import Budget
@@ -165,7 +165,7 @@ def _choose_questions(service: LabellingService, annotator: str, n: int) -> list
     return session.ask(annotator, n, busy=busy)
 
 
-def _estimate(judge: LanguageModel, examples: Sequence[dict[str, Any]]) -> CallEstimate:
+def _estimate(judge: LanguageModel, examples: Sequence[Record]) -> CallEstimate:
     """Estimate the calls and the cost of questions.
 
     Raises:
@@ -337,7 +337,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
         Fault: if the request has no answer.
     """
     about = batch.about  # see `write_batch` for the keys
-    meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    meta: Record = {"model": about["model"], "batch": batch.name, **about["facts"]}
     failure = failure_in(line.status, line.body)
     if failure is not None:
         words = without_secrets(failure.message)

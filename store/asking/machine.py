@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from sortnet.core import Progress
 from sortnet.errors import LeaseError, SortNetError, UnansweredError
+from sortnet.files import Record
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection, Worker
@@ -543,7 +544,7 @@ class AnswerSummary:
     spent_text: str = field(default="", repr=False)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """The summary for JSON."""
         return {
             "answered": self.answered,

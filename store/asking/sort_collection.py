@@ -12,7 +12,7 @@ from typing import Any
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, StoreError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items import Items
 from sortnet.items.given_items import GivenItems
 from sortnet.judges.any_judge import MachineJudge
@@ -111,7 +111,7 @@ def _add_new_items(
         if not len(items):
             return collection
     progress("adding the items")
-    columns: dict[str, Any] | None = None
+    columns: Record | None = None
     if given_items.roles is not None:
         columns = {
             role: value

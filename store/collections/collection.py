@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from sortnet.errors import JudgementError, StoreError, StudyError
+from sortnet.files import Record
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import (
@@ -91,7 +92,7 @@ class Collection(ItemRows, LeaseRows, JudgementRows):
     ) -> None:
         with database.transaction() as connection:
             row = find_collection(connection, database.name, name)
-            self.settings: dict[str, Any] = row.settings
+            self.settings: Record = row.settings
             if row.items_of is not None:  # a criterion inherits the settings of its collection
                 query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
                 self.settings = {**connection.execute(query).scalar_one(), **row.settings}
@@ -244,7 +245,7 @@ class Collection(ItemRows, LeaseRows, JudgementRows):
         # Reading the ids of all items takes time, so they are read only for decisions about items.
         ids = list(self._item_groups()) if is_about_items else []
         stored: list[Decision] = []
-        rows: list[dict[str, Any]] = []
+        rows: list[Record] = []
         for decision in decisions:
             before = last.get(decision.key)
             is_known_gold = decision.kind == "gold" and before is not None and before.value

@@ -12,12 +12,11 @@ from itertools import combinations, islice
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items import Items
 from sortnet.tables.rows import Rows, listed
 
-Record: TypeAlias = Mapping[str, Any]
-Vote: TypeAlias = dict[str, Any]
+Vote: TypeAlias = Record
 _OWN_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})  # of a judgement file
 _BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
 _TIE_WORDS = ("tie", "equal", "draw", "same", "both")

@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, TypeAlias
 import numpy as np
 
 from sortnet.errors import DataError, JudgementError
+from sortnet.files import Record
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.base import Pair, Probabilities
@@ -86,7 +87,7 @@ def _preference_lines(
     prompt: str,
     weights: Mapping[str, float] | None,
     is_conversational: bool,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Return a record for each pair that a majority has decided: chosen and rejected text.
 
     Without any record, a DataError is raised, because loaders of data sets refuse an empty file
@@ -106,7 +107,7 @@ def _preference_lines(
     return lines
 
 
-def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any]]:
+def _judgement_lines(collection: Collection, items: Items) -> list[Record]:
     """Return a line {column: cell} for each judgement, with ids in place of the items' numbers."""
     decisions = collection.decisions()
     excluded = study_of(decisions).excluded
@@ -116,7 +117,7 @@ def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any
     if has_question:
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
     ids = collection.judgement_ids()
-    lines: list[dict[str, Any]] = []
+    lines: list[Record] = []
     for judgement, id, question in zip(judgements, ids, questions, strict=True):
         facts = {**vars(judgement), "id": id}
         line = {name: facts[name] for name in FIELDS}
@@ -223,7 +224,7 @@ def preference_records(
     prompt: str = "",
     weights: Mapping[str, float] | None = None,
     conversational: bool = False,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Yield a record for each pair with a majority of annotators, in the order of first answers.
 
     `prompt`, `chosen` and `rejected` are the columns of TRL's preference type with an explicit
@@ -255,7 +256,7 @@ def preference_records(
             continue  # the weight of a tied pair is 0
         chosen, rejected = (low, high) if majority == 1 else (high, low)
         group = "" if items.groups is None else items.groups[low]
-        record: dict[str, Any] = {
+        record: Record = {
             "prompt": prompt or items.context(low) or group,
             "chosen": _text(items, chosen),
             "rejected": _text(items, rejected),
@@ -287,7 +288,7 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
     }
 
 
-def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
+def _as_conversations(texts: Mapping[str, str]) -> Record:
     """Replace each text of a record by a conversation of one message.
 
     The prompt is a message of the user, and every other text is a message of the assistant.

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
 
 from sortnet.errors import LeaseError, StoreError
+from sortnet.files import Record
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
 from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
@@ -75,7 +76,7 @@ class Batch:
     created: float
     cancelled: float | None
     n_open: int
-    about: dict[str, Any]
+    about: Record
 
 
 _KEY = select(AnnotatorRow.number).where(
@@ -233,9 +234,9 @@ class LeaseRows(CollectionRows):
         """
         name, key = annotator
         leases: list[Lease] = []
-        rows: list[dict[str, Any]] = []
+        rows: list[Record] = []
         process = self.database.claims.process
-        common: dict[str, Any] = {"expires": expires, "process": process, "batch": batch}
+        common: Record = {"expires": expires, "process": process, "batch": batch}
         fixed = {"collection": self.number, "created": self.clock(), "open": True, **common}
         for question in questions:
             if reserved_pairs.isdisjoint(question.pairs):
@@ -293,7 +294,7 @@ class LeaseRows(CollectionRows):
             for row in self.read(query)
         ]
 
-    def add_batch(self, annotator: str, about: dict[str, Any]) -> str:
+    def add_batch(self, annotator: str, about: Record) -> str:
         """Add a batch of an annotator, and return the name of the batch."""
         name = secrets.token_hex(4)
         with self.locked() as connection:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sortnet.core import Progress
-from sortnet.files import plain, rows_of
+from sortnet.files import Record, plain, rows_of
 from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import cut
@@ -16,7 +16,6 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.stopping import Goal
 from store import Collection
 from store.collections.leases import Annotator
-from store.report.columns import Record
 from store.service.collection_items import ranking_frame
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService

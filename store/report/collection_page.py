@@ -8,6 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from sortnet.core import Progress
+from sortnet.files import Record
 from sortnet.judges.budget import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
@@ -15,7 +16,7 @@ from sortnet.preference.stopping import Goal
 from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
 from store.report.collection_facts import facts_of_criteria
-from store.report.columns import TITLES, Record, annotator_row, meanings, table_cells
+from store.report.columns import TITLES, annotator_row, meanings, table_cells
 from store.report.growth import growth_of, growth_picture
 from store.report.html_page import (
     Block,

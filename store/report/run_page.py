@@ -12,13 +12,13 @@ from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explanation.columns import Dependence
-from sortnet.files import rows_of
+from sortnet.files import Record, rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text
 from store import Run
 from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
-from store.report.columns import Record, cell
+from store.report.columns import cell
 from store.report.html_page import (
     Block,
     Picture,

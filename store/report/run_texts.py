@@ -9,6 +9,7 @@ import numpy as np
 
 from sortnet.config import Settings
 from sortnet.core import Queries
+from sortnet.files import Record
 from sortnet.metrics import (
     Empty,
     Metric,
@@ -18,7 +19,7 @@ from sortnet.metrics import (
     outcomes,
     parse_metric,
 )
-from store.report.columns import Record, cell
+from store.report.columns import cell
 
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sortnet.errors import StoreError
+from sortnet.files import Record
 from sortnet.items import Items, readable_names
 from sortnet.messages import printable
 from sortnet.tables.values import date_text
@@ -126,7 +127,7 @@ def decide_about_item(collection: Collection, kind: str, id: str, reason: str | 
     collection.decide(Decision(kind, item=number, reason=reason))
 
 
-def item_record(collection: Collection, id: str) -> dict[str, Any]:
+def item_record(collection: Collection, id: str) -> Record:
     """Return the facts about an item, and its features.
 
     Raises:
@@ -138,7 +139,7 @@ def item_record(collection: Collection, id: str) -> dict[str, Any]:
     return {**item_facts(items, number), "features": _features_of(items, number, columns)}
 
 
-def item_facts(items: Items, number: int) -> dict[str, Any]:
+def item_facts(items: Items, number: int) -> Record:
     """Return the id of an item, and its text, files, group and shown columns if it has them."""
     columns = {
         "text": items.texts,
@@ -148,14 +149,14 @@ def item_facts(items: Items, number: int) -> dict[str, Any]:
         "context": items.contexts,
         "shown": items.shown,
     }
-    facts: dict[str, Any] = {"id": items.ids[number]}
+    facts: Record = {"id": items.ids[number]}
     for name, values in columns.items():
         if values and values[number] is not None:
             facts[name] = values[number]
     return facts
 
 
-def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> Record:
     """Return an item's features as {readable name: value}, with dates as texts.
 
     The value of a missing feature is None.
@@ -167,7 +168,7 @@ def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[
     names = readable_names(items.feature_names, columns)
     values = items.features[number].tolist()
     dates = columns.get("dates") or ()
-    features: dict[str, Any] = {}
+    features: Record = {}
     for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
         if math.isnan(value):
             features[name] = None

@@ -8,11 +8,12 @@ import sys
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet import __version__
 from sortnet.core import Progress
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.threads import cores, kernel_threads
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _FACTS_OF_STORE = (
 )
 
 
-def check_installation(store: URL | str | None, progress: Progress) -> dict[str, Any]:
+def check_installation(store: URL | str | None, progress: Progress) -> Record:
     """Check devices, threads, extras and the store; nothing is changed, and no store is created.
 
     Returns:
@@ -79,12 +80,12 @@ def _working_devices(faults: list[str]) -> list[str]:
     return devices
 
 
-def _extras() -> list[dict[str, Any]]:
+def _extras() -> list[Record]:
     """Return a row for each optional extra: its name, its presence, and how to install it."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     for name in metadata.metadata("sortnet").get_all("Provides-Extra") or []:
         needed = [
             requirement.name
@@ -107,9 +108,9 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _facts_of_store(url: URL | str | None, faults: list[str]) -> dict[str, Any]:
+def _facts_of_store(url: URL | str | None, faults: list[str]) -> Record:
     """Return the facts about the store; if it cannot be opened, add a line to `faults`."""
-    facts: dict[str, Any] = dict.fromkeys(_FACTS_OF_STORE)
+    facts: Record = dict.fromkeys(_FACTS_OF_STORE)
     try:
         from store.database.engine import parse_url, stored_url
 
@@ -127,7 +128,7 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> dict[str, Any]:
     return facts
 
 
-def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> None:
+def _add_facts_of_file(url: URL, facts: Record) -> None:
     """Add to `facts` whether a store's file exists and can be written, and its size.
 
     Raises:
@@ -148,7 +149,7 @@ def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> None:
     facts["writable"] &= os.access(file, os.W_OK)
 
 
-def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
+def _add_facts_of_tables(url: URL, facts: Record) -> None:
     """Add to `facts` the schema of a store, and its numbers of runs and collections.
 
     Raises:

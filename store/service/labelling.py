@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import StoreError
+from sortnet.files import Record
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
@@ -46,7 +47,7 @@ def new_session(
     collection.check_one_question()
     if study is None:
         study = collection.study()
-    settings: dict[str, Any] = {"seed": collection.seed, "set_size": study.set_size}
+    settings: Record = {"seed": collection.seed, "set_size": study.set_size}
     for name in SESSION_SETTINGS:
         if name in collection.settings:
             settings[name] = collection.settings[name]

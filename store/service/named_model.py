@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.data import fingerprint, read_queries
 from sortnet.errors import DataError, ModelError, SortNetError
-from sortnet.files import check_fields
+from sortnet.files import Record, check_fields
 from sortnet.messages import note
 from sortnet.threads import set_threads
 from store.service.existing_store import is_collection
@@ -101,7 +101,7 @@ class DataFile:
         )
 
 
-def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
+def _facts_of_part(path: str, model: Ranker, part: str) -> Record:
     """Return what a model has recorded about a part of its training file, such as `test`.
 
     Raises:
@@ -112,7 +112,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     if facts is None:
         raise ModelError("--part: the model was not trained on one file that train divided")
     # A part is a list of queries, or of rows if the file has a single query.
-    types: dict[str, Any] = {"path": str, "fingerprint": str}
+    types: Record = {"path": str, "fingerprint": str}
     if "queries" in facts:
         types["queries"] = list[str]
     else:
@@ -126,7 +126,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     return facts
 
 
-def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
+def _recorded_facts(model: Ranker, part: str) -> Record | None:
     """Return what model.json records about a part of the training file; None if nothing."""
     from sortnet.data.parts import is_part
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.messages import count
 from sortnet.preference.stopping import SURE, Goal, Remaining, Standing
 
@@ -191,10 +190,10 @@ def sets_apart(remaining: Remaining) -> str:
     )
 
 
-def remaining_facts(remaining: Remaining) -> dict[str, Any]:
+def remaining_facts(remaining: Remaining) -> Record:
     """Return the distance from the goal as plain values for JSON, with the sentences about it."""
     check = remaining.check
-    facts: dict[str, Any] = plain(
+    facts: Record = plain(
         {
             "questions": remaining.questions,
             "fewest": remaining.fewest,
