@@ -12,7 +12,7 @@ from sortnet.files import Record, rows_of
 from sortnet.items import Items, readable_names
 from sortnet.items.base import file_of, note_on_lone_groups, words_of
 from sortnet.messages import count, printable
-from sortnet.tables.roles import feature_groups, listed_names
+from sortnet.tables.roles import NAMED, feature_groups, listed_names
 from store.service.collection_items import item_facts
 from store.service.existing_store import ITEMS_MAKER
 
@@ -85,11 +85,9 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     Returns:
         {role: description of its columns}.
     """
-    from store.service.added_items import ROLES
-
     roles = added.roles
     n_features = len(added.items.feature_names)
-    facts = {role: getattr(roles, role) for role in ROLES}
+    facts = {role: getattr(roles, role) for role in NAMED}
     facts["id"] = roles.id or "row number"
     if roles.group:
         facts["group"] = f"{roles.group}, {count(n_groups, 'group')}"

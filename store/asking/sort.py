@@ -19,8 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
 
-from sqlalchemy import URL
-
 from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import shown
@@ -49,6 +47,7 @@ from store.asking.sort_collection import (
     turn_to_sort,
 )
 from store.asking.sorted_items import SortedItems, sorted_frame
+from store.database.engine import StoreAddress
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
 from store.service.existing_store import collections_of
@@ -68,7 +67,7 @@ def sort(
     wrong: float = WRONG,
     set_size: int | None = None,
     max_calls: int | None = None,
-    store: str | Path | URL | None = None,
+    store: StoreAddress = None,
     name: str | None = None,
     text: str | None = None,
     id: str | None = None,
@@ -299,7 +298,7 @@ def estimate(
     wrong: float = WRONG,
     set_size: int | None = None,
     max_calls: int | None = None,
-    store: str | Path | URL | None = None,
+    store: StoreAddress = None,
     name: str | None = None,
     text: str | None = None,
     id: str | None = None,
@@ -337,9 +336,8 @@ def estimate(
     name = name or name_by_content(given_items, judges, wanted)
     with shown_progress(progress) as show, ExitStack() as stack:
         n_new_items = 0
-        url = str(store) if isinstance(store, Path) else store
-        if url is not None and name in collections_of(url):
-            collection = stack.enter_context(open_store(url, write=False)).collection(name)
+        if store is not None and name in collections_of(store):
+            collection = stack.enter_context(open_store(store, write=False)).collection(name)
             n_new_items = len(new_items(collection, given_items.items))
         else:
             folder = stack.enter_context(TemporaryDirectory(prefix="sortnet-"))

@@ -69,8 +69,22 @@ def export_judgements(
         collection.check_one_question()
         items = collection.items()
         if form in FORMS_OF_PAIRS:
+            judgements = collection.counted_judgements()
             is_conversational = form == "conversational"
-            lines = _preference_lines(collection, items, prompt, weights, is_conversational)
+            lines = [
+                *preference_records(
+                    judgements,
+                    items,
+                    prompt=prompt,
+                    weights=weights,
+                    conversational=is_conversational,
+                )
+            ]
+            if not lines:  # loaders of data sets refuse an empty file with unclear messages
+                fault = "nobody has answered yet"
+                if judgements:
+                    fault = "no pair has a majority of answers yet"
+                raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
         else:
             lines = _judgement_lines(collection, items)
     if form == "csv":
@@ -79,32 +93,6 @@ def export_judgements(
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return len(lines)
-
-
-def _preference_lines(
-    collection: Collection,
-    items: Items,
-    prompt: str,
-    weights: Mapping[str, float] | None,
-    is_conversational: bool,
-) -> list[Record]:
-    """Return a record for each pair that a majority has decided: chosen and rejected text.
-
-    Without any record, a DataError is raised, because loaders of data sets refuse an empty file
-    with unclear messages.
-    """
-    judgements = collection.counted_judgements()
-    lines = list(
-        preference_records(
-            judgements, items, prompt=prompt, weights=weights, conversational=is_conversational
-        )
-    )
-    if not lines:
-        fault = "nobody has answered yet"
-        if judgements:
-            fault = "no pair has a majority of answers yet"
-        raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
-    return lines
 
 
 def _judgement_lines(collection: Collection, items: Items) -> list[Record]:

@@ -19,12 +19,14 @@ from sortnet.threads import cores, kernel_threads
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+    from store.database.engine import StoreAddress
+
 _FACTS_OF_STORE = (
     *("url", "exists", "writable", "schema", "runs", "collections", "bytes", "problem"),
 )
 
 
-def check_installation(store: URL | str | None, progress: Progress) -> Record:
+def check_installation(store: StoreAddress, progress: Progress) -> Record:
     """Check devices, threads, extras and the store; nothing is changed, and no store is created.
 
     Returns:
@@ -108,7 +110,7 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _facts_of_store(url: URL | str | None, faults: list[str]) -> Record:
+def _facts_of_store(url: StoreAddress, faults: list[str]) -> Record:
     """Return the facts about the store; if it cannot be opened, add a line to `faults`."""
     facts: Record = dict.fromkeys(_FACTS_OF_STORE)
     try:
