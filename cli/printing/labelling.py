@@ -34,13 +34,6 @@ _AGREEMENT = ("group", "krippendorff_alpha", "shared_pairs", "consistency", "rep
 _ANNOTATORS = ("annotator", "answers", *TITLES, "median_seconds", "state", "verdict")
 
 
-def short_status(service: LabellingService) -> str:
-    """Tell the distance to the goal."""
-    from store.service.sentences import why
-
-    return why(service.remaining)
-
-
 def answers_in_words(service: LabellingService) -> str:
     """Tell the number of answers, and how many people and models gave them.
 
@@ -78,7 +71,7 @@ def standing_notes(
     if not answers:
         notes = [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
     else:
-        notes = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+        notes = [f"{len(service.items)} items, {answers}; {sentences.why(remaining)}"]
         notes += filter(None, [sentences.sets_apart(remaining)])
         if verbose and service.study.set_size > 2:
             notes.append(f"questions are about {service.study.set_size} items")

@@ -70,21 +70,16 @@ def optional_text_in(body: Record, name: str, longest: int) -> str | None:
     return text.strip()
 
 
-def whole_number_in(body: Record, name: str) -> int | None:
-    """Return a whole number of at least 0; None if the body does not have it."""
-    return cast(int | None, _number_in(body, name, is_whole=True))
-
-
-def _number_in(body: Record, name: str, *, is_whole: bool) -> float | None:
+def number_in(body: Record, name: str, *, is_whole: bool = True) -> Any:
     """Return a number of at least 0; None if the body does not have it."""
-    number: Any = body.get(name)
+    number = body.get(name)
     if number is None:
         return None
     types = (int,) if is_whole else (int, float)
     if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
         noun = "whole number" if is_whole else "number"
         raise HTTPException(422, f"{name!r} is not a {noun} from 0 on")
-    return cast(float, number)
+    return number
 
 
 def flag_in(body: Record, name: str) -> bool:
@@ -106,8 +101,8 @@ def judgement_in(body: Record, question: Question, annotator: str) -> Judgement:
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
         raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
-    best = whole_number_in(body, "best")
-    worst = whole_number_in(body, "worst")
+    best = number_in(body, "best")
+    worst = number_in(body, "worst")
     facts = _facts_in(body)
     has_place = best is not None or worst is not None
     if answer == "best" and best is not None:
@@ -152,9 +147,9 @@ def decision_in(body: Record, annotators: Collection[str]) -> Decision:
     if annotator is not None and annotator not in annotators:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
     is_whole = kind in KINDS and KINDS[kind].type is int
-    amount = _number_in(body, "amount", is_whole=is_whole)
-    item = whole_number_in(body, "item")
-    other = whole_number_in(body, "other")
+    amount = number_in(body, "amount", is_whole=is_whole)
+    item = number_in(body, "item")
+    other = number_in(body, "other")
     return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)
 
 

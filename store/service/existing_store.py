@@ -166,13 +166,3 @@ def is_collection(name: str, url: StoreAddress = None) -> bool:
     with suppress(StoreError):
         return name in collections_of(url)
     return False
-
-
-def collection_behind(path: str, url: StoreAddress) -> str:
-    """Return a hint for an error message about a path that is the name of a collection.
-
-    The hint is empty if no collection has that name.
-    """
-    from store.service.judged_queries import PREFIX
-
-    return f"; the collection of that name is {PREFIX}{path}" if is_collection(path, url) else ""
