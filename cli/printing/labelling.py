@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from sortnet.preference.annotator_agreement import Agreement
     from sortnet.preference.annotator_reports import AnnotatorReport
-    from sortnet.preference.study import Study
     from store import Collection
     from store.service.labelling import LabellingService
 
@@ -299,13 +298,6 @@ def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Re
     table = table_of(map(annotator_row, rows), _ANNOTATORS)
     notes = meanings(_ANNOTATORS)
     return Result("annotators", rows, [table], notes, next=first_command, proposal=proposal)
-
-
-def gold_line(collection: str, study: Study) -> str:
-    """Tell the number of gold pairs, and the share of the questions that are about gold pairs."""
-    pairs = count(len(study.gold), "gold pair")
-    share = f"{study.gold_rate:.0%} of the questions"
-    return f"{collection}: {pairs}; {share}, as far as there are some"
 
 
 def agreement_result(

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from cli.console import say
 from cli.web.admin_state import AdminState
+from cli.web.replies import sentence
 from sortnet.files import Record, plain
 from sortnet.items import Items
 from sortnet.messages import printable
@@ -139,9 +140,9 @@ class Pages:
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         reason = NOTHING
         if why_closed:
-            reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
+            reason = sentence(why_closed)
         elif is_goal_reached:
-            reason = f"{why(remaining[-1])}."
+            reason = sentence(why(remaining[-1]))
         n_left: int | None = None
         range_left = ""
         if is_fitted:
