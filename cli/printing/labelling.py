@@ -144,36 +144,31 @@ def questions_result(questions: Sequence[Record]) -> Result:
         questions: facts about each question, as `store.service.questions.question_facts` returns
             them.
     """
-    text = list[Block]()
-    for question in questions:
-        text.append(f"{printable(question['name'])}: {printable(question['question'])}")
-        text.append(Facts(_settings_in_words(question)))
-    return Result("questions", questions, text=text)
-
-
-def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
-    """Describe the settings of a question, {label: text}."""
     from sortnet.preference.stopping import WRONG, Goal
     from store.service.sentences import goal_in_words
 
-    n_words = len(question["instructions"].split())
-    goal = Goal(question["goal"] or WRONG, question["top"] or 0)
-    overlap = question["overlap"]
-    set_size = question["set_size"]
-    choice = "the best and the worst" if question["worst"] else "the best"
-    return {
-        "  instructions": count(n_words, "word") if n_words else "none",
-        "  goal": goal_in_words(goal),
-        "  deadline": question["deadline"] or "none",
-        "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
-        "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
-        "  quota": [
-            f"{annotator}: {count(n_answers, 'answer')}"
-            for annotator, n_answers in question["quotas"].items()
-        ],
-        "  models": ", ".join(question["models"]),
-        "  judgements": str(question["judgements"]),
-    }
+    text = list[Block]()
+    for question in questions:
+        text.append(f"{printable(question['name'])}: {printable(question['question'])}")
+        n_words = len(question["instructions"].split())
+        overlap = question["overlap"]
+        set_size = question["set_size"]
+        choice = "the best and the worst" if question["worst"] else "the best"
+        settings = {
+            "  instructions": count(n_words, "word") if n_words else "none",
+            "  goal": goal_in_words(Goal(question["goal"] or WRONG, question["top"] or 0)),
+            "  deadline": question["deadline"] or "none",
+            "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
+            "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
+            "  quota": [
+                f"{annotator}: {count(n_answers, 'answer')}"
+                for annotator, n_answers in question["quotas"].items()
+            ],
+            "  models": ", ".join(question["models"]),
+            "  judgements": str(question["judgements"]),
+        }
+        text.append(Facts(settings))
+    return Result("questions", questions, text=text)
 
 
 def judgements_result(name: str, frame: pd.DataFrame, limit: int) -> Result:

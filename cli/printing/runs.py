@@ -231,24 +231,9 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
     Raises:
         SortNetError: if pyarrow is missing, which Parquet needs, or the output cannot be written.
     """
-    if form == "parquet":
-        _write_parquet(output, frames)
-    else:
+    if form != "parquet":
         write_output(output, partial(_write_text, form, frames))
-
-
-def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
-    """Write all frames as CSV with one header, or as JSON lines."""
-    for number, frame in enumerate(frames):
-        if form == "csv":
-            names = list(frame.columns) if number == 0 else None
-            write_csv(file, names, rows_of_frame(frame))
-        else:
-            frame.to_json(file, orient="records", lines=True)
-
-
-def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
-    """Write all frames to one Parquet file."""
+        return
     import pandas as pd
 
     if find_spec("pyarrow") is None:
@@ -260,3 +245,13 @@ def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
         raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
     else:
         pairs.to_parquet(sys.stdout.buffer, index=False)
+
+
+def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    """Write all frames as CSV with one header, or as JSON lines."""
+    for number, frame in enumerate(frames):
+        if form == "csv":
+            names = list(frame.columns) if number == 0 else None
+            write_csv(file, names, rows_of_frame(frame))
+        else:
+            frame.to_json(file, orient="records", lines=True)

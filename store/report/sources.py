@@ -264,7 +264,17 @@ def wrong_pairs(
         ids: whether to add the documents' ids, if the run's data still exists and has ids.
         progress: gets the name of each step.
     """
-    docids = _docids(run, split, progress) if ids else {}
+    docids: dict[Split, Str] = {}
+    parts: tuple[Split, ...] = (split,) if split else SPLITS
+    for part in parts if ids else ():
+        progress(f"reading the {PARTS[part]} data")
+        try:
+            ids_of_part = read_part(run, part).docids
+        except SortNetError as error:
+            note(f"no ids for {PARTS[part]} documents: {error}")
+        else:
+            if ids_of_part is not None:
+                docids[part] = ids_of_part
     frames = run.iter_pairs(split=split)
     first_frame = next(frames, None)
     if first_frame is None:
@@ -290,24 +300,3 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
         ids = "" if ids_of_part is None else ids_of_part[pairs[column]]
         columns[f"{column}_id"] = pd.Series(ids, pairs.index, dtype="str")
     return pairs.assign(**columns)
-
-
-def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, Str]:
-    """Read the ids of each part's documents, without parts whose data is gone or has no ids.
-
-    Args:
-        run: the run.
-        split: the part to read. If None, all parts are read.
-        progress: gets the name of each step.
-    """
-    docids: dict[Split, Str] = {}
-    for part in (split,) if split else SPLITS:
-        progress(f"reading the {PARTS[part]} data")
-        try:
-            ids = read_part(run, part).docids
-        except SortNetError as error:
-            note(f"no ids for {PARTS[part]} documents: {error}")
-        else:
-            if ids is not None:
-                docids[part] = ids
-    return docids

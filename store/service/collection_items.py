@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,27 @@ def rank_collection(
 
     with collection.database.one_state():  # all criteria are ranked as they are at one time
         services = [LabellingService(criterion) for criterion in collection.asked()]
-    return [_rank_criterion(service, group, top) for service in services]
+    items = services[0].items  # the criteria of a collection have the same items
+    groups = list(dict.fromkeys(items.groups or ()))
+    if group is not None and group not in groups:
+        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
+        raise StoreError(
+            f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
+        )
+    rankings = []
+    for service in services:
+        service.settle()
+        frame = ranking_frame(service.ranking, service.items)
+        if group is not None:
+            frame = frame[frame["group"] == group]
+        if top is not None:
+            of_groups = frame if items.groups is None else frame.groupby("group", sort=False)
+            frame = of_groups.head(top)
+        criterion = service.collection.criterion
+        if criterion is not None:
+            frame.insert(0, "criterion", criterion)
+        rankings.append(ItemRanking(frame, service, group))
+    return rankings
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
@@ -85,36 +104,6 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     return frame
 
 
-def _rank_criterion(service: LabellingService, group: str | None, top: int | None) -> ItemRanking:
-    """Fit the model to a criterion, or to a collection without criteria, and rank the items.
-
-    Args:
-        service: the service of the criterion or collection.
-        group: the only group that is ranked; None: all groups.
-        top: number of best items of each group that are in the frame; None: all items.
-    """
-    collection = service.collection
-    service.settle()
-    items = service.items
-    groups = list(dict.fromkeys(items.groups or ()))
-    if group is not None and group not in groups:
-        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
-        raise StoreError(
-            f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
-        )
-    frame = ranking_frame(service.ranking, items)
-    n_shown = top or len(items)
-    if items.groups is None:
-        frame = frame.head(n_shown)
-    else:
-        if group is not None:
-            frame = frame[frame["group"] == group]
-        frame = frame.groupby("group", sort=False).head(n_shown)
-    if collection.criterion is not None:
-        frame.insert(0, "criterion", collection.criterion)
-    return ItemRanking(frame, service, group)
-
-
 def decide_about_item(collection: Collection, kind: str, id: str, reason: str | None) -> None:
     """Store a decision about an item, such as `retire` or `restore`.
 
@@ -128,7 +117,9 @@ def decide_about_item(collection: Collection, kind: str, id: str, reason: str | 
 
 
 def item_record(collection: Collection, id: str) -> Record:
-    """Return the facts about an item, and its features.
+    """Return the facts about an item, and its features as {readable name: value}.
+
+    The value of a missing feature is None, and the value of a date is a text.
 
     Raises:
         StoreError: if the collection has no such item.
@@ -136,7 +127,18 @@ def item_record(collection: Collection, id: str) -> Record:
     items = collection.items()
     number = _number_of(id, collection, items)
     columns = collection.settings.get("columns") or {}
-    return {**item_facts(items, number), "features": _features_of(items, number, columns)}
+    names = readable_names(items.feature_names, columns)
+    values = items.features[number].tolist()
+    dates = columns.get("dates") or ()  # the features that are dates
+    features: Record = {}
+    for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
+        if math.isnan(value):
+            features[name] = None
+        elif stored_name in dates:
+            features[name] = date_text(value)
+        else:
+            features[name] = value
+    return {**item_facts(items, number), "features": features}
 
 
 def item_facts(items: Items, number: int) -> Record:
@@ -154,29 +156,6 @@ def item_facts(items: Items, number: int) -> Record:
         if values and values[number] is not None:
             facts[name] = values[number]
     return facts
-
-
-def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> Record:
-    """Return an item's features as {readable name: value}, with dates as texts.
-
-    The value of a missing feature is None.
-
-    Args:
-        columns: {role: column} of the collection; the role `dates` lists the features that are
-            dates.
-    """
-    names = readable_names(items.feature_names, columns)
-    values = items.features[number].tolist()
-    dates = columns.get("dates") or ()
-    features: Record = {}
-    for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
-        if math.isnan(value):
-            features[name] = None
-        elif stored_name in dates:
-            features[name] = date_text(value)
-        else:
-            features[name] = value
-    return features
 
 
 def _number_of(id: str, collection: Collection, items: Items) -> int:
