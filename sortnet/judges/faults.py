@@ -208,7 +208,7 @@ def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
     return Whose.QUESTION, Reason.REFUSED
 
 
-def _failure_of_choice(status: int, choice: Mapping[str, Any]) -> Failure | None:
+def _failure_of_choice(status: int, choice: Record) -> Failure | None:
     """Find the failure in the first choice of an answer; None if it has a reply."""
     finish = str(choice.get("finish_reason") or "")
     message = choice.get("message")

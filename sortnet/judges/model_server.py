@@ -85,7 +85,7 @@ class Server:
         with Connections(self.url, headers, self.timeout) as self.client:
             yield
 
-    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+    def post(self, body: Record) -> HttpAnswer:
         """Count a call in the budget, send the body of a request, and return the answer.
 
         Raises:
@@ -106,7 +106,7 @@ class Server:
         """Replace the key in a text of the server by ***, however the text spells the key."""
         return without_key(text, self.key) if self.key else text
 
-    def body(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> Record:
+    def body(self, messages: Sequence[Record], form: AnswerForm) -> Record:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None
         return request_body(
@@ -124,7 +124,7 @@ class Server:
             self.is_away = True
             note(f"model {self.model}: {why}: waiting for at most {self.patience:g} seconds")
 
-    def leave_out_refused(self, body: Mapping[str, Any], failure: Failure, refusal: str) -> bool:
+    def leave_out_refused(self, body: Record, failure: Failure, refusal: str) -> bool:
         """Change all later requests so that they avoid what a refusal names.
 
         A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
@@ -269,7 +269,7 @@ class Connections:
     def __exit__(self, *error: object) -> None:
         self._transport.close()
 
-    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+    def post(self, body: Record) -> HttpAnswer:
         """Send a JSON body and return the answer.
 
         Raises:

@@ -86,10 +86,10 @@ def check_request(request: object) -> Record:
 
 def request_body(
     model: str,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Record],
     request: Mapping[str, Any],
     *,
-    response_format: Mapping[str, Any] | None = None,
+    response_format: Record | None = None,
     n_tops: int,
     without: Collection[str] = (),
 ) -> Record:

@@ -21,7 +21,7 @@ from weakref import finalize
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, connect_judges, judges_by_name
@@ -394,7 +394,7 @@ def _checked_goal(
     given_items: GivenItems,
     top: int | None,
     wrong: float,
-    wanted: Mapping[str, Any],
+    wanted: Record,
     max_calls: int | None,
 ) -> Goal:
     """Make the goal of the session from the arguments `top` and `wrong` of `sort`.

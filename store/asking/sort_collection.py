@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, StoreError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items import Items
 from sortnet.items.given_items import GivenItems
 from sortnet.judges.any_judge import MachineJudge
@@ -31,7 +30,7 @@ def collection_to_sort(
     store: Store,
     name: str,
     given_items: GivenItems,
-    wanted: Mapping[str, Any],
+    wanted: Record,
     seed: int,
     progress: Progress,
 ) -> Collection:
@@ -147,7 +146,7 @@ def new_items(collection: Collection, passed: Items) -> Items:
 
 
 def name_by_content(
-    given_items: GivenItems, judges: Mapping[str, MachineJudge], wanted: Mapping[str, Any]
+    given_items: GivenItems, judges: Mapping[str, MachineJudge], wanted: Record
 ) -> str:
     """Name a collection by a hash of its items, its judges and what is `wanted` of the questions.
 

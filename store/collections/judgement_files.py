@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def _judgement_lines(collection: Collection, items: Items) -> list[Record]:
     return lines
 
 
-def _write_csv(file: IO[str], lines: Sequence[Mapping[str, Any]], *, raw: bool) -> None:
+def _write_csv(file: IO[str], lines: Sequence[Record], *, raw: bool) -> None:
     """Write lines as CSV, with a column for each place of an item.
 
     Args:

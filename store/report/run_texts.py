@@ -101,7 +101,7 @@ def kept_model(model: Kept) -> str:
     return f"{name}: {', '.join(figures)}; {model['reason']}"
 
 
-def from_which(facts: Mapping[str, Any]) -> str:
+def from_which(facts: Record) -> str:
     """Name the folder of the model that a run began with, and the run that trained the model.
 
     Args:

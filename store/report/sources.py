@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from sortnet.core import SPLITS, Progress, Queries, Split, Str
 from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.files import Record
 from sortnet.items.base import words_of
 from sortnet.messages import cut, note
 from store.plots.figures import PARTS
@@ -201,7 +202,7 @@ def read_part(
     return replace(part, judged=RunAnswers(run).pairs(cast("Split", split)))
 
 
-def _read_file(run: Run, path: str, facts: Mapping[str, Any], like: Ranker | None) -> Queries:
+def _read_file(run: Run, path: str, facts: Record, like: Ranker | None) -> Queries:
     """Read all queries in a file, with the features and columns that the run read.
 
     Args:
