@@ -121,8 +121,8 @@ class AdminState:
                 {
                     "item": pair.item,
                     "other": pair.other,
-                    "better": _label(service.items, pair.item),
-                    "worse": _label(service.items, pair.other),
+                    "better": item_cell(service.items, pair.item or 0),
+                    "worse": item_cell(service.items, pair.other or 0),
                 }
                 for pair in list(study.gold.values())[:SHOWN]
             ],
@@ -243,12 +243,6 @@ class AdminState:
                 for item in judgement.items
             ],
         }
-
-
-def _label(items: Items, item: int | None) -> str:
-    """Return the start of an item's text, or the item's id if the item has no text."""
-    cell = item_cell(items, item or 0)
-    return str(cell["text"] or cell["id"])
 
 
 def _last_answers(judgements: Judgements) -> dict[str, float]:

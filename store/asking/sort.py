@@ -154,7 +154,24 @@ def sort(
             collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
             with closing(LabellingService(collection, goal=goal)) as service:
                 n_before, machines = _ask(service, connections, max_calls, is_temporary, show)
-                result = _sorted_items(service, machines, given_items, goal, n_before, seed)
+                n_answers = service.session.n_votes
+                columns = ""
+                if given_items.roles is not None:
+                    columns = columns_sentence(given_items.roles, service.items.feature_names)
+                result = SortedItems(
+                    frame=sorted_frame(service.ranking, service.items, given_items),
+                    name=name,
+                    store=opened.database.url,
+                    reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
+                    status=why(service.remaining),
+                    answered=n_answers - n_before,
+                    answered_in_all=n_answers,
+                    by=_summaries(service, machines),
+                    cost_in_all=sum_up_costs(service.judgements())["cost"],
+                    seed=seed,
+                    goal=goal,
+                    columns=columns,
+                )
             show(result.summary)
         finalize(result, temporary.pop_all().close)  # the result reads the store for its ranker
         return result
@@ -204,35 +221,6 @@ def _ask(
             next_step = answers_kept(service, is_temporary)
             raise machine.failure(machine.fault or machine.last_fault, next_step)
     return n_answers_before, machines
-
-
-def _sorted_items(
-    service: LabellingService,
-    machines: Sequence[Machine],
-    given_items: GivenItems,
-    goal: Goal,
-    n_answers_before: int,
-    seed: int,
-) -> SortedItems:
-    """Rank the items, and sum up who has answered."""
-    n_answers = service.session.n_votes
-    columns = ""
-    if given_items.roles is not None:
-        columns = columns_sentence(given_items.roles, service.items.feature_names)
-    return SortedItems(
-        frame=sorted_frame(service.ranking, service.items, given_items),
-        name=service.collection.name,
-        store=service.collection.database.url,
-        reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
-        status=why(service.remaining),
-        answered=n_answers - n_answers_before,
-        answered_in_all=n_answers,
-        by=_summaries(service, machines),
-        cost_in_all=sum_up_costs(service.judgements())["cost"],
-        seed=seed,
-        goal=goal,
-        columns=columns,
-    )
 
 
 def answers_kept(service: LabellingService, is_temporary: bool) -> str:

@@ -186,14 +186,18 @@ class LeaseRows(CollectionRows):
         claims = self.database.claims
         return lease.process in (None, claims.process) or not claims.is_held(lease.process)
 
-    def question(self, lease: str) -> Question:
-        """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
-        return _lease_of_row(self._lease_row(lease)).question
+    def question(self, lease: str, batch: str | None = None) -> Question:
+        """Return the question of a live or ended lease.
 
-    def question_of_batch(self, batch: str, lease: str) -> Question:
-        """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
+        Args:
+            lease: id of the lease.
+            batch: name of the batch that has the lease. If None, this is not checked.
+
+        Raises:
+            LeaseError: on an unknown id, or if the batch has no such lease.
+        """
         stored_lease = _lease_of_row(self._lease_row(lease))
-        if stored_lease.batch != batch:
+        if batch not in (None, stored_lease.batch):
             raise LeaseError(f"lease {str(lease)!r} is not of batch {batch}")
         return stored_lease.question
 

@@ -136,7 +136,7 @@ class LabellingService:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            n_questions = self._n_within_quota(annotator, k, live_leases)
+            n_questions = self.n_within_quota(annotator, k, live_leases)
             leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
 
@@ -371,7 +371,7 @@ class LabellingService:
                 self._replay(self.collection.judgements(self.last_number))
             return self.collection.leases()
 
-    def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
+    def n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
         """Return how many of k questions the annotator's quota allows.
 
         Questions that other processes have leased to the annotator use up the quota, too.
