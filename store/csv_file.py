@@ -81,13 +81,7 @@ def without_escapes(rows: Rows) -> Rows:
     if ESCAPED_COLUMN not in rows.columns:
         return rows
     columns = {
-        name: [_without_escape(value) for value in values] for name, values in rows.columns.items()
+        name: [value[1:] if is_formula(value) and value[0] == "'" else value for value in values]
+        for name, values in rows.columns.items()
     }
     return replace(rows, columns=columns)
-
-
-def _without_escape(value: Any) -> Any:
-    """Remove the apostrophe before a formula; return all other values as they are."""
-    if is_formula(value) and value.startswith("'"):
-        return value[1:]
-    return value
