@@ -48,7 +48,7 @@ READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
     "weights": annotator_weights,
     "training": lambda c: read_judged(c).facts,
     "annotators": lambda c: [r.name for r in report_annotators(c)],
-    "ranking": lambda c: [ranking.frame for ranking in rank_collection(c)],
+    "ranking": lambda c: [frame for _, frame in rank_collection(c)],
 }
 
 

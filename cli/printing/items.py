@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from store.service.added_items import AddedItems
-    from store.service.collection_items import ItemRanking
+    from store.service.labelling import LabellingService
 
 # Facts in JSON; `run_id` is the id of the run that owns a collection, None for a user's collection.
 _COLLECTION_FACTS = (
@@ -150,24 +150,27 @@ def item_result(record: Record) -> Result:
     return Result("item", record, text=text)
 
 
-def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
+def ranking_result(
+    rankings: Sequence[tuple[LabellingService, pd.DataFrame]], group: str | None, *, verbose: bool
+) -> Result:
     """Make the result with a row for each item of each ranking; JSON has one list of all rows.
 
     Args:
-        rankings: the ranking of a collection, or one ranking for each of its criteria.
+        rankings: the service and the frame of a collection, or of each of its criteria.
+        group: the only group that is ranked; None: all groups.
         verbose: whether the notes say more about how sure the ranking is.
     """
     import pandas as pd
 
     text = list[Block]()
     notes = list[str]()
-    for ranking in rankings:
+    for service, frame in rankings:
         if len(rankings) > 1:
-            text += ["", printable(ranking.service.collection.name)]
-        text.append(_ranking_table(ranking.frame, ranking.service.items))
-        notes += standing_notes(ranking.service, ranking.group, verbose=verbose)
-    frame = pd.concat([ranking.frame for ranking in rankings])
-    return Result("ranking", rows_of(frame), text, notes, csv=frame)
+            text += ["", printable(service.collection.name)]
+        text.append(_ranking_table(frame, service.items))
+        notes += standing_notes(service, group, verbose=verbose)
+    all_rows = pd.concat([frame for _, frame in rankings])
+    return Result("ranking", rows_of(all_rows), text, notes, csv=all_rows)
 
 
 def ranking_lines(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sortnet.errors import StoreError
@@ -24,22 +23,6 @@ TOP = "among_top"  # one more column if the goal is about the top items
 FORMATS = {"score": ".2f", TOP: ".0%"}  # of the values in tables
 
 
-@dataclass(frozen=True, eq=False)
-class ItemRanking:
-    """The ranking of a collection, or of a criterion of a collection.
-
-    Attributes:
-        frame: a row for each item, group by group, best first. The frame of a criterion has the
-            column `criterion`, too.
-        service: the service whose model ranked the items.
-        group: the only group that is ranked; None: all groups.
-    """
-
-    frame: pd.DataFrame
-    service: LabellingService
-    group: str | None = None
-
-
 def page_cell(column: str, value: Any) -> str:
     """Format a value in a column of a ranking for pages, with a space before the percent sign.
 
@@ -51,12 +34,16 @@ def page_cell(column: str, value: Any) -> str:
 
 def rank_collection(
     collection: Collection, *, group: str | None = None, top: int | None = None
-) -> list[ItemRanking]:
+) -> list[tuple[LabellingService, pd.DataFrame]]:
     """Rank the items of a collection by each of its criteria, or by its only question.
 
     Args:
         group: the only group that is ranked; None: all groups.
         top: number of best items of each group that are in the frame; None: all items.
+
+    Returns:
+        The services, each with a frame that has a row for each item, group by group, best first.
+        The frame of a criterion has the column `criterion`, too.
 
     Raises:
         StoreError: if the items have no such group.
@@ -86,7 +73,7 @@ def rank_collection(
         criterion = service.collection.criterion
         if criterion is not None:
             frame.insert(0, "criterion", criterion)
-        rankings.append(ItemRanking(frame, service, group))
+        rankings.append((service, frame))
     return rankings
 
 
