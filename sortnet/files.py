@@ -19,7 +19,17 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Union, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    BinaryIO,
+    Literal,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.messages import python_values
@@ -27,6 +37,7 @@ from sortnet.messages import python_values
 if TYPE_CHECKING:
     import pandas as pd
 
+Record: TypeAlias = dict[str, Any]  # facts, or a row of a table: values by their names
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 # {part of a fold: names of its file without an ending; the last name of each is that of LETOR 3.0}
 STEMS = {
@@ -521,10 +532,10 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def rows_of(frame: pd.DataFrame) -> list[Record]:
     """Convert a frame to a list of rows with JSON values by column, None in place of NaN."""
     without_nan = frame.astype(object).where(frame.notna(), None)
-    rows: list[dict[str, Any]] = plain(without_nan.to_dict("records"))
+    rows: list[Record] = plain(without_nan.to_dict("records"))
     return rows
 
 

@@ -7,16 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.collections.annotator_rows import Annotator
     from store.collections.collection import Collection
-    from store.collections.leases import Lease
+    from store.collections.leases import Annotator, Lease
     from store.runs.run import Run
     from store.store import Store, open_store
 
 __all__ = ["Annotator", "Collection", "Lease", "Run", "Store", "open_store"]
 
 _MODULE_OF_NAME = {
-    "Annotator": "store.collections.annotator_rows",
+    "Annotator": "store.collections.leases",
     "Collection": "store.collections.collection",
     "Lease": "store.collections.leases",
     "Run": "store.runs.run",

@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import select
 
 from sortnet.core import I64
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
 
@@ -54,7 +54,7 @@ def keep_cell(
         connection.execute(upsert(database.dialect, CellRow, ["key"], changed), row)
 
 
-def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, tuple[I64, dict[str, Any]]]:
+def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, tuple[I64, Record]]:
     """Load the stored results of cells: {key: (order, about)}, without keys that have none.
 
     Each statement looks up 500 keys, because databases limit the length of a statement.

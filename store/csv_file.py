@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any
@@ -48,11 +48,13 @@ def write_csv(
     '=A1,-0.5
     "a, b",
     """
-    escape: Callable[[Any], Any] = _escaped_unless_number
-    if raw:
-        escape = _as_it_is
-    elif names is not None and ESCAPED_COLUMN in names:
-        escape = _escaped
+    may_be_number = ESCAPED_COLUMN not in (names or ())
+
+    def escape(value: Any) -> Any:
+        if raw or not is_formula(value) or (may_be_number and _NUMBER.fullmatch(value)):
+            return value
+        return f"'{value}"
+
     # Without a carriage return in the line end, the csv module would not quote the character.
     lines = SimpleNamespace(write=lambda line: file.write(f"{line[:-2]}\n"))
     writer = csv.writer(lines, lineterminator="\r\n")
@@ -79,30 +81,7 @@ def without_escapes(rows: Rows) -> Rows:
     if ESCAPED_COLUMN not in rows.columns:
         return rows
     columns = {
-        name: [_without_escape(value) for value in values] for name, values in rows.columns.items()
+        name: [value[1:] if is_formula(value) and value[0] == "'" else value for value in values]
+        for name, values in rows.columns.items()
     }
     return replace(rows, columns=columns)
-
-
-def _without_escape(value: Any) -> Any:
-    """Remove the apostrophe before a formula; return all other values as they are."""
-    if is_formula(value) and value.startswith("'"):
-        return value[1:]
-    return value
-
-
-def _as_it_is(value: Any) -> Any:
-    """Return a value."""
-    return value
-
-
-def _escaped(value: Any) -> Any:
-    """Put an apostrophe before a formula; return all other values as they are."""
-    return f"'{value}" if is_formula(value) else value
-
-
-def _escaped_unless_number(value: Any) -> Any:
-    """Put an apostrophe before a formula that is no number; return all other values."""
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return value
-    return _escaped(value)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, SPLITS, Split
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
 from store.database.schema import Base, CollectionRow, IterationRow, JudgementRow, RunRow
@@ -121,7 +121,7 @@ def judgements_frame(
         "excluded": [name in excluded for name in judgements.values("annotator")],
     }
     stored = {name: judgements.values(name) for name in JUDGEMENT_COLUMNS if name not in computed}
-    values: dict[str, Any] = {**stored, **computed}
+    values: Record = {**stored, **computed}
     seconds = pd.Series(values["at"], dtype="float64")
     values["at"] = pd.to_datetime(seconds, unit="s", utc=True)
     columns = {
@@ -140,7 +140,7 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
     return frame.astype({name: ITERATION_COLUMNS.get(name, "float64") for name in names})
 
 
-def iteration_rows(rows: Sequence[Any]) -> list[dict[str, Any]]:
+def iteration_rows(rows: Sequence[Any]) -> list[Record]:
     """List the rows of `iterations_frame` as JSON values by column, without pandas."""
     measures = [
         {
@@ -239,7 +239,7 @@ def pairs_frame(parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str]) 
     import pandas as pd
 
     all_parts = list(parts)
-    columns: dict[str, Any] = {
+    columns: Record = {
         name: np.concatenate([part[name] for part in all_parts]) for name in all_parts[0]
     }
     # There may be millions of pairs: the codes are not checked, and no column is copied.

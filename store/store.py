@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 from sqlalchemy import update as sql_update
 
 from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from store import frames
 from store.collections.collection import Collection
@@ -23,7 +23,7 @@ from store.collections.collection_rows import (
     make_collection,
 )
 from store.collections.item_rows import ItemRows
-from store.database.engine import Database, utc_now
+from store.database.engine import Database, StoreAddress, utc_now
 from store.database.revision import REVISION, checked_revision, make_newest
 from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
 from store.runs.run import Run, claim_of, status_of
@@ -41,7 +41,7 @@ def new_run_id() -> str:
     return uuid4().hex[:12]
 
 
-def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
+def open_store(url: StoreAddress = None, *, write: bool = True) -> Store:
     """Open a store to read and write, or only to read, which changes nothing.
 
     Opening to write creates the tables of a new store.
@@ -70,7 +70,7 @@ class Store:
         database: the database.
     """
 
-    def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
+    def __init__(self, url: StoreAddress = None, *, write: bool = True) -> None:
         """Open the store at a path or URL, as `open_store` does."""
         self.database = Database(url, write=False)
         name = self.database.name
@@ -300,7 +300,7 @@ class Store:
         return frame
 
 
-def _facts(queries: Queries) -> dict[str, Any]:
+def _facts(queries: Queries) -> Record:
     """Return the facts about a part of the data that are stored with a run."""
     return {
         "path": queries.source,

@@ -22,8 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sortnet.judges.budget import Budget
-from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_server import Server
+from sortnet.judges.model_server import HttpAnswer, Server
 from sortnet.judges.model_worker import ModelWorker
 
 SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)

@@ -11,8 +11,7 @@ import zlib
 from fuzz_helpers import changed_json, damaged, rounds
 from language_model_server import pair_made, raw_server, worker_of
 
-from sortnet.judges.http_client import Connections
-from sortnet.judges.model_server import without_key
+from sortnet.judges.model_server import Connections, without_key
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.judges.verdicts import REPLIES, Fault, Verdict, stored_meta, stored_text
 from sortnet.messages import printable

@@ -14,7 +14,6 @@ from sortnet.preference import Judgement
 from store import Collection, Store
 from store.collections.judgement_files import (
     FIELDS,
-    Imported,
     export_judgements,
     import_judgements,
 )
@@ -67,8 +66,8 @@ def test_export_import_export_is_the_same_byte_for_byte(
     first, second = answers(collection_of(store, "first", ids)), collection_of(store, "second", ids)
     one, other = tmp_path / f"one.{form}", tmp_path / f"other.{form}"
     one.write_text(exported(first, form), newline="")
-    assert import_judgements(first, one) == Imported(0, 15)
-    assert import_judgements(second, one) == Imported(15, 0)
+    assert import_judgements(first, one) == (0, 15)
+    assert import_judgements(second, one) == (15, 0)
     other.write_text(exported(second, form), newline="")
     assert other.read_bytes() == one.read_bytes()
     assert second.judgements() == first.judgements()
@@ -100,7 +99,7 @@ def test_an_undo_that_is_new_finds_its_judgement_that_is_known(
     first.append([Judgement.of("ana", (4, 5), "tie")])
     first.undo("ana", 4)
     (tmp_path / "f.jsonl").write_text(exported(first))
-    assert import_judgements(second, tmp_path / "f.jsonl") == Imported(3, 2)
+    assert import_judgements(second, tmp_path / "f.jsonl") == (3, 2)
     assert [(j.number, j.undoes) for j in second.judgements()][5:] == [(6, 4), (7, None), (8, 7)]
 
 
@@ -140,7 +139,7 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
     for number, (name, text) in enumerate(OTHERS):
         collection = collection_of(store, f"args {number}", ("a", "b", "3"))
         path = write(tmp_path, name, text)
-        assert import_judgements(collection, path) == Imported(2, 0)
+        assert import_judgements(collection, path) == (2, 0)
         assert votes(collection) == [
             ("ana", ["a", "b"], "best", "a"),
             ("bo", ["b", "3"], "same", None),
@@ -149,7 +148,7 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
         assert (first.strategy, first.probability, first.milliseconds, first.at) == (
             "given", 1.0, None, None,
         )  # fmt: skip
-        assert import_judgements(collection, path) == Imported(0, 2)
+        assert import_judgements(collection, path) == (0, 2)
 
 
 @ON_SQLITE
@@ -157,7 +156,7 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
     collection = collection_of(store, "args", tuple(f"i{k}" for k in range(40)))
     lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
     path = write(tmp_path, "v.csv", f"Winner,LOSER\n{lines}")
-    assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
+    assert import_judgements(collection, path, annotator="crowd") == (39, 0)
     judgements = [*collection.judgements()]
     assert [judgement.best for judgement in judgements] == list(range(39))
     n_left = [judgement.word for judgement in judgements].count("left")
@@ -171,8 +170,8 @@ def test_equal_lines_count_as_often_as_one_file_has_them(store: Store, tmp_path:
     two = write(tmp_path, "two.csv", head + "a,b,left\n" * 2)
     three = write(tmp_path, "three.csv", head + "a,b,left\n" * 3 + "a,b,right\n")
     for who in ("ana", "ben"):  # who has answered for themselves
-        assert import_judgements(collection, two, annotator=who) == Imported(2, 0)
-        assert import_judgements(collection, three, annotator=who) == Imported(2, 2)
+        assert import_judgements(collection, two, annotator=who) == (2, 0)
+        assert import_judgements(collection, three, annotator=who) == (2, 2)
 
 
 HEAD = "annotator,left,right,answer"
@@ -315,7 +314,7 @@ def test_pairs_and_sets_of_0_4_are_read(store: Store, tmp_path: Path) -> None:
         "id,number,annotator,left,right,answer,items,best,worst\n"
         'x1,1,ana,a,b,right,,,\nx2,2,ana,,,best,"[""a"", ""b"", ""c""]",c,a\n'
     )
-    assert import_judgements(collection, write(tmp_path, "f.csv", text)) == Imported(2, 0)
+    assert import_judgements(collection, write(tmp_path, "f.csv", text)) == (2, 0)
     assert votes(collection) == [
         ("ana", ["a", "b"], "best", "b"),
         ("ana", ["a", "b", "c"], "best", "c"),

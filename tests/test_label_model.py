@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 import sortnet
 from sortnet.errors import SortNetError
-from sortnet.judges.http_client import HttpAnswer
+from sortnet.judges.model_server import HttpAnswer
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault, Refused, Verdict
 from store import open_store

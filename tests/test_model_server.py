@@ -14,8 +14,7 @@ import pytest
 from language_model_server import Answers, pair_made, raw_server, worker_of
 
 from sortnet.judges.answer_form import parse_reply
-from sortnet.judges.http_client import LONGEST, Connections, HttpAnswer
-from sortnet.judges.model_server import without_key
+from sortnet.judges.model_server import LONGEST, Connections, HttpAnswer, without_key
 from sortnet.judges.model_worker import ModelWorker, retry_after
 from sortnet.judges.verdicts import Fault
 

@@ -21,9 +21,8 @@ from sortnet.preference.study import Decision
 from store import Collection, Store, open_store
 from store.collections.judgement_files import export_judgements
 from store.service.collection_items import rank_collection
-from store.service.judged_queries import annotator_weights, read_judged
+from store.service.judged_queries import annotator_weights, read_judged, write_judgements
 from store.service.labelling import LabellingService, report_annotators
-from store.service.listings import write_judgements
 from store.service.questions import question_facts
 
 
@@ -49,7 +48,7 @@ READS_OF_COLLECTION: dict[str, Callable[[Collection], Any]] = {
     "weights": annotator_weights,
     "training": lambda c: read_judged(c).facts,
     "annotators": lambda c: [r.name for r in report_annotators(c)],
-    "ranking": lambda c: [ranking.frame for ranking in rank_collection(c)],
+    "ranking": lambda c: [frame for _, frame in rank_collection(c)],
 }
 
 

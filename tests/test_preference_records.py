@@ -56,7 +56,7 @@ def test_an_export_has_trls_preference_format_and_is_imported_again(
         expected = texts
     assert first == {**expected, "weight": 1.0, "chosen_id": "x1", "rejected_id": "x2"}
     assert (second["chosen_id"], second["weight"]) == ("y2", 1.5)
-    assert import_judgements(other, path, annotator="majority").added == 2
+    assert import_judgements(other, path, annotator="majority")[0] == 2
     again = io.StringIO()
     export_judgements(other, again, form, weights={"majority": 1.0})
     ours, theirs = (

@@ -27,7 +27,7 @@ from sortnet.rankers.load_ranker import load_ranker
 from store import Run, open_store
 from store.database.schema import RunRow
 from store.report import model_findings
-from store.report.model_findings import find_out, some_documents
+from store.report.model_findings import Findings, find_out, some_documents
 from store.report.run_page import render
 from store.report.sources import Sources
 
@@ -92,7 +92,7 @@ def text(trained, tmp_path_factory) -> str:
 @pytest.fixture
 def unmeasured(monkeypatch):
     """Nothing is found out about the model: what is tested is elsewhere on the page."""
-    monkeypatch.setattr("store.report.run_page.find_out", lambda *_: model_findings.Findings())
+    monkeypatch.setattr("store.report.run_page.find_out", lambda *_: Findings())
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_the_model_is_measured_on_validation_and_test_beside_lightgbm(text, trai
 @pytest.mark.parametrize("iterations", [1, 2, 3])
 def test_without_the_data_the_page_has_what_the_store_keeps(tmp_path, iterations):
     with open_store(tmp_path / "old.db") as store:
-        text = render(made_run(store, iterations=iterations))
+        text = render(made_run(store, iterations=iterations), Sources(), Findings())
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", text) == [*TITLES[:2], *TITLES[3:]]
     assert "Rows are named by their place" in text or iterations < 3
     assert rows_of(text, "Higher is")[-1] == ["validation", "this model", "0.2500"]
@@ -214,7 +214,7 @@ def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
     with open_store(tmp_path / "nasty.db") as store:
         made = made_run(store, qid=NASTY, docid=NASTY, command=f"sortnet {NASTY}", iterations=3)
         made.finish("done")
-        page = Page(render(made, Sources(missing=NASTY)))
+        page = Page(render(made, Sources(missing=NASTY), Findings()))
     assert page.of("script") == []
     assert page.words.count(NASTY) >= 5
 

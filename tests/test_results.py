@@ -19,7 +19,6 @@ from test_reading import made, there  # noqa: F401  # fixtures
 from cli.printing.results import (
     Facts,
     Result,
-    Step,
     Table,
     table_of,
     text_of,
@@ -85,7 +84,7 @@ def documented() -> dict[str, set[str]]:
     return names
 
 
-STEP = Step("sortnet runs", "look at sortnet runs")
+STEP = {"next": "sortnet runs", "proposal": "look at sortnet runs"}
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
@@ -94,9 +93,9 @@ STEP = Step("sortnet runs", "look at sortnet runs")
     ("facts", "said"),
     [
         ({"next": None}, ["one is short"]),
-        ({"next": Step("sortnet runs")}, ["one is short", "next: sortnet runs"]),
-        ({"next": STEP}, ["one is short", "look at sortnet runs"]),
-        ({"next": STEP, "is_noted_in_text": True}, ["look at sortnet runs"]),
+        ({"next": "sortnet runs"}, ["one is short", "next: sortnet runs"]),
+        (STEP, ["one is short", "look at sortnet runs"]),
+        ({**STEP, "is_noted_in_text": True}, ["look at sortnet runs"]),
     ],
 )
 def test_a_result_is_written_once_and_its_notes_are_told_once(

@@ -35,10 +35,10 @@ def test_a_lease_is_of_its_batch_alone(collection: Collection) -> None:
     first, second = (collection.add_batch("m", {}) for _ in range(2))
     (lease,) = collection.lease("m", [question(4, 1)], math.inf, batch=first)
     (online,) = collection.lease("m", [question(2, 3)], 60)
-    assert collection.question_of_batch(first, lease.id) == lease.question
+    assert collection.question(lease.id, first) == lease.question
     for batch, id in ((second, lease.id), (first, online.id), (first, "nothing")):
         with pytest.raises(LeaseError):
-            collection.question_of_batch(batch, id)
+            collection.question(id, batch)
 
 
 def test_a_cancelled_batch_frees_its_pairs_and_says_when(

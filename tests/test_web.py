@@ -27,7 +27,6 @@ from result_helpers import value_of
 from sqlalchemy import event
 from web_helpers import WAIT, Client, listening, running, served
 
-from cli.web.admin_state import People
 from cli.web.guard import HEADERS, LONGEST_PATH
 from cli.web.pages import MOST_CHARACTERS, Pages
 from cli.web.request_values import MOST_BYTES
@@ -108,7 +107,7 @@ def test_a_link_opens_its_own_door_only(site):
         assert page.status == 404 and "This link is unknown" in page.body.decode()
     assert site.client.post(f"/a/{admin}/next").status == 404
     assert site.client.post(f"/admin/{token}/annotators", {"name": "eve"}).status == 404
-    assert "eve" not in site.people.tokens
+    assert "eve" not in [annotator.name for annotator in site.pages.collection.annotators()]
 
 
 def test_looking_changes_nothing(site, collection):
@@ -448,7 +447,7 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
 @pytest.mark.parametrize("root", ["/label", "/a"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
     pages = Pages(collection)
-    ana, admin = f"/a/{pages.people.add('ana')}", f"/admin/{pages.people.admin}"
+    ana, admin = f"/a/{collection.annotator('ana').token}", f"/admin/{pages.admin_token}"
     with running([pages], root=root) as client:
         for at in ("", root):  # stripped, kept
             assert client.get(f"{at}/static/style.css").status == 200
@@ -534,10 +533,11 @@ def test_the_admin_page_makes_links_that_outlive_the_server(site, store):
     for name in ("", " ", "x" * 201, "a\nb", "\x1b[2J", "\ud800", 3, None):
         reply = site.client.post(f"{site.admin}/annotators", {"name": name})
         assert reply.status in (400, 422) and "\n" not in reply.json()["error"]
-    after = People(store.collection("essays"))
-    assert (after.admin, after.tokens) == (site.people.admin, site.people.tokens)
-    assert [*after.tokens] == ["carl"] and len(after.admin) >= 32
-    assert People(store.add_items("other", made_items(2))).admin != after.admin
+    after = Pages(store.collection("essays"))
+    assert after.admin_token == site.pages.admin_token and len(after.admin_token) >= 32
+    assert after.collection.annotators() == site.pages.collection.annotators()
+    assert [annotator.name for annotator in after.collection.annotators()] == ["carl"]
+    assert Pages(store.add_items("other", made_items(2))).admin_token != after.admin_token
 
 
 @pytest.mark.usefixtures("hangups")

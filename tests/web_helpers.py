@@ -11,9 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from cli.web.admin_state import People
 from cli.web.app import make_app
-from cli.web.guard import Names
 from cli.web.pages import Pages
 from cli.web.server import keep_up_to_date, make_server
 from store import Collection
@@ -61,18 +59,17 @@ class Served:
 
     client: Client
     pages: Pages
-    people: People
 
     @property
     def base(self) -> str:
         return f"http://127.0.0.1:{self.client.port}"
 
     def link(self, name: str) -> str:
-        return f"/a/{self.people.add(name)}"
+        return f"/a/{self.pages.collection.annotator(name).token}"
 
     @property
     def admin(self) -> str:
-        return f"/admin/{self.people.admin}"
+        return f"/admin/{self.pages.admin_token}"
 
 
 @contextmanager
@@ -96,7 +93,7 @@ def served(
     pages = Pages(collection, lease_seconds=lease)
     kept = keep_up_to_date([pages]) if background else nullcontext()
     with running([pages], port=port) as client, kept:
-        yield Served(client, pages, pages.people)
+        yield Served(client, pages)
 
 
 @contextmanager
@@ -109,8 +106,7 @@ def running(
     """Serve these collections in a thread."""
     with listening(port) as made:
         port = made.getsockname()[1]
-        names = Names(frozenset({"127.0.0.1", "localhost"}))
-        server = make_server(make_app(sites, names, None, root))
+        server = make_server(make_app(sites, {"127.0.0.1", "localhost"}, root=root))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()
         try:

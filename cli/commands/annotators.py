@@ -8,7 +8,7 @@ import click
 
 from cli.console import put, say
 from cli.options import Real, files, store_and_json, store_option
-from cli.printing.labelling import agreement_result, annotators_result, gold_line
+from cli.printing.labelling import agreement_result, annotators_result
 from cli.printing.results import print_result
 from sortnet.messages import count, printable
 from sortnet.preference.base import P_IN_WORDS, PROBABILITIES
@@ -230,4 +230,5 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
         study, n_known = change_gold(collection, file, rate, remove=remove)
     if n_known:
         say(f"{count(n_known, 'pair')} of {file} already known")
-    put(gold_line(name, study))
+    pairs = count(len(study.gold), "gold pair")
+    put(f"{name}: {pairs}; {study.gold_rate:.0%} of the questions, as far as there are some")

@@ -8,7 +8,7 @@ import click
 
 from cli.console import progress
 from cli.options import SEED, Whole, command_line, is_typed, store_and_json
-from cli.printing.results import Result, Step, print_result
+from cli.printing.results import Result, print_result
 from cli.signals import signals_as_ctrl_c
 
 
@@ -88,6 +88,5 @@ def _laid_out(folder: str) -> Result:
     text = [f"{len(paths)} files in {folder}", ""]
     for row in rows:
         text += [row["files"], f"    {row['purpose']}", f"    $ {row['command']}"]
-    step = Step(f"cd {shlex.quote(folder)}")
     facts = {"folder": folder, "files": [str(path) for path in paths], "examples": rows}
-    return Result("examples", facts, text=text, next=step)
+    return Result("examples", facts, text=text, next=f"cd {shlex.quote(folder)}")

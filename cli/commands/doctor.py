@@ -10,8 +10,10 @@ from cli.console import progress
 from cli.judges.judge_options import address_options, judge_from_options, refuse_without_server
 from cli.options import is_typed, store_and_json
 from cli.printing.results import Bold, Facts, Result, print_result
+from sortnet import __version__
+from sortnet.files import Record
 from sortnet.messages import count
-from store.service.installation import Installation, check_installation
+from store.service.installation import check_installation
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
@@ -68,54 +70,45 @@ def doctor(
 
         check = check_judge(judge)
         print_result(judge_check_result(check), as_json=as_json)
-        if check.fault is not None:
+        if check["fault"] is not None:
             ctx.exit(1)
         return
     with progress() as status:
         installation = check_installation(store, status)
     print_result(_installation_result(installation), as_json=as_json)
-    if installation.faults:
+    if installation["faults"]:
         ctx.exit(1)
 
 
-def _installation_result(installation: Installation) -> Result:
+def _installation_result(installation: Record) -> Result:
     """Make the result with a few lines for each check, and a line for each fault."""
-    faults = list(installation.faults)
-    value = {
-        "ok": not faults,
-        "sortnet": installation.version,
-        "devices": installation.devices,
-        "threads": installation.threads,
-        "extras": installation.extras,
-        "store": installation.store,
-        "faults": faults,
-    }
-    n_libraries = dict(installation.threads)
+    n_libraries = dict(installation["threads"])
     n_cores = n_libraries.pop("cores")
     threads = ", ".join(f"{name} {n}" for name, n in n_libraries.items())
-    extras = [
-        f"{extra['name']}: {'installed' if extra['present'] else extra['install']}"
-        for extra in installation.extras
-    ]
-    devices = "; ".join(installation.devices)
-    store = (installation.store["url"] or "unknown").removeprefix("sqlite:///")
+    store = installation["store"]
     facts = {
-        "sortnet": [f"{installation.version}, {installation.system}", installation.executable],
-        "devices": [devices, f"device=auto takes {installation.auto_device}"],
+        "sortnet": [f"{__version__}, {installation['system']}", installation["executable"]],
+        "devices": [
+            "; ".join(installation["devices"]),
+            f"device=auto takes {installation['auto_device']}",
+        ],
         "threads": f"{threads} of {n_cores} cores",
-        "extras": extras,
-        "store": [store, *_store_lines(installation)],
+        "extras": [
+            f"{extra['name']}: {'installed' if extra['present'] else extra['install']}"
+            for extra in installation["extras"]
+        ],
+        "store": [(store["url"] or "unknown").removeprefix("sqlite:///"), *_store_lines(store)],
     }
     verdict = ["everything that SortNet needs works"]
+    faults = installation["faults"]
     if faults:
         subject = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
         verdict = [Bold(f"{subject} broken:"), *(f"- {fault}" for fault in faults)]
-    return Result("installation", value, text=[Facts(facts), "", *verdict])
+    return Result("installation", installation, text=[Facts(facts), "", *verdict])
 
 
-def _store_lines(installation: Installation) -> list[str]:
+def _store_lines(facts: Record) -> list[str]:
     """Tell what is in the store, or why it cannot be used."""
-    facts = installation.store
     if facts["problem"] is not None:
         return ["cannot be used"]
     if not facts["exists"]:
@@ -124,7 +117,7 @@ def _store_lines(installation: Installation) -> list[str]:
         return ["has no tables yet: sortnet train creates them"]
     contents = f"{count(facts['runs'], 'run')}, {count(facts['collections'], 'collection')}"
     lines = [f"{contents}, {facts['bytes'] / 1e6:.1f} MB, schema {facts['schema']}"]
-    if not installation.is_store_writable:
+    if facts["writable"] is False:  # None: the store is on a server
         lines.append("read-only: only commands that read work")
     return lines
 

@@ -14,7 +14,6 @@ from sortnet.items import Columns
 from sortnet.messages import printable
 from store.service.collection_items import decide_about_item, item_record
 from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing
-from store.service.listings import collection_rows
 
 _SHOWN = 20  # number of items that `show` lists
 # The roles of columns that have an option, with the help text of the option.
@@ -114,8 +113,8 @@ def list_(store: str | None, as_json: bool) -> None:
       sortnet items list --json
     """
     with open_existing(store, ITEMS_MAKER) as opened:
-        rows = collection_rows(opened)
-    print_result(collections_result(rows), as_json=as_json)
+        result = collections_result(opened.collections_frame())
+    print_result(result, as_json=as_json)
 
 
 @items.command("show")

@@ -19,7 +19,6 @@ from cli.printing.labelling import export_to, imported_result, judgements_result
 from cli.printing.results import print_result
 from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
-from store.service.listings import newest_judgements
 
 _FORMATS = ("jsonl", "csv", "chosen", "conversational")
 _SHOWN = 20  # number of judgements that `list` shows
@@ -52,8 +51,8 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays --limit 100 --json
     """
     with open_collection(store, name) as collection:
-        newest = newest_judgements(collection, limit)
-    print_result(judgements_result(name, newest), as_json=as_json)
+        frame = collection.judgements_frame()
+    print_result(judgements_result(name, frame, limit), as_json=as_json)
 
 
 @judgements.command()
@@ -172,7 +171,7 @@ def import_(
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        imported = import_judgements(
+        n_added, n_known = import_judgements(
             collection,
             file,
             form=form,
@@ -180,4 +179,4 @@ def import_(
             sides=fields,
             probabilities=probabilities,
         )
-    print_result(imported_result(name, imported), as_json=as_json)
+    print_result(imported_result(name, n_added, n_known), as_json=as_json)

@@ -19,6 +19,7 @@ from cli.options import GoalType, Whole, store_and_json
 from cli.printing.results import print_result
 from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
 from sortnet.errors import SortNetError, UnansweredError
+from sortnet.files import Record
 from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def label(
 
 
 def _checked_judges(
-    values: dict[str, Any], *, annotator: str | None, number: int | None
+    values: Record, *, annotator: str | None, number: int | None
 ) -> list[LanguageModel | Program]:
     """Return the judges that the options describe, none for a person.
 

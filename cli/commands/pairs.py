@@ -41,7 +41,7 @@ def pairs(
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
     from cli.printing.runs import write_pairs
-    from store.report.wrong_pairs import wrong_pairs
+    from store.report.sources import wrong_pairs
 
     form = format_of(form, output, _FORMATS) or "csv"
     part = None if split == "all" else split

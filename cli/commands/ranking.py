@@ -49,8 +49,8 @@ def ranking(
     form = "json" if as_json else format_of(form, output, _FORMATS) or "table"
     with open_collection(store, name) as collection:
         rankings = rank_collection(collection, group=group, top=top)
-        result = ranking_result(rankings, verbose=verbose)
+        result = ranking_result(rankings, group, verbose=verbose)
     write_result(result, form, output)
     if output != "-":
-        for ranking in rankings:
-            say(f"{output}: {len(ranking.frame)} items of {ranking.service.collection.name}")
+        for service, frame in rankings:
+            say(f"{output}: {len(frame)} items of {service.collection.name}")

@@ -14,7 +14,7 @@ import click
 
 from cli.console import width
 from cli.options import FORMAT_HELP, format_of, json_option, output_option
-from cli.printing.results import Result, Step, write_result
+from cli.printing.results import Result, write_result
 from cli.training.typed_settings import known_settings
 from sortnet.rankers.registry import settings_for
 
@@ -76,8 +76,8 @@ def _ranker_result(kind: str) -> Result:
         for name, setting in known_settings(defaults).items()
     ]
     ranker = "" if kind == "sortnet" else f" --ranker {kind}"
-    step = Step(f"sortnet train FILE{ranker} --set NAME=VALUE")
-    return Result("settings", rows, text=list(_lines(rows)), next=step)
+    next_command = f"sortnet train FILE{ranker} --set NAME=VALUE"
+    return Result("settings", rows, text=list(_lines(rows)), next=next_command)
 
 
 def _judge_result() -> Result:
@@ -95,8 +95,8 @@ def _judge_result() -> Result:
         for field in fields(judge)
     ]
     text = [*_lines(rows, _PROTOCOL)]
-    step = Step("sortnet doctor --judge FILE.toml")
-    return Result("settings", rows, text=text, notes=_PROTOCOL, next=step, is_noted_in_text=True)
+    next_command = "sortnet doctor --judge FILE.toml"
+    return Result("settings", rows, text, _PROTOCOL, next_command, is_noted_in_text=True)
 
 
 def _descriptions(judge: type) -> dict[str, str]:

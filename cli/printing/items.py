@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.printing.labelling import standing_notes
-from cli.printing.results import Block, Facts, Result, Step, Table, table_of
-from sortnet.files import rows_of
-from sortnet.items import Columns, Items, readable_names
+from cli.printing.results import Block, Facts, Result, Table, table_of
+from sortnet.files import Record, rows_of
+from sortnet.items import Items, readable_names
 from sortnet.items.base import file_of, note_on_lone_groups, words_of
 from sortnet.messages import count, printable
-from sortnet.tables.roles import feature_groups, listed_names
-from store.report.columns import Record
+from sortnet.tables.roles import NAMED, feature_groups, listed_names
 from store.service.collection_items import item_facts
 from store.service.existing_store import ITEMS_MAKER
 
@@ -21,21 +20,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from store.service.added_items import AddedItems
-    from store.service.collection_items import ItemRanking
+    from store.service.labelling import LabellingService
 
-_FILES = 6  # number of a folder's ignored files that are listed by name
+# Facts in JSON; `run_id` is the id of the run that owns a collection, None for a user's collection.
+_COLLECTION_FACTS = (
+    *("name", "created", "items", "features", "annotators", "judgements", "run_id"),
+)
 _COLLECTIONS = ("collection", "items", "features", "annotators", "judgements", "created")
 _RANKING = ("group", "rank", "id", "score", "ranks", "judged", "among_top", "text")
 
 
-def collections_result(rows: list[Record]) -> Result:
+def collections_result(frame: pd.DataFrame) -> Result:
     """Make the result with a row for each collection.
 
     In an empty store, the next step is the command that makes a collection.
+
+    Args:
+        frame: a row for each collection, as `Store.collections_frame` makes it.
     """
+    rows = rows_of(frame[[*_COLLECTION_FACTS]])
+    for row in rows:
+        row["created"] = row["created"].replace(" ", "T")  # ISO 8601
     if not rows:
-        step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
-        return Result("collections", rows, next=step)
+        proposal = f"no collections yet: {ITEMS_MAKER} makes one"
+        return Result("collections", rows, next=ITEMS_MAKER, proposal=proposal)
     named_rows = [{**row, "collection": row["name"]} for row in rows]
     return Result("collections", rows, text=[table_of(named_rows, _COLLECTIONS)])
 
@@ -63,7 +71,7 @@ def added_result(added: AddedItems) -> Result:
     command = f"sortnet label {shlex.quote(added.collection)}"
     sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
     text: list[Block] = [f"{added.collection}: {counts}", facts]
-    return Result("added", value, text, _notes(added, computed), Step(command, sentence))
+    return Result("added", value, text, _notes(added, computed), command, sentence)
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
@@ -77,11 +85,9 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     Returns:
         {role: description of its columns}.
     """
-    from store.service.added_items import ROLES
-
     roles = added.roles
     n_features = len(added.items.feature_names)
-    facts = {role: getattr(roles, role) for role in ROLES}
+    facts = {role: getattr(roles, role) for role in NAMED}
     facts["id"] = roles.id or "row number"
     if roles.group:
         facts["group"] = f"{roles.group}, {count(n_groups, 'group')}"
@@ -91,7 +97,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
     facts["features"] = str(n_features or "none: answers are learned item by item")
     for group, columns in feature_groups(roles, computed).items():
         facts[f"  {group}"] = columns
-    facts["ignored"] = _ignored(roles)
+    facts["ignored"] = listed_names(roles.ignored)
     return facts
 
 
@@ -108,15 +114,6 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
     if added.is_outdated_on_pages:
         notes.append("the running server shows the items as they were before until it is restarted")
     return notes
-
-
-def _ignored(roles: Columns) -> str:
-    """List all ignored columns of a table, or the first ignored files of a folder."""
-    is_folder = roles.id == "files"
-    if not is_folder or len(roles.ignored) <= _FILES:
-        return listed_names(roles.ignored)
-    first = ", ".join(map(printable, roles.ignored[:_FILES]))
-    return f"{first}, ... ({len(roles.ignored)})"
 
 
 def items_result(items: Items, limit: int) -> Result:
@@ -153,24 +150,27 @@ def item_result(record: Record) -> Result:
     return Result("item", record, text=text)
 
 
-def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
+def ranking_result(
+    rankings: Sequence[tuple[LabellingService, pd.DataFrame]], group: str | None, *, verbose: bool
+) -> Result:
     """Make the result with a row for each item of each ranking; JSON has one list of all rows.
 
     Args:
-        rankings: the ranking of a collection, or one ranking for each of its criteria.
+        rankings: the service and the frame of a collection, or of each of its criteria.
+        group: the only group that is ranked; None: all groups.
         verbose: whether the notes say more about how sure the ranking is.
     """
     import pandas as pd
 
     text = list[Block]()
     notes = list[str]()
-    for ranking in rankings:
+    for service, frame in rankings:
         if len(rankings) > 1:
-            text += ["", printable(ranking.service.collection.name)]
-        text.append(_ranking_table(ranking.frame, ranking.service.items))
-        notes += standing_notes(ranking.service, ranking.group, verbose=verbose)
-    frame = pd.concat([ranking.frame for ranking in rankings])
-    return Result("ranking", rows_of(frame), text, notes, csv=frame)
+            text += ["", printable(service.collection.name)]
+        text.append(_ranking_table(frame, service.items))
+        notes += standing_notes(service, group, verbose=verbose)
+    all_rows = pd.concat([frame for _, frame in rankings])
+    return Result("ranking", rows_of(all_rows), text, notes, csv=all_rows)
 
 
 def ranking_lines(

@@ -9,20 +9,21 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
-from cli.printing.results import Block, Facts, Result, Step, table_of
+from cli.printing.results import Block, Facts, Result, table_of
+from sortnet.files import Record, rows_of
 from sortnet.judges.budget import amount
-from sortnet.judges.trial import EXPECTED, DryRun, JudgeCheck
+from sortnet.judges.trial import EXPECTED, DryRun
 from sortnet.messages import count, printable
-from store.report.columns import TITLES, Record, annotator_row, meanings
+from sortnet.preference.base import ORDER_ANSWERS
+from store.report.columns import TITLES, annotator_row, meanings
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sortnet.preference.annotator_agreement import Agreement
     from sortnet.preference.annotator_reports import AnnotatorReport
-    from sortnet.preference.study import Study
     from store import Collection
-    from store.collections.judgement_files import Imported
     from store.service.labelling import LabellingService
-    from store.service.listings import NewestJudgements
 
 _GROUPS = 20  # number of groups in the table of agreement; JSON has all groups
 _NOT_SHOWN = ("quit", "status", "summary")  # facts about a labelling that JSON does not have
@@ -30,13 +31,6 @@ _JUDGEMENTS = ("number", "annotator", "question", "answer", "seconds", "at")
 _OPTIONAL = ("p", "cost", "comment")  # columns only if a judgement has a value
 _AGREEMENT = ("group", "krippendorff_alpha", "shared_pairs", "consistency", "repeats")
 _ANNOTATORS = ("annotator", "answers", *TITLES, "median_seconds", "state", "verdict")
-
-
-def short_status(service: LabellingService) -> str:
-    """Tell the distance to the goal."""
-    from store.service.sentences import why
-
-    return why(service.remaining)
 
 
 def answers_in_words(service: LabellingService) -> str:
@@ -76,7 +70,7 @@ def standing_notes(
     if not answers:
         notes = [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
     else:
-        notes = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
+        notes = [f"{len(service.items)} items, {answers}; {sentences.why(remaining)}"]
         notes += filter(None, [sentences.sets_apart(remaining)])
         if verbose and service.study.set_size > 2:
             notes.append(f"questions are about {service.study.set_size} items")
@@ -150,55 +144,56 @@ def questions_result(questions: Sequence[Record]) -> Result:
         questions: facts about each question, as `store.service.questions.question_facts` returns
             them.
     """
-    text = list[Block]()
-    for question in questions:
-        text.append(f"{printable(question['name'])}: {printable(question['question'])}")
-        text.append(Facts(_settings_in_words(question)))
-    return Result("questions", questions, text=text)
-
-
-def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
-    """Describe the settings of a question, {label: text}."""
     from sortnet.preference.stopping import WRONG, Goal
     from store.service.sentences import goal_in_words
 
-    n_words = len(question["instructions"].split())
-    goal = Goal(question["goal"] or WRONG, question["top"] or 0)
-    overlap = question["overlap"]
-    set_size = question["set_size"]
-    choice = "the best and the worst" if question["worst"] else "the best"
-    return {
-        "  instructions": count(n_words, "word") if n_words else "none",
-        "  goal": goal_in_words(goal),
-        "  deadline": question["deadline"] or "none",
-        "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
-        "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
-        "  quota": [
-            f"{annotator}: {count(n_answers, 'answer')}"
-            for annotator, n_answers in question["quotas"].items()
-        ],
-        "  models": ", ".join(question["models"]),
-        "  judgements": str(question["judgements"]),
-    }
+    text = list[Block]()
+    for question in questions:
+        text.append(f"{printable(question['name'])}: {printable(question['question'])}")
+        n_words = len(question["instructions"].split())
+        overlap = question["overlap"]
+        set_size = question["set_size"]
+        choice = "the best and the worst" if question["worst"] else "the best"
+        settings = {
+            "  instructions": count(n_words, "word") if n_words else "none",
+            "  goal": goal_in_words(Goal(question["goal"] or WRONG, question["top"] or 0)),
+            "  deadline": question["deadline"] or "none",
+            "  overlap": f"{overlap} answers a pair" if overlap > 1 else "",
+            "  items": f"{set_size} a question: {choice}" if set_size > 2 else "",
+            "  quota": [
+                f"{annotator}: {count(n_answers, 'answer')}"
+                for annotator, n_answers in question["quotas"].items()
+            ],
+            "  models": ", ".join(question["models"]),
+            "  judgements": str(question["judgements"]),
+        }
+        text.append(Facts(settings))
+    return Result("questions", questions, text=text)
 
 
-def judgements_result(name: str, newest: NewestJudgements) -> Result:
-    """Make the result with a row for each judgement.
+def judgements_result(name: str, frame: pd.DataFrame, limit: int) -> Result:
+    """Make the result with a row for each of the newest judgements, oldest first.
 
-    Without judgements, the next step is the command that asks annotators.
+    A note counts the answers about the order of items, without undone judgements and judgements of
+    excluded annotators. Without judgements, the next step is the command that asks annotators.
 
     Args:
         name: name of the collection.
-        newest: the newest judgements, and the counts of all judgements.
+        frame: all judgements, as `Collection.judgements_frame` makes it.
+        limit: most judgements that are shown.
     """
-    rows = newest.rows
+    rows = rows_of(frame.tail(limit))
+    for row in rows:
+        row["at"] = row["at"] and row["at"].replace(" ", "T")  # ISO 8601, if the time is known
     if not rows:
         command = f"sortnet label {name}"
-        step = Step(command, f"no judgements yet: {command}")
-        return Result("judgements", rows, next=step)
+        return Result("judgements", rows, next=command, proposal=f"no judgements yet: {command}")
     optional = [name for name in _OPTIONAL if any(row[name] is not None for row in rows)]
-    older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
-    counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
+    n_older = len(frame) - len(rows)
+    older = f", {n_older} older ones not shown (--limit)" if n_older else ""
+    counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]
+    annotators = count(counted["annotator"].nunique(), "annotator")
+    counts = f"{count(len(counted), 'answer')} of {annotators}"
     table = table_of(map(_judgement_row, rows), [*_JUDGEMENTS, *optional])
     return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
@@ -227,12 +222,18 @@ def _answer(row: Record) -> str:
     return text
 
 
-def imported_result(name: str, imported: Imported) -> Result:
-    """Make the result with the number of judgements that a file added to a collection."""
-    value = {"collection": name, "added": imported.added, "known": imported.known}
-    line = f"{name}: {imported.added} judgements added"
-    if imported.known:
-        line += f", {imported.known} already known"
+def imported_result(name: str, n_added: int, n_known: int) -> Result:
+    """Make the result with the number of judgements that a file added to a collection.
+
+    Args:
+        name: name of the collection.
+        n_added: number of judgements that were added.
+        n_known: number of judgements that were stored before.
+    """
+    value = {"collection": name, "added": n_added, "known": n_known}
+    line = f"{name}: {n_added} judgements added"
+    if n_known:
+        line += f", {n_known} already known"
     return Result("imported", value, text=[line])
 
 
@@ -245,7 +246,8 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         form: format of the file, see `write_judgements`.
         options: further arguments of `write_judgements`.
     """
-    from store.service.listings import FORMS_OF_PAIRS, write_judgements
+    from store.collections.judgement_files import FORMS_OF_PAIRS
+    from store.service.judged_queries import write_judgements
 
     n_written = 0
 
@@ -274,7 +276,7 @@ def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Re
 
     if not reports:
         command = f"sortnet label {shlex.quote(collection)}"
-        return Result("annotators", [], next=Step(command, f"no annotators yet: {command}"))
+        return Result("annotators", [], next=command, proposal=f"no annotators yet: {command}")
     rows = []
     exclude_commands = []
     for report in reports:
@@ -285,20 +287,12 @@ def annotators_result(collection: str, reports: Sequence[AnnotatorReport]) -> Re
             arguments = ["exclude", collection, report.name, "--reason", report.verdict]
             command = shlex.join(["sortnet", "annotators", *map(printable, arguments)])
             exclude_commands.append(command)
-    step = None
-    if exclude_commands:
-        # The text shows all commands. JSON has room for one command, which is the first.
-        lines = "\n".join(f"next: {command}" for command in exclude_commands)
-        step = Step(exclude_commands[0], lines)
+    # The text shows all commands. JSON has room for one command, which is the first.
+    first_command = exclude_commands[0] if exclude_commands else None
+    proposal = "\n".join(f"next: {command}" for command in exclude_commands)
     table = table_of(map(annotator_row, rows), _ANNOTATORS)
-    return Result("annotators", rows, text=[table], notes=meanings(_ANNOTATORS), next=step)
-
-
-def gold_line(collection: str, study: Study) -> str:
-    """Tell the number of gold pairs, and the share of the questions that are about gold pairs."""
-    pairs = count(len(study.gold), "gold pair")
-    share = f"{study.gold_rate:.0%} of the questions"
-    return f"{collection}: {pairs}; {share}, as far as there are some"
+    notes = meanings(_ANNOTATORS)
+    return Result("annotators", rows, [table], notes, next=first_command, proposal=proposal)
 
 
 def agreement_result(
@@ -317,7 +311,7 @@ def agreement_result(
         reason = "no pair has two annotators, no answer is repeated"
         command = f"sortnet label {shlex.quote(name)}"
         sentence = f"{name}: nothing to compare yet, {reason}: {command}"
-        return Result("agreement", value, next=Step(command, sentence))
+        return Result("agreement", value, next=command, proposal=sentence)
     notes = meanings(_AGREEMENT)
     n_more = len(groups) - _GROUPS
     if n_more > 0:
@@ -330,7 +324,7 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     """Make the result with a question for each judge, and the calls, tokens and cost."""
     text: list[str] = []
     for run in runs:
-        text += [f"a question to {_name(run)}:", "", run.question, ""]
+        text += [f"a question to {_name(run.judge, run.to)}:", "", run.question, ""]
         text.append(f"every item once: {run.once}")
         text.append(f"each further 100 questions: {run.hundred}")
         if run.planned is not None:
@@ -340,29 +334,31 @@ def dry_run_result(runs: Sequence[DryRun]) -> Result:
     return Result("dry_run", [asdict(run) for run in runs], text=text)
 
 
-def _name(judge: DryRun | JudgeCheck) -> str:
+def _name(judge: str, address: str) -> str:
     """Name a judge, with its server; the name of a program is its command."""
-    return judge.judge if judge.judge == judge.to else f"{judge.judge} at {judge.to}"
+    return judge if judge == address else f"{judge} at {address}"
 
 
-def judge_check_result(check: JudgeCheck) -> Result:
-    """Make the result of asking a judge one question."""
-    name = _name(check)
-    if check.fault is not None:
-        return Result("judge", asdict(check), text=[f"{name}: {' '.join(check.fault.split())}"])
-    probability = "none" if check.p is None else f"{check.p:.3g}"
+def judge_check_result(check: Record) -> Result:
+    """Make the result of asking a judge one question, see `check_judge`."""
+    name = _name(check["judge"], check["to"])
+    fault = check["fault"]
+    if fault is not None:
+        return Result("judge", check, text=[f"{name}: {' '.join(fault.split())}"])
+    probability = "none" if check["p"] is None else f"{check['p']:.3g}"
+    answer = check["answer"]
     text = [
-        f"{name} answered in {check.milliseconds:,} ms",
-        f"answer       {check.answer}",
+        f"{name} answered in {check['milliseconds']:,} ms",
+        f"answer       {answer}",
         f"probability  {probability}",
     ]
-    if check.calls:
-        cost = "not known" if check.cost is None else amount(check.cost)
-        tokens = count(check.tokens_in + check.tokens_out, "token")
+    if check["calls"]:
+        cost = "not known" if check["cost"] is None else amount(check["cost"])
+        tokens = count(check["tokens_in"] + check["tokens_out"], "token")
         text += [
-            f"JSON schema  {'yes' if check.structured else 'no'}",
-            f"calls        {check.calls}, {tokens}",
+            f"JSON schema  {'yes' if check['structured'] else 'no'}",
+            f"calls        {check['calls']}, {tokens}",
             f"cost         {cost}",
         ]
-    notes = [f"the answer to an easy question is {check.answer}, not {EXPECTED}"]
-    return Result("judge", asdict(check), text=text, notes=notes[check.answer == EXPECTED :])
+    notes = [f"the answer to an easy question is {answer}, not {EXPECTED}"]
+    return Result("judge", check, text=text, notes=notes[answer == EXPECTED :])

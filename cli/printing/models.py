@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cli.console import write_output
-from cli.printing.results import Block, Facts, Result, Step, Table, table_of, write_csv_file
+from cli.printing.results import Block, Facts, Result, Table, table_of, write_csv_file
 from cli.printing.runs import scaling_in_words
 from sortnet.errors import DataError
+from sortnet.files import Record
 from sortnet.messages import count, printable
 from sortnet.tables.roles import columns_sentence
 from sortnet.tables.rows import listed
-from store.report.columns import Record
 from store.report.run_texts import conventions_of, from_which, kept_model
 from store.service.named_model import load_model
 
@@ -75,8 +75,8 @@ def model_result(folder: str, notes: Sequence[str] = ()) -> Result:
         text["kept"] = kept_model(info["kept"])
     elif "quality" in info:
         text["quality"] = f"{config['quality']} {float(info['quality']):.4f} on validation"
-    step = Step(shlex.join(["sortnet", "evaluate", folder, "TEST"]))
-    return Result("model", value, [Facts(text)], notes, step)
+    next_command = shlex.join(["sortnet", "evaluate", folder, "TEST"])
+    return Result("model", value, [Facts(text)], notes, next_command)
 
 
 def evaluation_result(

@@ -15,9 +15,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from cli.console import put, say, width, write_output
 from sortnet import __version__
+from sortnet.files import Record
 from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import COLUMNS, Record, table_cells
+from store.report.columns import COLUMNS, table_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,19 +166,6 @@ Block: TypeAlias = str | Facts | Table  # a part of a text
 
 
 @dataclass(frozen=True)
-class Step:
-    """The command to run next.
-
-    Attributes:
-        command: the command.
-        sentence: the line on stderr that proposes the command; by default `next: COMMAND`.
-    """
-
-    command: str
-    sentence: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
     """The result of a command.
 
@@ -190,11 +178,12 @@ class Result:
         text: the lines, facts and tables that are printed if JSON is not requested.
         notes: sentences about the value, each of which is a line.
         next: the command to run next, if there is one.
+        proposal: the line on stderr that proposes this command; by default `next: COMMAND`.
         is_noted_in_text: whether the text contains the notes, so that no notes are printed on
             stderr.
         csv: rows, {column: values} or a frame for the CSV file. If None, they are the value.
 
-    >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
+    >>> Result("runs", [], next="sortnet train").document()["next"]
     'sortnet train'
     """
 
@@ -202,18 +191,18 @@ class Result:
     value: Any
     text: Sequence[Block] = ()
     notes: Sequence[str] = ()
-    next: Step | None = None
+    next: str | None = None
+    proposal: str = ""
     is_noted_in_text: bool = False
     csv: Any = None
 
     def document(self) -> Record:
         """Return the JSON document of the result."""
-        command = None if self.next is None else self.next.command
         return {
             "version": __version__,
             self.name: self.value,
             "notes": list(self.notes),
-            "next": command,
+            "next": self.next,
         }
 
     def lines(self) -> Iterator[str]:
@@ -255,7 +244,7 @@ def write_result(result: Result, form: str, to: str) -> None:
         for note in result.notes:
             say(note)
     if result.next is not None:
-        say(result.next.sentence or f"next: {result.next.command}")
+        say(result.proposal or f"next: {result.next}")
 
 
 def text_of(result: Result, form: str) -> str:

@@ -11,12 +11,11 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from cli.console import progress, put, say, write_output
-from cli.printing.results import Block, Bold, Facts, Result, Step, Table, table_of, table_of_cells
+from cli.printing.results import Block, Bold, Facts, Result, Table, table_of, table_of_cells
 from sortnet.errors import SortNetError
-from sortnet.files import write_file
+from sortnet.files import Record, write_file
 from sortnet.messages import count
 from store.csv_file import rows_of_frame, write_csv
-from store.report.columns import Record
 from store.report.run_texts import (
     MEANING,
     from_which,
@@ -46,17 +45,19 @@ def runs_result(rows: list[Record]) -> Result:
         rows: facts about each run, the newest run first.
     """
     if not rows:
-        first = Step("sortnet train", "no runs yet: sortnet train makes one")
-        return Result("runs", rows, next=first)
-    step: Step | None = None
+        proposal = "no runs yet: sortnet train makes one"
+        return Result("runs", rows, next="sortnet train", proposal=proposal)
+    command: str | None = None
+    proposal = ""
     killed_runs = [row for row in rows if row["status"] == "killed" and row["out"]]
     if killed_runs:
         newest = killed_runs[0]
         n_more = len(killed_runs) - 1
         more = f" (and {n_more} more)" if n_more else ""
         command = resume_command(newest["out"])
-        step = Step(command, f"run {newest['id']}{more} was killed; resume with: {command}")
-    return Result("runs", rows, text=[table_of(map(_run_row, rows), _RUNS)], next=step)
+        proposal = f"run {newest['id']}{more} was killed; resume with: {command}"
+    table = table_of(map(_run_row, rows), _RUNS)
+    return Result("runs", rows, text=[table], next=command, proposal=proposal)
 
 
 def _run_row(row: Record) -> Record:
@@ -99,18 +100,15 @@ def run_result(run: Run) -> Result:
     rows = facts["iterations"]
     quality = quality_of(run.config)
     notes = [MEANING] if rows else ["no iteration has ended yet"]
-    step = None
     is_cut_off = facts["status"] in ("interrupted", "failed", "killed")
     command = again(run) if is_cut_off else None
-    if command:
-        step = Step(command)
     text: list[Block] = [
         Facts(words),
         "",
         *map(Bold, iteration_header(quality)),
         *(iteration_line(row, quality) for row in rows),
     ]
-    return Result("run", facts, text, notes, step)
+    return Result("run", facts, text, notes, command)
 
 
 def _facts_in_words(run: Run) -> dict[str, str]:
@@ -233,24 +231,9 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
     Raises:
         SortNetError: if pyarrow is missing, which Parquet needs, or the output cannot be written.
     """
-    if form == "parquet":
-        _write_parquet(output, frames)
-    else:
+    if form != "parquet":
         write_output(output, partial(_write_text, form, frames))
-
-
-def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
-    """Write all frames as CSV with one header, or as JSON lines."""
-    for number, frame in enumerate(frames):
-        if form == "csv":
-            names = list(frame.columns) if number == 0 else None
-            write_csv(file, names, rows_of_frame(frame))
-        else:
-            frame.to_json(file, orient="records", lines=True)
-
-
-def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
-    """Write all frames to one Parquet file."""
+        return
     import pandas as pd
 
     if find_spec("pyarrow") is None:
@@ -262,3 +245,13 @@ def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
         raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
     else:
         pairs.to_parquet(sys.stdout.buffer, index=False)
+
+
+def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    """Write all frames as CSV with one header, or as JSON lines."""
+    for number, frame in enumerate(frames):
+        if form == "csv":
+            names = list(frame.columns) if number == 0 else None
+            write_csv(file, names, rows_of_frame(frame))
+        else:
+            frame.to_json(file, orient="records", lines=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.printing.labelling import short_status
 from cli.terminal.front import MORE, QUIT, UNDO, Front
 from sortnet.errors import LeaseError, SortNetError
 from sortnet.messages import ANSWERED
@@ -152,6 +151,8 @@ def refuse_closed(service: LabellingService, annotator: str) -> None:
 
 def labelled_facts(service: LabellingService, annotator: str, n_answered: int) -> dict[str, Any]:
     """Collect facts about the labelling by an annotator: answers, and the distance to the goal."""
+    from store.service.sentences import why
+
     remaining = service.remaining
     return {
         "collection": service.collection.name,
@@ -162,5 +163,5 @@ def labelled_facts(service: LabellingService, annotator: str, n_answered: int) -
         "fewest_left": remaining.fewest,
         "most_left": remaining.most,
         "enough": remaining.stop,
-        "status": short_status(service),
+        "status": why(remaining),
     }

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-import numpy as np
 
 from cli.console import progress, say
 from cli.judges.judge_options import DEFAULT_SIZE
-from cli.printing.labelling import dry_run_result, short_status
-from cli.printing.results import Result, Step
+from cli.printing.labelling import dry_run_result
+from cli.printing.results import Result
 from cli.signals import ended_by_signals
 from cli.terminal.asking import labelled_facts, refuse_closed
 from sortnet.errors import SortNetError
@@ -39,6 +38,7 @@ from store.asking.service_questions import (
     example_questions,
     why_ended,
 )
+from store.service import sentences
 from store.service.costs import parse_meta, sum_up_costs
 from store.service.existing_store import open_collection
 from store.service.labelling import LabellingService
@@ -84,7 +84,6 @@ def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
         why = f"{why} (--until sets another)"
     elif machine.fault and machine.reason is not EndReason.INTERRUPTED:
         why = ""  # the fault has its own line
-    judgements = service.judgements()
     summary = machine.summary(service.session.answered(machine.annotator))
     return {
         **labelled_facts(service, machine.annotator, summary.answered),
@@ -92,7 +91,7 @@ def _judge_facts(service: LabellingService, machine: Machine) -> dict[str, Any]:
         "summary": summary.text,
         "why": why,
         "quit": bool(machine.fault),
-        "cost_in_all": sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
+        "cost_in_all": sum_up_costs(service.judgements())["cost"],
         "fault": machine.fault,
         "end": machine.reason.name.lower(),
     }
@@ -194,7 +193,8 @@ def _write(
         status("fitting the answers so far")
         service.settle()
         if service.remaining.stop:
-            raise SortNetError(f"{collection.name}: {short_status(service)} (--until sets another)")
+            why = sentences.why(service.remaining)
+            raise SortNetError(f"{collection.name}: {why} (--until sets another)")
         warn_of_other_request(service, annotator, judge)
         status("choosing the questions")
         batch = write_batch(service, judge, annotator, batch_size, file)
@@ -204,7 +204,7 @@ def _write(
         f"{batch.estimate}; nothing was sent"
     )
     read_command = f"sortnet label {shlex.quote(collection.name)} --read-batch ANSWERS.jsonl"
-    return Result("batch", asdict(batch), text=[text], next=Step(read_command))
+    return Result("batch", asdict(batch), text=[text], next=read_command)
 
 
 def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> tuple[Result, str]:
@@ -232,7 +232,7 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
     counts = [f"{number:,} {outcome}" for outcome, number in answers.counts.items() if number]
     if answers.skipped:
         counts.append(f"of these {skipped_text(answers.skipped)}")
-    text = [", ".join(counts), short_status(service)]
+    text = [", ".join(counts), sentences.why(service.remaining)]
     notes = [
         f"batch {name}: {count(n_open, 'question')} without an answer yet"
         for name, n_open in n_open_by_batch.items()

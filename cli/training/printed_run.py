@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cli.console import put, say
-from cli.printing.results import Block, Facts, Result, Step, print_result
+from cli.printing.results import Block, Facts, Result, print_result
 from cli.printing.runs import interval, measures, shower
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
@@ -262,7 +262,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         "from": training.run.config.get("from"),
         "iterations": trained.rows,
     }
-    step = Step(training.job.next_command(str(training.folder)))
+    next_command = training.job.next_command(str(training.folder))
     if training.judge is None:
         answers = f"{trained.ranker.info['answers']:,} training pairs"
     else:
@@ -286,7 +286,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         Facts(facts),
     ]
     notes = [MEANING, *conventions]
-    return Result("training", value, text, notes, step)
+    return Result("training", value, text, notes, next_command)
 
 
 def kind_result(job: TrainingJob, ranker: Ranker, folder: Path) -> Result:
@@ -305,10 +305,11 @@ def kind_result(job: TrainingJob, ranker: Ranker, folder: Path) -> Result:
         "info": dict(ranker.info),
         "measures": measures_of_parts,
     }
-    step = Step(job.next_command(str(folder)))
+    next_command = job.next_command(str(folder))
     model = f"{folder}, a ranker of kind {name_of(ranker.config)}; no run is stored"
     text: list[Block] = [measures(measures_of_parts), "", Facts({"model": model})]
-    return Result("training", value, text, conventions_of(queries_of_part, metrics, empty), step)
+    conventions = conventions_of(queries_of_part, metrics, empty)
+    return Result("training", value, text, conventions, next_command)
 
 
 def _lines_about_best(trained: TrainedRun) -> list[str]:

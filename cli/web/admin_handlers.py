@@ -42,7 +42,7 @@ def add_annotator(request: LinkRequest) -> Response:
     name = text_in(request.body, "name", longest=LONGEST_NAME)
     if not is_name(name):
         raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
-    path = f"/a/{request.pages.people.add(name)}"
+    path = f"/a/{request.pages.collection.annotator(name).token}"
     return JSONResponse({"name": name, "path": path}, 201)
 
 
@@ -57,8 +57,9 @@ def store_decision(request: LinkRequest) -> Response:
     """
     pages = request.pages
     criterion = criterion_in(request.body)
-    decision = decision_in(request.body, pages.people.tokens)
     collection = pages.collection
+    names = [annotator.name for annotator in collection.annotators()]
+    decision = decision_in(request.body, names)
     if criterion is not None or decision.kind in ABOUT_ONE:
         collection = pages.state_of(criterion).service.collection
     stored_decisions = collection.decide(decision)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import secrets
 import threading
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from textwrap import shorten
-from typing import Any
 
 import numpy as np
 
 from sortnet.core import I64
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
@@ -25,7 +23,7 @@ from sortnet.preference.annotator_agreement import (
 )
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import UNDO, Judgements
-from store import Collection
+from store import Annotator, Collection
 from store.report.columns import TITLES, figures_of
 from store.report.growth import growth_of, growth_picture
 from store.service.collection_items import TOP
@@ -50,7 +48,6 @@ ROWS = 50  # most rows on a page of the ranking
 COLUMNS = ("rank", "low", "high", "score", "judgements")
 SORTS = (*COLUMNS, TOP, "item")
 SNIPPET = 100  # most characters of an item's text in a table
-ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 HOUR = 3600.0  # seconds
 _UPDATE_INTERVAL = 10  # statistics are kept for this multiple of the time that they took
 
@@ -60,19 +57,19 @@ class AdminState:
 
     Args:
         service: the labelling service of the collection, or of one of its criteria.
-        people: the links of the collection.
+        collection: the collection, which has the links of the annotators.
     """
 
-    def __init__(self, service: LabellingService, people: People) -> None:
+    def __init__(self, service: LabellingService, collection: Collection) -> None:
         """Start without statistics: the first request computes them."""
         self.service = service
-        self._people = people
+        self._collection = collection
         self._lock = threading.Lock()
-        self._statistics: dict[str, Any] = {}
+        self._statistics: Record = {}
         # Time by the clock `time.monotonic` before which the statistics are not computed again.
         self._next_computation = 0.0
 
-    def state(self, view: View) -> dict[str, Any]:
+    def state(self, view: View) -> Record:
         """Collect all facts that the page draws, as JSON; the page's script reads them by key.
 
         Args:
@@ -115,8 +112,8 @@ class AdminState:
             "top": goal.top,  # number of items
             "wanted": goal_in_words(goal),
             "people": [
-                self._annotator_state(name, token, statistics)
-                for name, token in self._people.tokens.items()
+                self._annotator_state(annotator, statistics)
+                for annotator in self._collection.annotators()
             ],
             "paused": None in study.paused,  # None stands for everybody
             "gold_rate": study.gold_rate,
@@ -124,14 +121,14 @@ class AdminState:
                 {
                     "item": pair.item,
                     "other": pair.other,
-                    "better": _label(service.items, pair.item),
-                    "worse": _label(service.items, pair.other),
+                    "better": item_cell(service.items, pair.item or 0),
+                    "worse": item_cell(service.items, pair.other or 0),
                 }
                 for pair in list(study.gold.values())[:SHOWN]
             ],
         }
 
-    def template_variables(self, view: View) -> dict[str, Any]:
+    def template_variables(self, view: View) -> Record:
         """Return the variables for the template of the tables.
 
         The variable `study` has the question and instructions that annotators see, the goal and
@@ -149,13 +146,14 @@ class AdminState:
             },
         }
 
-    def _annotator_state(self, name: str, token: str, statistics: dict[str, Any]) -> dict[str, Any]:
+    def _annotator_state(self, annotator: Annotator, statistics: Record) -> Record:
         """Return an annotator's link, progress, figures and restrictions."""
+        name = annotator.name
         study = self.service.study
         report = statistics["reports"].get(name)
         return {
             "name": name,
-            "path": f"/a/{token}",
+            "path": f"/a/{annotator.token}",
             "standing": self.service.session.answered(name),
             "report": report,
             "figures": figures_of(report),
@@ -167,7 +165,7 @@ class AdminState:
             "revoked": name in study.revoked,
         }
 
-    def _current_statistics(self) -> dict[str, Any]:
+    def _current_statistics(self) -> Record:
         """Return the statistics that need a pass over all judgements.
 
         Computing them takes at most a tenth of the time, so the statistics of a large collection
@@ -181,7 +179,7 @@ class AdminState:
                 self._next_computation = end + _UPDATE_INTERVAL * (end - start)
             return self._statistics
 
-    def _compute_statistics(self) -> dict[str, Any]:
+    def _compute_statistics(self) -> Record:
         """Compute the statistics of all judgements.
 
         Judgements of excluded annotators count, but not for agreement, disputes and the last hour.
@@ -189,9 +187,9 @@ class AdminState:
         service = self.service
         counted = service.session.judgements()
         all_judgements = service.judgements()
-        reports = service.reports(list(self._people.tokens))
+        names = [annotator.name for annotator in self._collection.annotators()]
         return {
-            "reports": {report.name: plain(asdict(report)) for report in reports},
+            "reports": {report.name: plain(asdict(report)) for report in service.reports(names)},
             "last": _last_answers(all_judgements),
             "facts": {
                 "agreement": plain(asdict(agreement(counted))),
@@ -201,7 +199,7 @@ class AdminState:
             },
         }
 
-    def _disputed(self, judgements: Judgements) -> dict[str, Any]:
+    def _disputed(self, judgements: Judgements) -> Record:
         """Return the most disputed pairs with all answers, and the number of disputed pairs.
 
         An answer has the annotator and the choice: 1 if the first item is better, 0 if the second
@@ -217,7 +215,7 @@ class AdminState:
         ]
         return {"found": n_disputed, "pairs": pairs}
 
-    def _comments(self, judgements: Judgements) -> dict[str, Any]:
+    def _comments(self, judgements: Judgements) -> Record:
         """Return the newest answers with a comment or a flag, and the number of such answers.
 
         Answers that were undone are left out.
@@ -228,7 +226,7 @@ class AdminState:
         newest = [self._commented_answer(judgements[row]) for row in newest_rows.tolist()]
         return {"found": len(rows), "newest": newest}
 
-    def _commented_answer(self, judgement: Judgement) -> dict[str, Any]:
+    def _commented_answer(self, judgement: Judgement) -> Record:
         """Return an answer with its comment, its flag and its items.
 
         The `choice` of an item is `best`, `worst`, or empty for other items.
@@ -245,12 +243,6 @@ class AdminState:
                 for item in judgement.items
             ],
         }
-
-
-def _label(items: Items, item: int | None) -> str:
-    """Return the start of an item's text, or the item's id if the item has no text."""
-    cell = item_cell(items, item or 0)
-    return str(cell["text"] or cell["id"])
 
 
 def _last_answers(judgements: Judgements) -> dict[str, float]:
@@ -281,7 +273,7 @@ class View:
     page: int = 1
 
 
-def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
+def ranking_rows(service: LabellingService, view: View) -> Record:
     """Return the rows of one page of the ranking, with the number of items and pages found.
 
     Cost: proportional to the rows of the page. The first page after a fit also takes a sort of all
@@ -301,7 +293,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     return {"ranking": rows, "found": len(matching_items), "page": page, "pages": n_pages}
 
 
-def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
+def _row(items: Items, ranking: Ranking, item: int) -> Record:
     """Return an item's row: its cell, its group, and its values.
 
     The value `of` is the number of items that the rank counts: all items, or the items of the
@@ -316,7 +308,7 @@ def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
     return row
 
 
-def item_cell(items: Items, item: int) -> dict[str, Any]:
+def item_cell(items: Items, item: int) -> Record:
     """Return the facts that identify an item in a table: number, id, start of the text, image."""
     text = items.texts[item]
     if text:
@@ -367,40 +359,3 @@ def _matching_items(items: Items, ranking: Ranking, sort: str, down: bool, find:
 def _group_sizes(items: Items) -> Counter[str]:
     """Count the items of each group."""
     return Counter(items.groups or ())
-
-
-class People:
-    """Annotators and admin of a collection, who open its pages by secret links.
-
-    The secret part of a link is a token, which the store keeps. It tells who opens the page. The
-    links are read at each request, because another process may change them.
-
-    Attributes:
-        admin: the token of the admin.
-    """
-
-    def __init__(self, collection: Collection) -> None:
-        """Read the admin's token, which is created if there is none."""
-        self._collection = collection
-        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
-
-    @property
-    def tokens(self) -> dict[str, str]:
-        """The tokens of all annotators, {name: token}."""
-        return {annotator.name: annotator.token for annotator in self._collection.annotators()}
-
-    @property
-    def revoked(self) -> set[str]:
-        """The names of annotators whose link was revoked."""
-        return set(self._collection.study().revoked)
-
-    def name_of(self, token: str) -> str | None:
-        """Return the name of the annotator with the given token; None if there is none."""
-        return next((name for name, stored in self.tokens.items() if stored == token), None)
-
-    def is_admin(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self.admin.encode())
-
-    def add(self, name: str) -> str:
-        """Create an annotator if the name is new, and return the annotator's token."""
-        return self._collection.annotator(name).token

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from cli.web.pages import LinkRequest
 from cli.web.replies import HEADERS, content_kind, file_response, render_page, sentence
-from cli.web.request_values import criterion_in, flag_in, judgement_in, text_in, whole_number_in
+from cli.web.request_values import criterion_in, flag_in, judgement_in, number_in, text_in
 from sortnet.errors import LeaseError
 
 
@@ -48,7 +48,7 @@ def store_answer(request: LinkRequest) -> Response:
 
 def undo_answer(request: LinkRequest) -> Response:
     """Undo the annotator's last answer, if it is the answer that the page names."""
-    number = whole_number_in(request.body, "last") or 0  # no judgement has the number 0
+    number = number_in(request.body, "last") or 0  # no judgement has the number 0
     markdown = flag_in(request.body, "markdown")
     criterion = criterion_in(request.body)
     return JSONResponse(request.pages.undo(request.name, criterion, number, markdown))

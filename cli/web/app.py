@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -14,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cli.web import admin_handlers, annotator_handlers
-from cli.web.guard import Guard, Names
+from cli.web.guard import Guard
 from cli.web.pages import Handler, LinkRequest, Pages
 from cli.web.replies import refusal, sentence
 from cli.web.request_values import read_body
@@ -29,7 +30,9 @@ REVOKED = "This link was revoked: ask the person who sent it for a new one."
 
 def make_app(
     sites: Sequence[Pages],
-    names: Names,
+    hosts: Collection[str],
+    *,
+    any_address: bool = False,
     origin: str | None = None,
     root: str = "",
 ) -> Guard:
@@ -37,7 +40,8 @@ def make_app(
 
     Args:
         sites: the pages of each collection.
-        names: the host names by which browsers may address the server.
+        hosts: the host names by which browsers may address the server, in lower case.
+        any_address: whether browsers may address the server by any IP address, too.
         origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: path of the pages' public address.
     """
@@ -47,7 +51,8 @@ def make_app(
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = dict.fromkeys((HTTPException, SortNetError, Exception), _refuse)
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origin, root)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(app, hosts, any_address=any_address, origin=origin, root=root)
 
 
 def _route(sites: Sequence[Pages], base: str, method: str, path: str, handler: Handler) -> Route:
@@ -83,13 +88,16 @@ def _site_of(sites: Sequence[Pages], token: str, *, is_admin: bool) -> tuple[Pag
         is_admin: whether the token must be the admin's, or else an annotator's.
     """
     for site in sites:
-        if is_admin and site.people.is_admin(token):
-            return site, ""
-        name = site.people.name_of(token)
-        if not is_admin and name is not None:
-            if name in site.people.revoked:
-                raise HTTPException(403, REVOKED)
-            return site, name
+        if is_admin:
+            if secrets.compare_digest(token.encode(), site.admin_token.encode()):
+                return site, ""
+            continue
+        # The links are read at each request, because another process may change them.
+        for annotator in site.collection.annotators():
+            if annotator.token == token:
+                if annotator.name in site.collection.study().revoked:
+                    raise HTTPException(403, REVOKED)
+                return site, annotator.name
     raise HTTPException(404, NO_SUCH_LINK)
 
 
@@ -101,12 +109,12 @@ def _run(handler: Handler, request: LinkRequest) -> Response:
     try:
         reply = handler(request)
     except StoreError as error:
-        pages.faults.note("storing", f"no answer can be stored, pages keep theirs: {error}")
+        pages.note_fault("storing", f"no answer can be stored, pages keep theirs: {error}")
         raise
     # `/next` may return questions that are leased already, without writing to the store. So its
     # success does not show that the store can be written.
     if reply.status_code < 400 and not request.http.url.path.endswith("/next"):
-        pages.faults.note("storing", "", ended="answers are stored again")
+        pages.note_fault("storing", "", ended="answers are stored again")
     return reply
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -37,42 +36,6 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class Names:
-    """Allowed values of the Host header, which protect the server against DNS rebinding.
-
-    The port does not matter: an attacker can rebind names only. For the same reason a server that
-    listens on all addresses allows every IP address.
-
-    Attributes:
-        hosts: lower-case host names and addresses.
-        any_address: whether every IP address is allowed, too.
-
-    >>> Names(frozenset({"localhost"}), any_address=True).allows("192.0.2.7:8000")
-    True
-    >>> Names(frozenset({"localhost"})).allows("evil.example:8000")
-    False
-    """
-
-    hosts: frozenset[str]
-    any_address: bool = False
-
-    def allows(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return name in self.hosts or (self.any_address and bool(ip_address(name)))
-        except ValueError:
-            return False
-
-    def refusal(self, host: str) -> str:
-        """Return the reason why a host is refused, and what to do about it."""
-        hosts = ", ".join(sorted(self.hosts))
-        return (
-            f"this server answers for {hosts}, not for {host[:60]!r}; "
-            "behind a proxy, start it with --url and the proxy's address"
-        )
-
-
 class Guard:
     """Refuses foreign hosts and origins, and forms; adds response headers.
 
@@ -80,15 +43,21 @@ class Guard:
 
     Args:
         app: answers the requests that are not refused.
-        names: allowed values of the Host header.
+        hosts: allowed names in the Host header, in lower case, which protect the server against DNS
+            rebinding. The port does not matter: an attacker can rebind names only.
+        any_address: whether every IP address is allowed, too. A server that listens on all
+            addresses may allow them, because an attacker can rebind names only.
         origin: a further allowed value of the Origin header, the address of a proxy; or None.
         root: the path of the pages' public address, such as `/label`. A proxy may strip this path
             from the path of a request.
     """
 
-    def __init__(self, app: App, names: Names, origin: str | None, root: str) -> None:
+    def __init__(
+        self, app: App, hosts: Collection[str], *, any_address: bool, origin: str | None, root: str
+    ) -> None:
         self.app = app
-        self.names = names
+        self.hosts = hosts
+        self.any_address = any_address
         self.origin = origin
         self.root = root
 
@@ -129,11 +98,22 @@ class Guard:
             path = root + path
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
+    def _allows(self, host: str) -> bool:
+        """Whether browsers may address the server by the value of a Host header."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self.hosts or (self.any_address and bool(ip_address(name)))
+        except ValueError:
+            return False
+
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Return the status code and the reason of a refusal; None if the request is allowed."""
         host = headers.get("host", "")
-        if not self.names.allows(host):
-            return 421, self.names.refusal(host)
+        if not self._allows(host):
+            return 421, (
+                f"this server answers for {', '.join(sorted(self.hosts))}, not for {host[:60]!r}; "
+                "behind a proxy, start it with --url and the proxy's address"
+            )
         if len(scope["path"]) > LONGEST_PATH:
             return 414, f"the address is longer than {LONGEST_PATH} characters"
         if scope["method"] in ("GET", "HEAD"):

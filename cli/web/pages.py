@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cli.console import say
-from cli.web.admin_state import AdminState, People
-from sortnet.files import plain
+from cli.web.admin_state import AdminState
+from cli.web.replies import sentence
+from sortnet.files import Record, plain
 from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Judgement
@@ -26,6 +28,7 @@ from store.service.labelling import LabellingService
 from store.service.sentences import answers_left, range_in_words, why
 
 AT_HAND = 3  # questions leased to a page: the question that is shown, and the next two
+ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 MOST_CHARACTERS = 50_000  # most characters of a text on a page; a link opens the full text
 NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
@@ -45,33 +48,51 @@ class Pages:
     Attributes:
         collection: the collection.
         services: one service for each criterion, or a single service.
-        people: the links of the annotators and of the admin.
+        admin_token: the secret part of the admin's link.
         states: {criterion: state of its admin page}; without criteria the key is None.
-        faults: prints faults on the server's terminal.
     """
 
     def __init__(self, collection: Collection, **options: Any) -> None:
-        """Read the judgements about each criterion."""
+        """Read the judgements about each criterion; create the admin's token if there is none."""
         self.collection = collection
         self.services = [LabellingService(asked, **options) for asked in collection.asked()]
-        self.people = People(collection)
+        self.admin_token: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
         self.states = {
-            service.collection.criterion: AdminState(service, self.people)
+            service.collection.criterion: AdminState(service, collection)
             for service in self.services
         }
-        self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
+        self._present_faults: dict[str, str] = {}  # {task: its fault}
+        self._noting = threading.Lock()
 
     def sync(self) -> None:
         """Read the judgements and decisions that other processes have stored."""
         for service in self.services:
             service.sync()
 
+    def note_fault(self, task: str, fault: str, ended: str = "") -> None:
+        """Print a fault of the server on its terminal, unless the same fault was printed last.
+
+        Args:
+            task: the task that has the fault.
+            fault: the fault; empty: the task succeeds.
+            ended: the text that is printed if the task had a fault, and succeeds now.
+        """
+        fault = " ".join(fault.split())
+        with self._noting:
+            is_same = self._present_faults.get(task, "") == fault
+            self._present_faults[task] = fault
+        if not is_same:
+            text = f"sortnet: collection {self.collection.name!r}: {fault or ended}"
+            # The output may go to a file on a full disk: requests must be answered all the same.
+            with suppress(OSError):
+                say(printable(text))
+
     @property
     def items(self) -> Items:
         return self.services[0].items
 
-    def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
+    def next(self, annotator: str, markdown: bool = False) -> Record:
         """Lease the next questions to an annotator; return them with the annotator's progress.
 
         Args:
@@ -80,7 +101,7 @@ class Pages:
         Returns:
             The JSON of a reply: the questions as `pairs`, and facts that the page shows.
         """
-        questions: list[dict[str, Any]] = []
+        questions: list[Record] = []
         # The criteria that have not reached their goal come first; otherwise their order stays.
         for service in sorted(
             self.services, key=lambda each: each.is_fitted and each.remaining.stop
@@ -102,7 +123,7 @@ class Pages:
             "lease_seconds": self.services[0].lease_seconds,
         }
 
-    def _distance_from_goal(self, why_closed: str) -> dict[str, Any]:
+    def _distance_from_goal(self, why_closed: str) -> Record:
         """Return how many questions are left, whether the goal is reached, and a reason to stop.
 
         Args:
@@ -119,9 +140,9 @@ class Pages:
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         reason = NOTHING
         if why_closed:
-            reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
+            reason = sentence(why_closed)
         elif is_goal_reached:
-            reason = f"{why(remaining[-1])}."
+            reason = sentence(why(remaining[-1]))
         n_left: int | None = None
         range_left = ""
         if is_fitted:
@@ -186,7 +207,7 @@ class Pages:
 
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Store an answer; return the annotator's progress and next questions.
 
         If the question was answered already, the first answer counts, and is returned as `counted`.
@@ -207,7 +228,7 @@ class Pages:
 
     def undo(
         self, annotator: str, criterion: str | None, number: int, markdown: bool = False
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Undo the judgement with the given number, if it is the annotator's last judgement.
 
         A page sends a request again if the reply is lost. With the number, this second request
@@ -228,9 +249,7 @@ class Pages:
         """Tell whether an annotator was asked about an item, for any criterion."""
         return any(service.sees(annotator, number) for service in self.services)
 
-    def _question_facts(
-        self, service: LabellingService, lease: Lease, markdown: bool
-    ) -> dict[str, Any]:
+    def _question_facts(self, service: LabellingService, lease: Lease, markdown: bool) -> Record:
         """Return the facts about a question that a page shows.
 
         Two items are `left` and `right`. More items are the list `items`, and `worst` tells whether
@@ -249,7 +268,7 @@ class Pages:
         left, right = items
         return {**facts, "left": left, "right": right}
 
-    def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
+    def item(self, number: int, markdown: bool = False) -> Record:
         """Return the content of an item for a page; without any content, the id is the text."""
         id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
@@ -261,7 +280,7 @@ class Pages:
             "shown": columns,
         }
 
-    def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
+    def context(self, number: int, markdown: bool = False) -> Record | None:
         """Return the context of an item's group for a page; None if there is no context."""
         text = self.items.context(number)
         if text is None:
@@ -294,38 +313,6 @@ def _total(numbers: Sequence[int | None]) -> int | None:
     return total
 
 
-class FaultNotes:
-    """Prints the faults of a collection's server when they begin and when they end; thread-safe.
-
-    >>> notes = FaultNotes("essays")
-    >>> notes.note("storing", "the disk is full")
-    >>> notes.note("storing", "", ended="answers are stored again")
-    """
-
-    def __init__(self, collection: str) -> None:
-        self._collection = collection
-        self._present_faults: dict[str, str] = {}  # {task: its fault}
-        self._lock = threading.Lock()
-
-    def note(self, task: str, fault: str, ended: str = "") -> None:
-        """Print a fault of a task of the server, unless the same fault was printed last.
-
-        Args:
-            task: the task.
-            fault: its fault; empty: the task succeeds.
-            ended: the text that is printed if the task had a fault, and succeeds now.
-        """
-        fault = " ".join(fault.split())
-        with self._lock:
-            is_same = self._present_faults.get(task, "") == fault
-            self._present_faults[task] = fault
-        if not is_same:
-            text = f"sortnet: collection {self._collection!r}: {fault or ended}"
-            # The output may go to a file on a full disk: requests must be answered all the same.
-            with suppress(OSError):
-                say(printable(text))
-
-
 @dataclass(frozen=True)
 class LinkRequest:
     """A request that came by a secret link.
@@ -340,7 +327,7 @@ class LinkRequest:
     pages: Pages
     name: str
     http: Request
-    body: dict[str, Any]
+    body: Record
 
     @property
     def admin_state(self) -> AdminState:

@@ -63,16 +63,15 @@ def refusal(
     if request.method not in ("GET", "HEAD") or not accepts_html:
         return JSONResponse({"error": why}, code, headers)
     heading = "No such page" if code == 404 else "That did not work"
-    text = why[:1].upper() + why[1:]
-    page = render_page("fault.html", heading=heading, text=text, root=request.state.root)
+    page = render_page("fault.html", heading=heading, text=sentence(why), root=request.state.root)
     page.status_code = code
     page.headers.update(headers or {})
     return page
 
 
-def sentence(error: Exception) -> str:
-    """Write the message of an error as a sentence, with a capital letter and a full stop."""
-    message = " ".join(str(error).split())
+def sentence(text: object) -> str:
+    """Write a text, or the message of an error, with a capital letter and a full stop."""
+    message = " ".join(str(text).split())
     if not message.endswith("."):
         message = f"{message}."
     return message[:1].upper() + message[1:]

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from cli.web.admin_state import SORTS, View
+from sortnet.files import Record
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, SIDES, Word
 from sortnet.preference.study import KINDS, LONGEST, Decision
@@ -24,7 +25,7 @@ _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
 _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
 
 
-async def read_body(request: Request) -> dict[str, Any]:
+async def read_body(request: Request) -> Record:
     """Read the JSON object that is the body of a request."""
     text = b""
     try:
@@ -41,7 +42,7 @@ async def read_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def text_in(body: dict[str, Any], name: str, longest: int) -> str:
+def text_in(body: Record, name: str, longest: int) -> str:
     """Return a text that the body must have, without surrounding space.
 
     Args:
@@ -54,7 +55,7 @@ def text_in(body: dict[str, Any], name: str, longest: int) -> str:
     return text
 
 
-def optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | None:
+def optional_text_in(body: Record, name: str, longest: int) -> str | None:
     """Return a text without surrounding space; None if the body does not have it."""
     text = body.get(name)
     if text is None:
@@ -69,24 +70,19 @@ def optional_text_in(body: dict[str, Any], name: str, longest: int) -> str | Non
     return text.strip()
 
 
-def whole_number_in(body: dict[str, Any], name: str) -> int | None:
-    """Return a whole number of at least 0; None if the body does not have it."""
-    return cast(int | None, _number_in(body, name, is_whole=True))
-
-
-def _number_in(body: dict[str, Any], name: str, *, is_whole: bool) -> float | None:
+def number_in(body: Record, name: str, *, is_whole: bool = True) -> Any:
     """Return a number of at least 0; None if the body does not have it."""
-    number: Any = body.get(name)
+    number = body.get(name)
     if number is None:
         return None
     types = (int,) if is_whole else (int, float)
     if type(number) not in types or not 0 <= number < _WHOLE_NUMBERS_END:
         noun = "whole number" if is_whole else "number"
         raise HTTPException(422, f"{name!r} is not a {noun} from 0 on")
-    return cast(float, number)
+    return number
 
 
-def flag_in(body: dict[str, Any], name: str) -> bool:
+def flag_in(body: Record, name: str) -> bool:
     """Return a value that is true or false; False if the body does not have it."""
     flag = body.get(name)
     if flag is not None and type(flag) is not bool:
@@ -94,19 +90,19 @@ def flag_in(body: dict[str, Any], name: str) -> bool:
     return bool(flag)
 
 
-def criterion_in(body: dict[str, Any]) -> str | None:
+def criterion_in(body: Record) -> str | None:
     """Return the name of the criterion that a request is about; None if it names none."""
     return optional_text_in(body, "criterion", longest=200)
 
 
-def judgement_in(body: dict[str, Any], question: Question, annotator: str) -> Judgement:
+def judgement_in(body: Record, question: Question, annotator: str) -> Judgement:
     """Make the judgement by which an annotator's request answers a question."""
     answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
         raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
-    best = whole_number_in(body, "best")
-    worst = whole_number_in(body, "worst")
+    best = number_in(body, "best")
+    worst = number_in(body, "worst")
     facts = _facts_in(body)
     has_place = best is not None or worst is not None
     if answer == "best" and best is not None:
@@ -116,7 +112,7 @@ def judgement_in(body: dict[str, Any], question: Question, annotator: str) -> Ju
     return question.answered(annotator, cast(Word, answer), **facts)
 
 
-def _facts_in(body: dict[str, Any]) -> dict[str, Any]:
+def _facts_in(body: Record) -> Record:
     """Return the facts of a judgement besides the answer: the time, the comment, the flag.
 
     A fact that the body does not have is None.
@@ -136,7 +132,7 @@ def _facts_in(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
+def decision_in(body: Record, annotators: Collection[str]) -> Decision:
     """Return the decision that the admin page sends; the collection checks whether it is allowed.
 
     Args:
@@ -151,9 +147,9 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
     if annotator is not None and annotator not in annotators:
         raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
     is_whole = kind in KINDS and KINDS[kind].type is int
-    amount = _number_in(body, "amount", is_whole=is_whole)
-    item = whole_number_in(body, "item")
-    other = whole_number_in(body, "other")
+    amount = number_in(body, "amount", is_whole=is_whole)
+    item = number_in(body, "item")
+    other = number_in(body, "other")
     return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)
 
 

@@ -19,7 +19,7 @@ import uvicorn
 from cli.console import put, say
 from cli.signals import signals_handled
 from cli.web.app import make_app
-from cli.web.guard import Guard, Names
+from cli.web.guard import Guard
 from cli.web.pages import Pages
 from sortnet.errors import SortNetError
 from sortnet.messages import printable
@@ -117,7 +117,7 @@ def _read_and_fit(
                 faults = [f"{type(error).__name__}: {error}"]
                 seconds = 5 * READ_EVERY
             fault = next(iter(faults), "")
-            pages.faults.note("keeping up", fault, ended="answers are read and fitted again")
+            pages.note_fault("keeping up", fault, ended="answers are read and fitted again")
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,16 @@ class ServerOptions:
         is_bare_ipv6 = ":" in host and not host.startswith("[")
         return f"http://[{host}]:{port}" if is_bare_ipv6 else f"http://{host}:{port}"
 
-    def names(self) -> Names:
-        """Return the host names by which browsers may address the server."""
+    @property
+    def hosts(self) -> set[str]:
+        """The host names by which browsers may address the server."""
         is_everywhere = self.host in EVERYWHERE
         hosts = {self.host.lower(), urlsplit(self.url or "").hostname or self.host.lower()}
         if is_everywhere or self.host in LOOPBACK:
             hosts.update(LOOPBACK)
         if is_everywhere:
             hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return Names(frozenset(hosts), any_address=is_everywhere)
+        return hosts
 
 
 def serve_collections(
@@ -194,12 +195,18 @@ def serve_collections(
             sites = [Pages(collection, lease_seconds=options.lease) for collection in collections]
             for pages in sites:
                 for annotator in options.annotators:
-                    pages.people.add(annotator)
+                    pages.collection.annotator(annotator)
             port = listening.getsockname()[1]
             _announce(sites, options, options.address(port))
             url = urlsplit(options.url or "")
-            origin = f"{url.scheme}://{url.netloc}" if options.url else None
-            server = make_server(make_app(sites, options.names(), origin, url.path))
+            app = make_app(
+                sites,
+                options.hosts,
+                any_address=options.host in EVERYWHERE,
+                origin=f"{url.scheme}://{url.netloc}" if options.url else None,
+                root=url.path,
+            )
+            server = make_server(app)
             lost: list[Collection] = []
 
             def end_if_signalled_or_lost() -> None:
@@ -220,18 +227,18 @@ def serve_collections(
 
 def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
     """Print the links, with a warning if others can reach them; open the first one if asked."""
-    tokens_of_sites = [pages.people.tokens for pages in sites]
-    for pages, tokens in zip(sites, tokens_of_sites, strict=True):
+    annotators_of_sites = [pages.collection.annotators() for pages in sites]
+    for pages, annotators in zip(sites, annotators_of_sites, strict=True):
         prefix = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
-        revoked = pages.people.revoked
-        for annotator, token in tokens.items():
-            name = f"{prefix}{printable(annotator)}"
-            if annotator in revoked:
+        revoked = pages.collection.study().revoked
+        for annotator in annotators:
+            name = f"{prefix}{printable(annotator.name)}"
+            if annotator.name in revoked:
                 say(f"{name}: link revoked; sortnet annotators revoke --undo makes a new one")
             else:
-                put(f"{name}: {address}/a/{token}")
-        put(f"{prefix}admin: {address}/admin/{pages.people.admin}")
-    if not all(tokens_of_sites):
+                put(f"{name}: {address}/a/{annotator.token}")
+        put(f"{prefix}admin: {address}/admin/{pages.admin_token}")
+    if not all(annotators_of_sites):
         say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
     if options.is_public:
         say("WARNING: others can reach this server. The links are its only protection: anyone who")
@@ -240,9 +247,8 @@ def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> N
         say("WARNING: over plain http the links can be read on the way, and slow clients can block")
         say("the server. Put an https proxy in front of it (--url), or use a trusted network.")
     say("Ctrl-C stops the server")
-    if options.browser:
-        first_token = next(iter(tokens_of_sites[0].values()), "")
-        click.launch(f"{address}/a/{first_token}")
+    if options.browser and annotators_of_sites[0]:
+        click.launch(f"{address}/a/{annotators_of_sites[0][0].token}")
 
 
 @contextmanager

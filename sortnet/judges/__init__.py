@@ -3,8 +3,8 @@
     LanguageModel | Program | Function  --connect()-->  JudgeConnection  --its workers-->  Verdicts
 
 A description of a judge says whom to ask; it has no connection and no key. A `JudgeConnection` has
-the budget of the calls, and makes the workers that answer questions. A `WorkerPool` distributes
-questions among the workers. Its subclasses in `store` choose the questions and store the answers.
+the budget of the calls, and makes the workers that answer questions. A `Machine` of `store.asking`
+distributes questions among the workers, and stores the answers.
 
 The judges in `sortnet.learning.judges` are different: they look up grades and stored answers.
 """

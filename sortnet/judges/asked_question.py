@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.items import Items
 
 # The type is a plain dict because a question is sent to programs as JSON.
-AskedQuestion: TypeAlias = dict[str, Any]
+AskedQuestion: TypeAlias = Record
 PLACES = "ABCDEF"  # letters that name the places of a question's items
 
 
@@ -59,13 +59,13 @@ def asked_question(
     return fields
 
 
-def asked_items(question: AskedQuestion) -> list[dict[str, Any]]:
+def asked_items(question: AskedQuestion) -> list[Record]:
     """Return the dicts of a question's items with their `place`, in the order of the places."""
     items = question.get("items") or [question["left"], question["right"]]
     return [{"place": place, **item} for place, item in zip(PLACES, items, strict=False)]
 
 
-def _fields_of_item(items: Items, number: int) -> dict[str, Any]:
+def _fields_of_item(items: Items, number: int) -> Record:
     """Make the dict of an item: its content, the paths of its files, and its features."""
     content = items.content(number)
     features = dict(zip(items.feature_names, items.features[number], strict=True))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from sortnet.files import Record
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.unanswered import AnswerRecord
@@ -72,7 +73,7 @@ class JudgeConnection:
         """Describe the calls, tokens and cost so far; empty if each question is a call."""
         return self.budget.text() if self.counts_calls else ""
 
-    def spent_facts(self) -> dict[str, Any]:
+    def spent_facts(self) -> Record:
         """Return the calls, tokens and cost so far for JSON; empty if each question is a call."""
         if not self.counts_calls:
             return {}

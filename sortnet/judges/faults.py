@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from sortnet.files import Record
+
 
 class Reason(Enum):
     """The reason why a judge gave no answer to a question."""
@@ -206,7 +208,7 @@ def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
     return Whose.QUESTION, Reason.REFUSED
 
 
-def _failure_of_choice(status: int, choice: Mapping[str, Any]) -> Failure | None:
+def _failure_of_choice(status: int, choice: Record) -> Failure | None:
     """Find the failure in the first choice of an answer; None if it has a reply."""
     finish = str(choice.get("finish_reason") or "")
     message = choice.get("message")
@@ -270,7 +272,7 @@ def _status_in(error: Any) -> int | None:
 def _words(error: Any) -> str:
     """Return the keys and texts of an error in lines, without the parts that repeat the request."""
 
-    def without_echoes(fields: dict[str, Any]) -> dict[str, Any]:
+    def without_echoes(fields: Record) -> Record:
         return {name: value for name, value in fields.items() if name not in _ECHOES}
 
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sortnet.errors import SortNetError
-from sortnet.files import refuse_irregular, shown
+from sortnet.files import Record, refuse_irregular, shown
 
 MOST_WORKERS = 64  # of a judge
 SMALLEST_SIDE = 16  # pixels: nothing can be seen in a smaller image
@@ -78,7 +78,7 @@ def _check_amount(name: str, value: Any) -> None:
         raise SortNetError(f"{name}: {shown(value)} is no number {least}")
 
 
-def read_table(file: str | Path) -> dict[str, Any]:
+def read_table(file: str | Path) -> Record:
     """Read the keys and values of a TOML file.
 
     Raises:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
 from sortnet.judges.connection import JudgeConnection
@@ -123,13 +124,13 @@ class LanguageModel:
         """Make a budget with the limits and the price of the model; nothing is spent yet."""
         return Budget(self.max_calls, self.max_cost, self.price_in, self.price_out)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """Return facts to store with each answer.
 
         The facts are the hash of the prompt under `prompt`, and the user's parameters, if there are
         any, under `request`.
         """
-        facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
+        facts: Record = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
         return facts

@@ -1,28 +1,39 @@
-"""A server of language models: its address, its key, and the parameters that it accepts."""
+"""A server of language models: its address, its key, its connections, and what it accepts."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import re
+import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.budget import Budget
 from sortnet.judges.faults import Failure, Reason
-from sortnet.judges.http_client import Connections, HttpAnswer
 from sortnet.judges.request import request_body
-from sortnet.judges.verdicts import Refused
+from sortnet.judges.verdicts import Fault, Refused, Unreachable
 from sortnet.messages import cut, note, printable
+
+if TYPE_CHECKING:
+    import httpx
 
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
 # Numbers of log-probabilities to ask for at each token. If the server refuses a number, the next
 # number is used.
 TOPS = (10, 5, 0)
+LONGEST = 1 << 20  # bytes of the longest answer that is read
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
+_ANY_HEADER = 47  # for zlib: the header tells which of these encodings is used
+_CONNECTIONS = 64  # open connections at the same time
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
@@ -77,7 +88,7 @@ class Server:
         with Connections(self.url, headers, self.timeout) as self.client:
             yield
 
-    def post(self, body: Mapping[str, Any]) -> HttpAnswer:
+    def post(self, body: Record) -> HttpAnswer:
         """Count a call in the budget, send the body of a request, and return the answer.
 
         Raises:
@@ -98,7 +109,7 @@ class Server:
         """Replace the key in a text of the server by ***, however the text spells the key."""
         return without_key(text, self.key) if self.key else text
 
-    def body(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> dict[str, Any]:
+    def body(self, messages: Sequence[Record], form: AnswerForm) -> Record:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None
         return request_body(
@@ -116,7 +127,7 @@ class Server:
             self.is_away = True
             note(f"model {self.model}: {why}: waiting for at most {self.patience:g} seconds")
 
-    def leave_out_refused(self, body: Mapping[str, Any], failure: Failure, refusal: str) -> bool:
+    def leave_out_refused(self, body: Record, failure: Failure, refusal: str) -> bool:
         """Change all later requests so that they avoid what a refusal names.
 
         A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
@@ -221,3 +232,106 @@ def _is_private(host: str) -> bool:
             address.ipv4_mapped or address
         )  # some versions of Python take all of these as private
     return address.is_private
+
+
+class HttpAnswer(NamedTuple):
+    """Status, headers and body of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Connections to one address, which stay open between calls; any thread may call.
+
+    Args:
+        url: address to which every call is sent.
+        headers: headers of every call.
+        seconds: time for a call. Each step has this time, and so has the whole body.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
+        """Make the transport."""
+        import httpx
+
+        self._url = url
+        self._seconds = seconds
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",  # a decoded answer could be a thousand times longer
+            **headers,
+        }
+        # A transport is used because a client of httpx would also follow cookies and redirects.
+        limits = httpx.Limits(max_connections=_CONNECTIONS)
+        self._transport = httpx.HTTPTransport(limits=limits, trust_env=False)
+
+    def __enter__(self) -> Connections:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._transport.close()
+
+    def post(self, body: Record) -> HttpAnswer:
+        """Send a JSON body and return the answer.
+
+        Raises:
+            Unreachable: if the answer is late or no HTTP, or the connection fails.
+            Fault: if the answer is too long or encoded. The message of the fault may have a
+                whole text of the server, which may contain secrets.
+        """
+        import httpx
+
+        # A text may have half of a surrogate pair, which UTF-8 cannot encode.
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        timeout = httpx.Timeout(self._seconds).as_dict()
+        try:
+            request = httpx.Request(
+                "POST",
+                self._url,
+                headers=self._headers,
+                content=content,
+                extensions={"timeout": timeout},
+            )
+            with closing(self._transport.handle_request(request)) as reply:
+                return HttpAnswer(reply.status_code, reply.headers, self._body(reply))
+        except httpx.TimeoutException:
+            raise Unreachable(f"no answer after {self._seconds:g} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, zlib.error) as error:
+            raise Unreachable(f"{self._url}: {_reason(error)}") from None
+
+    def _body(self, reply: httpx.Response) -> bytes:
+        """Read the body of an answer, up to the limits of its time and its length.
+
+        Some proxies compress every answer. A decoder is never given room for more than the limit.
+        """
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", *_COMPRESSED):
+            raise Fault(
+                f"an answer that is encoded as {encoding}, unasked: turn compression off at the "
+                "server or its proxy"
+            )
+        decoder = zlib.decompressobj(_ANY_HEADER) if encoding in _COMPRESSED else None
+        end = time.monotonic() + self._seconds
+        body = b""
+        for part in reply.iter_raw():
+            body += decoder.decompress(part, LONGEST + 1 - len(body)) if decoder else part
+            if len(body) > LONGEST:
+                raise Fault(f"an answer of more than {LONGEST:,} bytes")
+            if time.monotonic() > end:
+                raise Unreachable(f"no answer after {self._seconds:g} seconds")
+        return body
+
+
+def _reason(error: BaseException) -> str:
+    """Describe the first cause of an error, which is the most specific.
+
+    The text is "Connection refused", for example, rather than "All attempts failed".
+    """
+    while earlier := error.__cause__ or error.__context__:
+        error = earlier
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+    if isinstance(error, ConnectionError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__

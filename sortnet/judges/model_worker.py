@@ -6,17 +6,16 @@ import math
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
 
+from sortnet.files import Record
 from sortnet.judges.answer_form import AnswerForm, Reply, count_tokens, parse_reply
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.faults import Failure, Whose, failure_in
-from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_server import KEY_VARIABLE, Server
+from sortnet.judges.model_server import KEY_VARIABLE, HttpAnswer, Server
 from sortnet.judges.verdicts import (
     Fault,
     Refused,
@@ -113,9 +112,7 @@ class ModelWorker:
         milliseconds = int(1000 * (time.monotonic() - began))
         return replace(verdict, milliseconds=milliseconds, cost=budget.cost_of(*tokens))
 
-    def _reply(
-        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm
-    ) -> tuple[Reply | Failure, bool]:
+    def _reply(self, messages: Sequence[Record], form: AnswerForm) -> tuple[Reply | Failure, bool]:
         """Return the server's reply, and whether the request had a JSON schema.
 
         While the server is busy, broken or away, the call is repeated after longer and longer

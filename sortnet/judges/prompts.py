@@ -6,13 +6,12 @@ import base64
 import hashlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items.images import clean_image
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.messages import cut, printable
@@ -112,7 +111,7 @@ class Prompt:
         except Exception as error:  # a template may raise any
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
-    def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
+    def messages(self, question: AskedQuestion) -> list[Record]:
         """Make the messages of a request: the prompt, followed by the images of the items.
 
         Raises:
@@ -120,7 +119,7 @@ class Prompt:
             DataError: if an image cannot be read; the message names the item.
         """
         prompt = self.of(question)
-        image_parts: list[dict[str, Any]] = []
+        image_parts: list[Record] = []
         for item in asked_items(question):
             is_only_sound = item.get("audio") and not item["text"]
             if is_only_sound:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sortnet.errors import SortNetError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 
 _LIMITS = ("max_tokens", "max_completion_tokens")  # servers know the limit by either name
 _MOST_TOKENS = 256  # of an answer, unless the user sets a limit
@@ -50,7 +50,7 @@ _INVISIBLE = re.compile(
 )
 
 
-def check_request(request: object) -> dict[str, Any]:
+def check_request(request: object) -> Record:
     """Return a copy of a user's parameters, or raise if they cannot be sent and stored.
 
     Raises:
@@ -76,7 +76,7 @@ def check_request(request: object) -> dict[str, Any]:
             f"request: {len(text):,} characters, which are stored with every answer: {LONGEST:,} "
             "at most"
         )
-    copy: dict[str, Any] = json.loads(text)
+    copy: Record = json.loads(text)
     temperature = copy.get("temperature")
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if temperature is not None and (not is_number or temperature < 0):
@@ -86,13 +86,13 @@ def check_request(request: object) -> dict[str, Any]:
 
 def request_body(
     model: str,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Record],
     request: Mapping[str, Any],
     *,
-    response_format: Mapping[str, Any] | None = None,
+    response_format: Record | None = None,
     n_tops: int,
     without: Collection[str] = (),
-) -> dict[str, Any]:
+) -> Record:
     """Make the body of a request from SortNet's parameters and the user's parameters.
 
     If the user sets a parameter to None, it is left out, even if SortNet would set it.
@@ -106,7 +106,7 @@ def request_body(
         n_tops: number of log-probabilities to ask for at each token; 0: none are asked for.
         without: SortNet's parameters that are left out, because the server has refused them.
     """
-    body: dict[str, Any] = {"model": model, "messages": messages}
+    body: Record = {"model": model, "messages": messages}
     if "temperature" not in without:
         body["temperature"] = 0
     # Some models refuse the limit by its old name, `max_tokens`.
@@ -122,7 +122,7 @@ def request_body(
     return {name: value for name, value in body.items() if value is not None}
 
 
-def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
+def part_of_judge(request: Mapping[str, Any]) -> Record:
     """Select the parameters that belong to the identity of a judge, in the order of their names.
 
     A model with another temperature is another judge. A model with another limit, seed or parameter

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.judges.answer_form import CHARACTERS, AnswerForm
 from sortnet.judges.any_judge import address_of
 from sortnet.judges.asked_question import AskedQuestion
@@ -141,39 +142,24 @@ _QUESTION: AskedQuestion = {
 EXPECTED = "right"
 
 
-@dataclass(frozen=True)
-class JudgeCheck:
-    """Answer of a judge to one easy question.
+def check_judge(judge: LanguageModel | Program) -> Record:
+    """Ask a judge one easy question, and tell what came; a busy server is not waited for.
 
-    Attributes:
-        judge: name under which the judge's answers are stored.
-        to: URL of the server, or command of the program.
-        fault: why there is no answer; None: there is an answer.
-        answer: what the answer was read as.
-        p: probability that the left item is better, which a model's log-probabilities give; None:
-            the judge gave none.
-        milliseconds: time of the answer, the start of a program included.
-        structured: whether a model answered by JSON schema.
-        calls, tokens_in, tokens_out: numbers of a model; 0 for a program.
-        cost: cost of the tokens; None if no price is known.
+    Returns:
+        Facts for JSON: `judge`, the name under which its answers are stored, and `to`, its address.
+        `fault` is None if there is an answer, else the other facts are not known. `answer` is what
+        the answer was read as, `p` the probability that the left item is better, None if the judge
+        gave none. `milliseconds` has the start of a program, too. `structured` tells whether a
+        model answered by JSON schema. `calls`, `tokens_in`, `tokens_out` and `cost` are a model's.
     """
-
-    judge: str
-    to: str
-    fault: str | None = None
-    answer: str | None = None
-    p: float | None = None
-    milliseconds: int = 0
-    structured: bool = False
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float | None = None
-
-
-def check_judge(judge: LanguageModel | Program) -> JudgeCheck:
-    """Ask a judge one easy question, and return what came; a busy server is not waited for."""
-    check = JudgeCheck(judge.annotator, address_of(judge))
+    facts: Record = {
+        "judge": judge.annotator,
+        "to": address_of(judge),
+        "fault": None,
+        **dict.fromkeys(("answer", "p", "cost")),
+        **dict.fromkeys(("milliseconds", "calls", "tokens_in", "tokens_out"), 0),
+        "structured": False,
+    }
     began = time.monotonic()
     try:
         connection = replace(judge, workers=1, patience=0.0).connect()
@@ -184,15 +170,14 @@ def check_judge(judge: LanguageModel | Program) -> JudgeCheck:
             finally:
                 worker.end()
     except (SortNetError, Fault) as error:
-        return replace(check, fault=str(error))
+        return facts | {"fault": str(error)}
     if verdict.why is not None:
-        return replace(check, fault=verdict.comment or verdict.why.value)
-    milliseconds = int(1000 * (time.monotonic() - began))
-    return replace(
-        check,
-        answer=verdict.answer,
-        p=verdict.p,
-        milliseconds=milliseconds,
-        structured=connection.counts_calls and '"structured"' in (verdict.meta or ""),
+        return facts | {"fault": verdict.comment or verdict.why.value}
+    return {
+        **facts,
+        "answer": verdict.answer,
+        "p": verdict.p,
+        "milliseconds": int(1000 * (time.monotonic() - began)),
+        "structured": connection.counts_calls and '"structured"' in (verdict.meta or ""),
         **connection.spent_facts(),
-    )
+    }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sortnet.files import Record
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.faults import Reason
 from sortnet.judges.parse_choice import SAME, read_phrase
@@ -103,9 +104,7 @@ def answer_at(p: float) -> Word:
     return "left" if p > 0.5 else "right"
 
 
-def parse_verdict(
-    reply: Mapping[str, Any], quoted: str, n_items: int, *, worst: bool
-) -> Verdict | float:
+def parse_verdict(reply: Record, quoted: str, n_items: int, *, worst: bool) -> Verdict | float:
     """Read a program's reply: a verdict, or the seconds to wait until the question is asked again.
 
     Args:
@@ -143,7 +142,7 @@ def parse_verdict(
     )
 
 
-def _choice_of_two(reply: Mapping[str, Any], quoted: str) -> Verdict | None:
+def _choice_of_two(reply: Record, quoted: str) -> Verdict | None:
     """Read the answer about two items and its probability; None if the answer is not valid."""
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
@@ -153,7 +152,7 @@ def _choice_of_two(reply: Mapping[str, Any], quoted: str) -> Verdict | None:
     return Verdict(word, p) if word in REPLIES else None
 
 
-def _choice(reply: Mapping[str, Any], n_items: int, worst: bool) -> Verdict | None:
+def _choice(reply: Record, n_items: int, worst: bool) -> Verdict | None:
     """Read the answer about more than two items; None if the reply has no valid answer."""
     names = ("best", "worst") if worst else ("best",)
     values = [reply[name] for name in names if reply.get(name) is not None]
@@ -200,7 +199,7 @@ def quote(line: bytes | str) -> str:
     return cut(printable(text), 83)
 
 
-def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
+def _number(reply: Record, name: str, most: float, quoted: str) -> float | None:
     """Read a number from a reply; None if the number is missing or infinite.
 
     Args:

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import open_bytes, reading, refuse_output, write_file
+from sortnet.files import Record, open_bytes, reading, refuse_output, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_form import CHARACTERS, AnswerForm, parse_reply
 from sortnet.judges.budget import Budget
@@ -96,7 +96,11 @@ def write_batch(
     collection = service.collection
     prompt = Prompt(judge.prompt, judge.image_size)
     _refuse_batch(service, judge, prompt, annotator, file)
-    questions = _choose_questions(service, annotator, n)
+    service.sync()
+    live_leases = collection.leases()
+    busy = {pair for lease in live_leases for pair in lease.question.pairs}
+    n_in_quota = service.n_within_quota(annotator, n, live_leases)
+    questions = service.session.ask(annotator, n_in_quota, busy=busy)
     if not questions:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
     examples = [asked_question_of(service, Lease("", question, "", 0.0)) for question in questions]
@@ -152,20 +156,7 @@ def _refuse_batch(
         raise SortNetError(f"{judge.model} {why_not}")
 
 
-def _choose_questions(service: LabellingService, annotator: str, n: int) -> list[Question]:
-    """Choose up to n questions within the annotator's quota, about pairs that nobody has leased."""
-    service.sync()
-    session = service.session
-    live_leases = service.collection.leases()
-    n_in_quota = service.study.left(annotator, session.answered(annotator))
-    if n_in_quota is not None:
-        n_leased = sum(lease.annotator == annotator for lease in live_leases)
-        n = min(n, n_in_quota - n_leased)
-    busy = {pair for lease in live_leases for pair in lease.question.pairs}
-    return session.ask(annotator, n, busy=busy)
-
-
-def _estimate(judge: LanguageModel, examples: Sequence[dict[str, Any]]) -> CallEstimate:
+def _estimate(judge: LanguageModel, examples: Sequence[Record]) -> CallEstimate:
     """Estimate the calls and the cost of questions.
 
     Raises:
@@ -291,7 +282,7 @@ class BatchAnswers:
             return "refused", line.fault or f"{collection.name} has no batch {line.batch}"
         batch = batches[line.batch]
         try:
-            question = collection.question_of_batch(batch.name, line.lease)
+            question = collection.question(line.lease, batch.name)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
             verdict = _read_verdict(line, batch, form)
             is_new = self._store(batch, line, question, verdict)
@@ -337,7 +328,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
         Fault: if the request has no answer.
     """
     about = batch.about  # see `write_batch` for the keys
-    meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
+    meta: Record = {"model": about["model"], "batch": batch.name, **about["facts"]}
     failure = failure_in(line.status, line.body)
     if failure is not None:
         words = without_secrets(failure.message)

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from sortnet.core import Progress
 from sortnet.errors import LeaseError, SortNetError, UnansweredError
+from sortnet.files import Record
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import amount
 from sortnet.judges.connection import JudgeConnection, Worker
@@ -393,25 +394,23 @@ class Machine:
             self._take_all(leases, verdicts)
 
     def _take_all(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
-        """Take the verdicts of a call; after a failure the last questions may have no verdict.
+        """Store the verdicts of a call, or keep them back where the judge gave no answer.
 
-        Each question has as many consecutive verdicts as there are orders.
+        After a failure the last questions may have no verdict. Each question has as many
+        consecutive verdicts as there are orders.
         """
         n_orders = len(self._orders)
         with self._lock:
             for number, lease in enumerate(leases):
                 verdicts_on_question = verdicts[number * n_orders :][:n_orders]
-                if verdicts_on_question:
-                    self._take(lease, verdicts_on_question)
-
-    def _take(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdicts on a question, or keep them back if the judge gave no answer."""
-        if all(verdict.why is not None for verdict in verdicts):
-            self._leave_out(lease, verdicts)
-            return
-        self._store_kept_back()
-        self.judge.record.note_answer(self._items(lease))
-        self._store(lease, verdicts)
+                if not verdicts_on_question:
+                    return
+                if all(verdict.why is not None for verdict in verdicts_on_question):
+                    self._leave_out(lease, verdicts_on_question)
+                    continue
+                self._store_kept_back()
+                self.judge.record.note_answer(self._items(lease))
+                self._store(lease, verdicts_on_question)
 
     def _store(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdicts on a question and count them; report an answer that is not stored."""
@@ -544,7 +543,7 @@ class AnswerSummary:
     spent_text: str = field(default="", repr=False)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """The summary for JSON."""
         return {
             "answered": self.answered,

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I64, SPLITS, Ints, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
 from sortnet.errors import DataError, SortNetError
+from sortnet.files import Record
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
@@ -250,7 +250,7 @@ class RunJudge:
                 return f"answered with {answers} about {part} pairs, so there is nothing to learn"
         return None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Record:
         """Return the numbers of answers and the cost, for JSON.
 
         `cost_in_all` is the cost of all stored answers, of earlier processes too; None: not known.

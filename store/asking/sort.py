@@ -19,12 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
 
-import numpy as np
-from sqlalchemy import URL
-
 from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, connect_judges, judges_by_name
@@ -49,7 +46,8 @@ from store.asking.sort_collection import (
     new_items,
     turn_to_sort,
 )
-from store.asking.sorted_items import SortedItems, ranking_frame
+from store.asking.sorted_items import SortedItems, sorted_frame
+from store.database.engine import StoreAddress
 from store.progress import ProgressOption, shown_progress
 from store.service.costs import sum_up_costs
 from store.service.existing_store import collections_of
@@ -69,7 +67,7 @@ def sort(
     wrong: float = WRONG,
     set_size: int | None = None,
     max_calls: int | None = None,
-    store: str | Path | URL | None = None,
+    store: StoreAddress = None,
     name: str | None = None,
     text: str | None = None,
     id: str | None = None,
@@ -156,7 +154,24 @@ def sort(
             collection = collection_to_sort(opened, name, given_items, wanted, seed, show)
             with closing(LabellingService(collection, goal=goal)) as service:
                 n_before, machines = _ask(service, connections, max_calls, is_temporary, show)
-                result = _sorted_items(service, machines, given_items, goal, n_before, seed)
+                n_answers = service.session.n_votes
+                columns = ""
+                if given_items.roles is not None:
+                    columns = columns_sentence(given_items.roles, service.items.feature_names)
+                result = SortedItems(
+                    frame=sorted_frame(service.ranking, service.items, given_items),
+                    name=name,
+                    store=opened.database.url,
+                    reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
+                    status=why(service.remaining),
+                    answered=n_answers - n_before,
+                    answered_in_all=n_answers,
+                    by=_summaries(service, machines),
+                    cost_in_all=sum_up_costs(service.judgements())["cost"],
+                    seed=seed,
+                    goal=goal,
+                    columns=columns,
+                )
             show(result.summary)
         finalize(result, temporary.pop_all().close)  # the result reads the store for its ranker
         return result
@@ -206,36 +221,6 @@ def _ask(
             next_step = answers_kept(service, is_temporary)
             raise machine.failure(machine.fault or machine.last_fault, next_step)
     return n_answers_before, machines
-
-
-def _sorted_items(
-    service: LabellingService,
-    machines: Sequence[Machine],
-    given_items: GivenItems,
-    goal: Goal,
-    n_answers_before: int,
-    seed: int,
-) -> SortedItems:
-    """Rank the items, and sum up who has answered."""
-    n_answers = service.session.n_votes
-    judgements = service.judgements()
-    columns = ""
-    if given_items.roles is not None:
-        columns = columns_sentence(given_items.roles, service.items.feature_names)
-    return SortedItems(
-        frame=ranking_frame(service.ranking, given_items, service.items.ids),
-        name=service.collection.name,
-        store=service.collection.database.url,
-        reason=EndReason.GOAL if service.remaining.stop else machines[-1].reason,
-        status=why(service.remaining),
-        answered=n_answers - n_answers_before,
-        answered_in_all=n_answers,
-        by=_summaries(service, machines),
-        cost_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["cost"],
-        seed=seed,
-        goal=goal,
-        columns=columns,
-    )
 
 
 def answers_kept(service: LabellingService, is_temporary: bool) -> str:
@@ -301,7 +286,7 @@ def estimate(
     wrong: float = WRONG,
     set_size: int | None = None,
     max_calls: int | None = None,
-    store: str | Path | URL | None = None,
+    store: StoreAddress = None,
     name: str | None = None,
     text: str | None = None,
     id: str | None = None,
@@ -339,9 +324,8 @@ def estimate(
     name = name or name_by_content(given_items, judges, wanted)
     with shown_progress(progress) as show, ExitStack() as stack:
         n_new_items = 0
-        url = str(store) if isinstance(store, Path) else store
-        if url is not None and name in collections_of(url):
-            collection = stack.enter_context(open_store(url, write=False)).collection(name)
+        if store is not None and name in collections_of(store):
+            collection = stack.enter_context(open_store(store, write=False)).collection(name)
             n_new_items = len(new_items(collection, given_items.items))
         else:
             folder = stack.enter_context(TemporaryDirectory(prefix="sortnet-"))
@@ -398,7 +382,7 @@ def _checked_goal(
     given_items: GivenItems,
     top: int | None,
     wrong: float,
-    wanted: Mapping[str, Any],
+    wanted: Record,
     max_calls: int | None,
 ) -> Goal:
     """Make the goal of the session from the arguments `top` and `wrong` of `sort`.

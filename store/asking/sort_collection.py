@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, StoreError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items import Items
 from sortnet.items.given_items import GivenItems
 from sortnet.judges.any_judge import MachineJudge
@@ -21,10 +20,9 @@ from sortnet.messages import count
 from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
 from store.database.engine import Database
-from store.service.added_items import add_items
+from store.service.added_items import add_items, stored_roles
 from store.store import Store
 
-_ROLES_NOT_STORED = ("notes", "ignored")
 _WAIT = 0.2  # seconds between two attempts to begin a sort
 
 
@@ -32,7 +30,7 @@ def collection_to_sort(
     store: Store,
     name: str,
     given_items: GivenItems,
-    wanted: Mapping[str, Any],
+    wanted: Record,
     seed: int,
     progress: Progress,
 ) -> Collection:
@@ -111,19 +109,12 @@ def _add_new_items(
         if not len(items):
             return collection
     progress("adding the items")
-    columns: dict[str, Any] | None = None
-    if given_items.roles is not None:
-        columns = {
-            role: value
-            for role, value in vars(given_items.roles).items()
-            if role not in _ROLES_NOT_STORED
-        }
     return add_items(
         store,
         name,
         items,
         has_numbers=bool(given_items.items.feature_names),
-        columns=columns,
+        columns=None if given_items.roles is None else stored_roles(given_items.roles),
         seed=seed,
         progress=progress,
     )
@@ -155,7 +146,7 @@ def new_items(collection: Collection, passed: Items) -> Items:
 
 
 def name_by_content(
-    given_items: GivenItems, judges: Mapping[str, MachineJudge], wanted: Mapping[str, Any]
+    given_items: GivenItems, judges: Mapping[str, MachineJudge], wanted: Record
 ) -> str:
     """Name a collection by a hash of its items, its judges and what is `wanted` of the questions.
 

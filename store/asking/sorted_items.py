@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,17 +13,21 @@ from sqlalchemy import URL
 
 from sortnet.core import Queries
 from sortnet.errors import SortNetError
+from sortnet.items import Items
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.messages import count, printable
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.stopping import Goal
 from store.asking.machine import AnswerSummary, EndReason, cost_text
+from store.service.collection_items import TOP, ranking_frame
 from store.store import open_store
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.rankers.base import Ranker
+
+_COLUMNS = ("group", "rank", "item", "low", "high", "score", "judgements", "in_top")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,40 +122,30 @@ class SortedItems:
         return "; ".join(filter(None, [*texts, self.status]))
 
 
-def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str]) -> pd.DataFrame:
+def sorted_frame(ranking: Ranking, items: Items, given_items: GivenItems) -> pd.DataFrame:
     """Make the frame `SortedItems.frame`, with a row for each value that was passed.
 
     Args:
         ranking: the ranking of the collection's items.
+        items: the items of the collection.
         given_items: the values that were passed to `sortnet.sort`, and their items.
-        ids: ids of the ranked items, in the order of the collection.
     """
     import pandas as pd
 
     # The number that the item of each passed value has in the collection; several equal values may
     # be one item.
-    number_of_id = {id: number for number, id in enumerate(ids)}
+    number_of_id = {id: number for number, id in enumerate(items.ids)}
     id_of_item = given_items.items.ids
-    numbers = np.array([number_of_id[id_of_item[item]] for item in given_items.number], np.int64)
-    columns: dict[str, Any] = {
-        "rank": ranking.rank[numbers],
-        "item": pd.Series(list(given_items.values), dtype=object),
-        "low": ranking.low[numbers],
-        "high": ranking.high[numbers],
-        "score": ranking.score[numbers],
-        "judgements": ranking.judgements[numbers],
-    }
-    if ranking.among_top is not None:
-        columns["in_top"] = ranking.among_top[numbers]
-    frame = pd.DataFrame(columns)
-    groups = given_items.items.groups
-    if groups is not None:
-        frame.insert(0, "group", [groups[item] for item in given_items.number])
-    place_of_item = np.empty(len(ranking), np.int64)  # the inverse of the permutation `order`
-    place_of_item[ranking.order] = np.arange(len(ranking))
+    numbers = [number_of_id[id_of_item[item]] for item in given_items.number]
+    by_item = ranking_frame(ranking, items)  # best first
+    place_of_number = {number: place for place, number in enumerate(by_item.index)}
+    frame = by_item.rename(columns={"id": "item", TOP: "in_top"}).loc[numbers]
+    frame.index = pd.RangeIndex(len(numbers))
+    frame["item"] = pd.Series(list(given_items.values), dtype=object)
+    names = [name for name in _COLUMNS if name in frame]
     # Equal values that are one item stay in the order of the input.
-    best_first = np.argsort(place_of_item[numbers], kind="stable")
-    return frame.iloc[best_first]
+    best_first = np.argsort([place_of_number[number] for number in numbers], kind="stable")
+    return frame[names].iloc[best_first]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from sortnet.errors import JudgementError, StoreError, StudyError
+from sortnet.files import Record
 from sortnet.preference import Judgement, Question
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.study import ABOUT_ONE, LINKS, Decision
+from sortnet.preference.study import (
+    ABOUT_ONE,
+    LINKS,
+    Decision,
+    Study,
+    check_decision,
+    last_decisions,
+    study_of,
+)
 from store.collections.collection_rows import (
     checked_new,
     find_collection,
@@ -22,14 +31,29 @@ from store.collections.collection_rows import (
     make_collection,
     with_criteria,
 )
-from store.collections.decision_rows import DecisionRows
+from store.collections.item_rows import ItemRows
 from store.collections.judgement_rows import JudgementRows
-from store.collections.leases import Lease, may_be_lease_id
+from store.collections.leases import Lease, LeaseRows, may_be_lease_id, new_token
 from store.database.engine import Database
-from store.database.schema import AnnotatorRow, CollectionRow, JudgementRow, LeaseRow
+from store.database.schema import (
+    AnnotatorRow,
+    CollectionRow,
+    DecisionRow,
+    JudgementRow,
+    LeaseRow,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_DECISIONS = (
+    select(*columns_of(Decision, DecisionRow))
+    .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
+    .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
+    .order_by(DecisionRow.number)
+)
+_END_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
 
 
 class Stored(NamedTuple):
@@ -44,13 +68,14 @@ class Stored(NamedTuple):
     new: bool
 
 
-class Collection(DecisionRows, JudgementRows):
+class Collection(ItemRows, LeaseRows, JudgementRows):
     """A named set of items in a store, with the annotators' judgements about the items.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,
     annotators and decisions of its own, and asks about the items of the collection NAME.
 
-    The base classes have the operations on one table, this class has the operations on several.
+    The base classes have the operations on one table, this class has the operations on several, and
+    on the decisions about the collection, which are numbered from 1.
 
     Attributes:
         name: the name of the collection.
@@ -67,7 +92,7 @@ class Collection(DecisionRows, JudgementRows):
     ) -> None:
         with database.transaction() as connection:
             row = find_collection(connection, database.name, name)
-            self.settings: dict[str, Any] = row.settings
+            self.settings: Record = row.settings
             if row.items_of is not None:  # a criterion inherits the settings of its collection
                 query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
                 self.settings = {**connection.execute(query).scalar_one(), **row.settings}
@@ -131,6 +156,14 @@ class Collection(DecisionRows, JudgementRows):
         # The foreign keys of all other tables remove the rows that belong to the collection.
         self.write(delete(CollectionRow).where(is_removed))
 
+    def decisions(self, after: int = 0) -> list[Decision]:
+        """List all decisions with a number above `after`, in the order of their numbers."""
+        return [Decision(*row) for row in self.read(_DECISIONS, after=after)]
+
+    def study(self) -> Study:
+        """Return the state after all decisions, such as excluded annotators and retired items."""
+        return study_of(self.decisions())
+
     def decide(self, *decisions: Decision) -> list[Decision]:
         """Append all decisions, or none after an error, and return them with their new numbers.
 
@@ -191,6 +224,67 @@ class Collection(DecisionRows, JudgementRows):
         if len(faults) == len(criteria):
             raise faults[0]
         return numbered
+
+    def _insert_decisions(
+        self, decisions: Sequence[Decision], annotators: Mapping[str, int]
+    ) -> list[Decision]:
+        """Append decisions with new numbers, carry them out, and return the stored decisions.
+
+        A gold pair that is stored already with the same answer is left out.
+
+        Args:
+            decisions: the decisions, which may have no numbers yet.
+            annotators: {name: key} of the annotators in the decisions.
+
+        Raises:
+            StudyError: if a decision changes nothing, or contradicts a gold pair.
+        """
+        earlier = self.decisions()
+        last = last_decisions(earlier)
+        is_about_items = any(decision.item is not None for decision in decisions)
+        # Reading the ids of all items takes time, so they are read only for decisions about items.
+        ids = list(self._item_groups()) if is_about_items else []
+        stored: list[Decision] = []
+        rows: list[Record] = []
+        for decision in decisions:
+            before = last.get(decision.key)
+            is_known_gold = decision.kind == "gold" and before is not None and before.value
+            if is_known_gold and before is not None and before.item == decision.item:
+                continue
+            check_decision(last, decision, _subject(decision, ids))
+            n_retired = sum(name == "retired" and row.value for (name, _), row in last.items())
+            if decision.kind == "retire" and len(ids) - n_retired <= 2:
+                raise StudyError("two items must stay to compare: restore another one first")
+            number = len(earlier) + len(stored) + 1
+            stored.append(replace(decision, number=number, at=self.clock()))
+            last[decision.key] = decision
+            key = annotators.get(decision.annotator or "")
+            self._carry_out(decision, key)
+            rows.append({**vars(stored[-1]), "collection": self.number, "annotator": key})
+        self.insert(insert(DecisionRow), rows)
+        return stored
+
+    def _carry_out(self, decision: Decision, annotator: int | None) -> None:
+        """Close the leases that a decision ends, or renew the token of an annotator's link.
+
+        Leases end if an annotator is excluded, paused or loses the link, or if an item is retired.
+
+        Args:
+            decision: the decision.
+            annotator: the key of the decision's annotator. If None, the decision is about an item,
+                or about all annotators.
+        """
+        if decision.kind == "renew":
+            change = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
+            self.write(change.values(token=new_token()))
+        if decision.kind not in _END_LEASES:
+            return
+        if decision.item is not None:
+            self._close_leases_about(decision.item)
+        elif annotator is not None:
+            self._close_leases(LeaseRow.annotator == annotator)
+        else:
+            self._close_leases()  # the leases of all annotators
 
     def counted_judgements(self) -> Judgements:
         """Read all judgements and undos, except the judgements of excluded annotators."""
@@ -405,3 +499,25 @@ class Collection(DecisionRows, JudgementRows):
 def _annotators_of(decisions: Sequence[Decision]) -> set[str]:
     """Return the names of the annotators that decisions are about."""
     return {decision.annotator for decision in decisions if decision.annotator is not None}
+
+
+def _subject(decision: Decision, ids: Sequence[str]) -> str:
+    """Name the annotator, item or pair that a decision is about, for messages.
+
+    Args:
+        decision: the decision.
+        ids: the ids of all items; may be empty if the decision is about no item.
+
+    Raises:
+        StudyError: on the number of an unknown item.
+    """
+    if decision.item is None:
+        if decision.annotator is None:
+            return "the collection"
+        return f"annotator {decision.annotator[:60]!r}"
+    numbers = [number for number in (decision.item, decision.other) if number is not None]
+    for number in numbers:
+        if not 0 <= number < len(ids):
+            raise StudyError(f"the collection has no item {number}: there are {len(ids)}")
+    names = " and ".join(repr(str(ids[number])[:60]) for number in numbers)
+    return names if len(numbers) > 1 else f"item {names}"

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, or_, select
 
 from sortnet.errors import StoreError
+from sortnet.files import Record
 from store.database.engine import Database, utc_now
 from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, RunRow
 
@@ -104,7 +105,7 @@ class CollectionRows:
         with self.locked() as connection:
             connection.execute(statement)
 
-    def insert(self, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+    def insert(self, statement: Any, rows: Sequence[Record]) -> None:
         """Run an `insert` with rows {column: value}, of which there may be none."""
         if rows:
             with self.locked() as connection:

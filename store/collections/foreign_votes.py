@@ -6,18 +6,17 @@ A vote is a row of a judgement file: the ids of two items, the answer, the annot
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import combinations, islice
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from sortnet.errors import DataError
-from sortnet.files import shown
+from sortnet.files import Record, shown
 from sortnet.items import Items
 from sortnet.tables.rows import Rows, listed
 
-Record: TypeAlias = Mapping[str, Any]
-Vote: TypeAlias = dict[str, Any]
+Vote: TypeAlias = Record
 _OWN_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})  # of a judgement file
 _BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
 _TIE_WORDS = ("tie", "equal", "draw", "same", "both")
@@ -59,41 +58,32 @@ def votes_of_foreign_rows(
         return rows  # an empty file has no columns
     cells = zip(*rows.columns.values(), strict=True)
     records = [dict(zip(rows.columns, values, strict=True)) for values in cells]
-    answers, read = _READERS[form]
-    question = "" if answers is None else _compared_question(str(rows.path), records, answers)
-    file = _File(ItemFinder(items), sides, question)
+    read_answers, read_votes = _READERS[form]
+    answers = [
+        (row, answer)
+        for row, record in enumerate(records)
+        for answer in read_answers(rows.place(row), record)
+    ]
+    question = _compared_question(str(rows.path), [answer for _, answer in answers])
+    finder = ItemFinder(items, sides)
     votes: list[Vote] = []
     lines: list[int] = []
-    for row, record in enumerate(records):
-        for vote in read(file, rows.place(row), record):
-            votes.append(vote)
-            lines.append(rows.lines[row])
+    for row, answer in answers:
+        if answer.question in ("", question):
+            new_votes = [*read_votes(finder, rows.place(row), records[row], answer)]
+            votes += new_votes
+            lines += [rows.lines[row]] * len(new_votes)
     columns = dict.fromkeys(name for vote in votes for name in vote)
     return Rows(
         rows.path, {name: [vote.get(name) for vote in votes] for name in columns}, lines, rows.unit
     )
 
 
-class _File(NamedTuple):
-    """Facts about a file of another tool.
-
-    Attributes:
-        finder: finds the item that has the text of a field.
-        sides: the fields of Label Studio's tasks with the left and the right item. If None, the
-            fields are recognised by their names.
-        question: the question whose answers compare items; empty if there is none.
-    """
-
-    finder: ItemFinder
-    sides: tuple[str, str] | None
-    question: str
-
-
 class _Answer(NamedTuple):
     """An answer of an annotator to one of the questions about a record.
 
     Attributes:
-        question: the name of the question or tag; empty for a skip.
+        question: the name of the question or tag; empty for a skip, and if the record is a vote.
         value: the answer.
         compares: whether the answer compares items.
         facts: the annotator, and perhaps times.
@@ -105,23 +95,19 @@ class _Answer(NamedTuple):
     facts: Vote
 
 
-def _compared_question(
-    path: str, records: Sequence[Record], answers: Callable[[Record], Iterator[_Answer]]
-) -> str:
+def _compared_question(path: str, answers: Sequence[_Answer]) -> str:
     """Find the question of a file whose answers compare items; empty if nobody has answered.
 
     Args:
         path: the file, for messages.
-        records: all records of the file.
-        answers: yields the answers in a record.
+        answers: all answers in the file.
 
     Raises:
         DataError: if several questions compare items, or no answered question does.
     """
-    all_answers = [answer for record in records for answer in answers(record) if answer.question]
     # These dicts are sets of questions, which keep the order of the first answers.
-    answered = dict.fromkeys(answer.question for answer in all_answers)
-    comparing = dict.fromkeys(answer.question for answer in all_answers if answer.compares)
+    answered = dict.fromkeys(answer.question for answer in answers if answer.question)
+    comparing = dict.fromkeys(name for name, _, compares, _ in answers if name and compares)
     if len(comparing) > 1:
         refuse(path, f"the questions {listed(comparing)} compare items: import one at a time")
     if answered and not comparing:
@@ -133,9 +119,14 @@ def _compared_question(
     return next(iter(comparing), "")
 
 
-def _battle(file: _File, place: str, battle: Record) -> Iterator[Vote]:
+def _whole_record(place: str, record: Record) -> Iterator[_Answer]:
+    """Yield the only answer in a record that is a vote."""
+    yield _Answer("", record, compares=True, facts={})
+
+
+def _battle(finder: ItemFinder, place: str, battle: Record, answer: _Answer) -> Iterator[Vote]:
     """Yield the vote of a battle of Chatbot Arena, whose models are the items."""
-    left, right = file.finder.pair(place, battle["model_a"], battle["model_b"], {})
+    left, right = finder.pair(place, battle["model_a"], battle["model_b"], {})
     winner = str(battle["winner"]).strip()
     # Versions of the data set name the judge in different columns.
     judges = [battle.get(column) for column in ("judge", "judge_hash", "annotator")]
@@ -148,42 +139,42 @@ def _battle(file: _File, place: str, battle: Record) -> Iterator[Vote]:
     }
 
 
-def _preference(file: _File, place: str, record: Record) -> Iterator[Vote]:
+def _preference(finder: ItemFinder, place: str, record: Record, answer: _Answer) -> Iterator[Vote]:
     """Yield the vote of a record for its chosen text and against its rejected text.
 
     The items are recognised by the ids that our export writes, or else by the two texts.
     """
     winner, loser = record.get("chosen_id"), record.get("rejected_id")
-    if not {winner, loser} <= {*file.finder.ids}:
+    if not {winner, loser} <= {*finder.ids}:
         chosen = record["chosen"]
         prompt = record.get("prompt")
         if prompt is None and isinstance(chosen, list):
             prompt = chosen  # both conversations begin with the prompt
         group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
-        winner, loser = file.finder.pair(place, chosen, record["rejected"], group)
+        winner, loser = finder.pair(place, chosen, record["rejected"], group)
     yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
 
 
-def _task(file: _File, place: str, task: Record) -> Iterator[Vote]:
-    """Yield an answer or a skip for each annotation of a task of Label Studio, by its Pairwise tag.
+def _task(finder: ItemFinder, place: str, task: Record, answer: _Answer) -> Iterator[Vote]:
+    """Yield the vote of an annotation of a task of Label Studio, by its Pairwise tag."""
+    data = task["data"]
+    if not answer.value:
+        return
+    left_field, right_field = finder.sides or _fields_of_sides(place, data, finder)
+    for field in (left_field, right_field):
+        if field not in data:
+            refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
+    left, right = finder.pair(place, data[left_field], data[right_field], data)
+    yield {"left": left, "right": right, "answer": answer.value, **answer.facts}
+
+
+def _answers_of_task(place: str, task: Record) -> Iterator[_Answer]:
+    """Yield the results of all annotations of a task; a skipped task has the answer "skip".
 
     Predictions are left out.
     """
-    data = task["data"]
-    if not isinstance(data, dict) or not isinstance(task["annotations"], list):
+    if not isinstance(task["data"], dict) or not isinstance(task["annotations"], list):
         refuse(place, "is no task of Label Studio: data is an object, annotations an array")
-    for answer in _answers_of_task(task):
-        if answer.question in ("", file.question) and answer.value:
-            left_field, right_field = file.sides or _fields_of_sides(place, data, file.finder)
-            for field in (left_field, right_field):
-                if field not in data:
-                    refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
-            left, right = file.finder.pair(place, data[left_field], data[right_field], data)
-            yield {"left": left, "right": right, "answer": answer.value, **answer.facts}
-
-
-def _answers_of_task(task: Record) -> Iterator[_Answer]:
-    """Yield the results of all annotations of a task; a skipped task has the answer "skip"."""
     for annotation in objects_in(task["annotations"]):
         user = annotation.get("completed_by")
         if isinstance(user, dict):
@@ -244,39 +235,30 @@ def _right_names(left_name: str) -> set[str]:
     return names
 
 
-def _record(file: _File, place: str, record: Record) -> Iterator[Vote]:
-    """Yield the votes that follow from the submitted answers of a record of Argilla.
-
-    Suggestions are left out.
-    """
+def _record(finder: ItemFinder, place: str, record: Record, answer: _Answer) -> Iterator[Vote]:
+    """Yield the votes that follow from an answer in a record of Argilla."""
     fields = record["fields"]
-    if not isinstance(fields, dict):
-        refuse(place, "is no record of Argilla: fields is an object")
-    for answer in _answers_of_record(record):
-        if answer.question != file.question or answer.facts["status"] not in (None, "submitted"):
-            continue
-        for (better, rank), (worse, worse_rank) in _ranked_pairs(place, answer.value, fields, file):
-            if not isinstance(rank, int) or not isinstance(worse_rank, int):
-                refuse(place, f"rank {shown(rank)} or {shown(worse_rank)} is no whole number")
-            if rank > worse_rank:
-                better, worse = worse, better
-            ids = file.finder.pair(place, fields[better], fields[worse], fields)
-            annotator = answer.facts["annotator"]
-            if rank == worse_rank:
-                left, right = ids
-                yield {"left": left, "right": right, "answer": "tie", "annotator": annotator}
-            else:
-                winner, loser = ids
-                yield {"winner": winner, "loser": loser, "annotator": annotator}
+    for (better, rank), (worse, worse_rank) in _ranked_pairs(place, answer.value, fields, finder):
+        if not isinstance(rank, int) or not isinstance(worse_rank, int):
+            refuse(place, f"rank {shown(rank)} or {shown(worse_rank)} is no whole number")
+        if rank > worse_rank:
+            better, worse = worse, better
+        winner, loser = finder.pair(place, fields[better], fields[worse], fields)
+        if rank == worse_rank:
+            yield {"left": winner, "right": loser, "answer": "tie", **answer.facts}
+        else:
+            yield {"winner": winner, "loser": loser, **answer.facts}
 
 
-def _answers_of_record(record: Record) -> Iterator[_Answer]:
-    """Yield all answers in a record of Argilla.
+def _answers_of_record(place: str, record: Record) -> Iterator[_Answer]:
+    """Yield the submitted answers in a record of Argilla; suggestions are left out.
 
     Argilla's SDK writes {question: [response, ...]}. Its REST API returns [{"values": {question:
     {"value": value}}, "user_id": ..., ...}, ...]: an object has the answers of one user.
     """
     responses = record["responses"]
+    if not isinstance(record["fields"], dict):
+        refuse(place, "is no record of Argilla: fields is an object")
     answers: list[tuple[str, Record, Record]] = []  # (question, answer, facts about it)
     if isinstance(responses, dict):
         for question, values in responses.items():
@@ -286,15 +268,14 @@ def _answers_of_record(record: Record) -> Iterator[_Answer]:
         if isinstance(values, dict):
             answers += [(name, value, response) for name, value in values.items()]
     for question, answer, facts in answers:
-        if isinstance(answer, dict):
+        if isinstance(answer, dict) and facts.get("status") in (None, "submitted"):
             value = answer.get("value")
             compares = bool(_ranks(value, record["fields"]))
-            user = {"annotator": facts.get("user_id"), "status": facts.get("status")}
-            yield _Answer(question, value, compares, user)
+            yield _Answer(question, value, compares, {"annotator": facts.get("user_id")})
 
 
 def _ranked_pairs(
-    place: str, value: Any, fields: Record, file: _File
+    place: str, value: Any, fields: Record, finder: ItemFinder
 ) -> list[tuple[tuple[str, Any], tuple[str, Any]]]:
     """Return the pairs of fields that an answer compares, each field with its rank.
 
@@ -302,9 +283,9 @@ def _ranked_pairs(
         place: the file and record, for messages.
         value: the answer, a label or a ranking.
         fields: the fields of the record.
-        file: the file.
+        finder: tells which fields have items.
     """
-    fields_of_items = [name for name in fields if file.finder.is_item(fields[name])]
+    fields_of_items = [name for name in fields if finder.is_item(fields[name])]
     if isinstance(value, str) and value in fields:
         # A label names the best field. All other fields with items are worse, but are not compared
         # with each other.
@@ -317,14 +298,13 @@ def _ranked_pairs(
     return [*combinations([entry for entry in ranks.items() if entry[1] is not None], 2)]
 
 
-def _ranks(value: Any, fields: Any) -> Mapping[str, Any]:
+def _ranks(value: Any, fields: Record) -> Record:
     """Return {field: rank} of an answer; empty if the answer is neither a field nor a ranking."""
-    names = fields if isinstance(fields, dict) else {}
-    if isinstance(value, str) and value in names:
+    if isinstance(value, str) and value in fields:
         return {value: 1}
     entries = objects_in(value)
     ranks = {str(entry.get("value")): entry.get("rank") for entry in entries}
-    is_ranking = entries and entries == value and ranks.keys() <= names.keys()
+    is_ranking = entries and entries == value and ranks.keys() <= fields.keys()
     return ranks if is_ranking else {}
 
 
@@ -356,11 +336,11 @@ FOREIGN_COLUMNS = {
     "label-studio": ("data", "annotations"),
     "argilla": ("fields", "responses"),
 }
-# {format: (function that yields the answers in a record to find the question that compares items,
-# function that yields the votes of a record)}
-_READERS: dict[str, tuple[Any, Callable[[_File, str, Record], Iterator[Vote]]]] = {
-    "arena": (None, _battle),
-    "chosen": (None, _preference),
+# {format: (function that yields the answers in a record, function that yields the votes that follow
+# from an answer)}
+_READERS: dict[str, tuple[Any, Any]] = {
+    "arena": (_whole_record, _battle),
+    "chosen": (_whole_record, _preference),
     "label-studio": (_answers_of_task, _task),
     "argilla": (_answers_of_record, _record),
 }
@@ -391,11 +371,18 @@ def text_of(value: Any, role: str = "assistant") -> str | None:
 
 
 class ItemFinder:
-    """Finds items of a collection by id, by text, and by the name of their image or sound."""
+    """Finds items of a collection by id, by text, and by the name of their image or sound.
 
-    def __init__(self, items: Items) -> None:
+    Attributes:
+        ids: the ids of the items.
+        sides: the fields of Label Studio's tasks with the left and the right item. If None, the
+            fields are recognised by their names.
+    """
+
+    def __init__(self, items: Items, sides: tuple[str, str] | None = None) -> None:
         """Map ids, texts, names of images and sounds, and contexts of groups to the items."""
         self.ids = items.ids
+        self.sides = sides
         # Each id, text or name is mapped to the numbers of the items that have it. The numbers are
         # keys of a dict, which keeps them in order and without duplicates.
         self._numbers: defaultdict[str, dict[int, None]] = defaultdict(dict)

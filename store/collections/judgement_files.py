@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 import numpy as np
 
 from sortnet.errors import DataError, JudgementError
+from sortnet.files import Record
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.base import Pair, Probabilities
@@ -20,22 +21,10 @@ from store.collections.collection import Collection
 from store.collections.judgement_lines import PLACE_COLUMNS, Form, read_lines
 from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
+FORMS_OF_PAIRS = ("chosen", "conversational")  # formats with a line for each pair
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name != "number"]
 FIELDS = ("id", "number", *_JUDGEMENT_FIELDS)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Counts of an import.
-
-    Attributes:
-        added: number of judgements that were added.
-        known: number of judgements that were stored before.
-    """
-
-    added: int
-    known: int
 
 
 def export_judgements(
@@ -79,9 +68,23 @@ def export_judgements(
     with collection.transaction():
         collection.check_one_question()
         items = collection.items()
-        if form in ("chosen", "conversational"):
+        if form in FORMS_OF_PAIRS:
+            judgements = collection.counted_judgements()
             is_conversational = form == "conversational"
-            lines = _preference_lines(collection, items, prompt, weights, is_conversational)
+            lines = [
+                *preference_records(
+                    judgements,
+                    items,
+                    prompt=prompt,
+                    weights=weights,
+                    conversational=is_conversational,
+                )
+            ]
+            if not lines:  # loaders of data sets refuse an empty file with unclear messages
+                fault = "nobody has answered yet"
+                if judgements:
+                    fault = "no pair has a majority of answers yet"
+                raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
         else:
             lines = _judgement_lines(collection, items)
     if form == "csv":
@@ -92,33 +95,7 @@ def export_judgements(
     return len(lines)
 
 
-def _preference_lines(
-    collection: Collection,
-    items: Items,
-    prompt: str,
-    weights: Mapping[str, float] | None,
-    is_conversational: bool,
-) -> list[dict[str, Any]]:
-    """Return a record for each pair that a majority has decided: chosen and rejected text.
-
-    Without any record, a DataError is raised, because loaders of data sets refuse an empty file
-    with unclear messages.
-    """
-    judgements = collection.counted_judgements()
-    lines = list(
-        preference_records(
-            judgements, items, prompt=prompt, weights=weights, conversational=is_conversational
-        )
-    )
-    if not lines:
-        fault = "nobody has answered yet"
-        if judgements:
-            fault = "no pair has a majority of answers yet"
-        raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
-    return lines
-
-
-def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any]]:
+def _judgement_lines(collection: Collection, items: Items) -> list[Record]:
     """Return a line {column: cell} for each judgement, with ids in place of the items' numbers."""
     decisions = collection.decisions()
     excluded = study_of(decisions).excluded
@@ -128,7 +105,7 @@ def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any
     if has_question:
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
     ids = collection.judgement_ids()
-    lines: list[dict[str, Any]] = []
+    lines: list[Record] = []
     for judgement, id, question in zip(judgements, ids, questions, strict=True):
         facts = {**vars(judgement), "id": id}
         line = {name: facts[name] for name in FIELDS}
@@ -146,7 +123,7 @@ def _judgement_lines(collection: Collection, items: Items) -> list[dict[str, Any
     return lines
 
 
-def _write_csv(file: IO[str], lines: Sequence[Mapping[str, Any]], *, raw: bool) -> None:
+def _write_csv(file: IO[str], lines: Sequence[Record], *, raw: bool) -> None:
     """Write lines as CSV, with a column for each place of an item.
 
     Args:
@@ -176,7 +153,7 @@ def import_judgements(
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
     probabilities: Probabilities | None = None,
-) -> Imported:
+) -> tuple[int, int]:
     """Add all judgements of a file to a collection of the same items, or none after an error.
 
     Each line needs an annotator, and items and best, or left, right and answer, or winner and
@@ -206,6 +183,9 @@ def import_judgements(
         probabilities: the meaning of `p` in the file. If None, `p` means what was decided before,
             and a share of votes if nothing was decided.
 
+    Returns:
+        The number of judgements that were added, and of judgements that were stored before.
+
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
@@ -222,7 +202,7 @@ def import_judgements(
         annotators = {judgement.annotator for judgement in judgements if judgement.p is not None}
         changed = [name for name in annotators if known.get(name, "share") != probabilities]
         collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
-    return Imported(len(added), len(lines) - len(added))
+    return len(added), len(lines) - len(added)
 
 
 def preference_records(
@@ -232,7 +212,7 @@ def preference_records(
     prompt: str = "",
     weights: Mapping[str, float] | None = None,
     conversational: bool = False,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Yield a record for each pair with a majority of annotators, in the order of first answers.
 
     `prompt`, `chosen` and `rejected` are the columns of TRL's preference type with an explicit
@@ -264,7 +244,7 @@ def preference_records(
             continue  # the weight of a tied pair is 0
         chosen, rejected = (low, high) if majority == 1 else (high, low)
         group = "" if items.groups is None else items.groups[low]
-        record: dict[str, Any] = {
+        record: Record = {
             "prompt": prompt or items.context(low) or group,
             "chosen": _text(items, chosen),
             "rejected": _text(items, rejected),
@@ -296,7 +276,7 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
     }
 
 
-def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
+def _as_conversations(texts: Mapping[str, str]) -> Record:
     """Replace each text of a record by a conversation of one message.
 
     The prompt is a message of the user, and every other text is a message of the assistant.

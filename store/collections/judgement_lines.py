@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from sortnet.errors import JudgementError, StoreError
-from sortnet.files import TABLES, shown, suffix_of
+from sortnet.files import TABLES, Record, shown, suffix_of
 from sortnet.items import Items
 from sortnet.items.base import fault_across
 from sortnet.preference import ANSWERS, Judgement
@@ -86,7 +85,7 @@ class Line:
     where: str
     id: str
     judgement: Judgement
-    row: Mapping[str, Any]
+    row: Record
 
 
 def read_lines(
@@ -232,7 +231,7 @@ class _LineReader:
                 )
         return names
 
-    def add(self, place: str, record: Mapping[str, Any]) -> None:
+    def add(self, place: str, record: Record) -> None:
         """Read the judgement of a row.
 
         Args:
@@ -265,7 +264,7 @@ class _LineReader:
             self._line_of[number] = line
         self.lines.append(line)
 
-    def _make_id(self, cells: Mapping[str, Any]) -> str:
+    def _make_id(self, cells: Record) -> str:
         """Make an id from the content of a row.
 
         A row gets the same id in every file. Rows with equal content get different ids, because the
@@ -289,7 +288,7 @@ class _LineReader:
             refuse(undo.where, f"{error} ({row})")
         self._undone_numbers.add(number)
 
-    def _read_judgement(self, place: str, cells: Mapping[str, Any], id: str) -> Judgement:
+    def _read_judgement(self, place: str, cells: Record, id: str) -> Judgement:
         """Read the judgement in the filled cells of a row.
 
         Args:
@@ -321,9 +320,7 @@ class _LineReader:
         except (StoreError, JudgementError) as error:
             refuse(place, str(error))
 
-    def _read_answer(
-        self, place: str, cells: Mapping[str, Any], id: str
-    ) -> tuple[tuple[int, ...], Word]:
+    def _read_answer(self, place: str, cells: Record, id: str) -> tuple[tuple[int, ...], Word]:
         """Read the items of a row in their places, and the answer in words.
 
         If the row names winner and loser, the last digit of the id decides whether the winner is in
@@ -386,7 +383,7 @@ class _LineReader:
         return number
 
 
-def _ids_of_items(cells: Mapping[str, Any]) -> Any:
+def _ids_of_items(cells: Record) -> Any:
     """List the ids of a row's items in their places: a list in one cell, or a cell for each."""
     if "items" not in cells:
         return [cells[column] for column in _PLACES if column in cells]

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select
 
+from sortnet.files import Record
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
 from sortnet.preference.judgement_table import Judgements
@@ -91,7 +92,7 @@ class JudgementRows(CollectionRows):
         ids = ids or [secrets.token_hex(8) for _ in judgements]
         number_in_store: dict[int | None, int] = {}  # {number in the file: number in the store}
         stored: list[Judgement] = []
-        rows: list[dict[str, Any]] = []
+        rows: list[Record] = []
         first_number = self.n_judgements + 1
         for id, judgement in zip(ids, judgements, strict=True):
             number = number_of_id.get(id)

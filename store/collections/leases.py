@@ -1,25 +1,39 @@
-"""Lease questions to annotators, so that no two annotators are asked about one pair at a time.
+"""Keep the annotators of a collection, and lease questions to them.
 
-No two open questions share a pair, even if the questions are about more than two items. A batch is
-questions written to a file, which a provider answers later.
+No two annotators are asked about one pair at a time: no two open questions share a pair, even if
+the questions are about more than two items. A batch is questions written to a file, which a
+provider answers later.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
 
-from sortnet.errors import LeaseError
+from sortnet.errors import LeaseError, StoreError
+from sortnet.files import Record
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
-from store.collections.annotator_rows import AnnotatorRows
-from store.database.schema import AnnotatorRow, BatchRow, LeaseRow
+from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
+from store.database.engine import utc_now
+from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
 LONGEST_ID = 64
+_N_LISTED = 10  # number of annotators that a message names
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """An annotator, and the secret token in the address of their labelling page."""
+
+    name: str
+    token: str
+    created: datetime
 
 
 @dataclass(frozen=True)
@@ -62,9 +76,12 @@ class Batch:
     created: float
     cancelled: float | None
     n_open: int
-    about: dict[str, Any]
+    about: Record
 
 
+_KEY = select(AnnotatorRow.number).where(
+    AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
+)
 _LEASES = (
     select(LeaseRow.__table__, AnnotatorRow.name)
     .join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
@@ -86,8 +103,68 @@ _BATCHES = select(BatchRow.__table__, AnnotatorRow.name.label("annotator_name"),
 )
 
 
-class LeaseRows(AnnotatorRows):
-    """Operations on the leases and the batches of a collection's questions."""
+class LeaseRows(CollectionRows):
+    """Operations on the annotators of a collection, and on the leases and batches of questions."""
+
+    def annotators(self) -> list[Annotator]:
+        """List all annotators, in the order of creation."""
+        query = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
+        query = query.where(AnnotatorRow.collection == self.number).order_by(AnnotatorRow.number)
+        return [
+            Annotator(row.name, row.token, row.created.replace(tzinfo=UTC))
+            for row in self.read(query)
+        ]
+
+    def annotator(self, name: str, *, create: bool = True) -> Annotator:
+        """Return the annotator with a name.
+
+        An unknown annotator is created. If `create` is False, a StoreError is raised instead.
+        """
+        if create and self._annotator_key(name) is None:
+            with self.locked():
+                self._annotator_keys([name])  # creates the annotator
+        annotator_of_name = {annotator.name: annotator for annotator in self.annotators()}
+        if name not in annotator_of_name:
+            names = ", ".join([*annotator_of_name][:_N_LISTED]) or "none yet"
+            raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
+        return annotator_of_name[name]
+
+    def forget(self, name: str) -> None:
+        """Remove an annotator without answers, decisions, batches or open leases.
+
+        An annotator who has any of these, in the collection or in its criteria, stays.
+        """
+        query = select(AnnotatorRow.number).where(
+            AnnotatorRow.collection.in_(with_criteria(self.number)), AnnotatorRow.name == name
+        )
+        with self.locked():
+            keys = [row.number for row in self.read(query)]
+            uses = [
+                JudgementRow.annotator.in_(keys),
+                DecisionRow.annotator.in_(keys),
+                BatchRow.annotator.in_(keys),
+                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # another process may have taken it
+            ]
+            if not any(self.read_value(select(exists().where(use))) for use in uses):
+                self.write(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
+                self.write(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
+
+    def _annotator_key(self, name: str) -> Any:
+        """Return the key of an annotator; None if the collection has no annotator of this name."""
+        return self.read_value(_KEY, name=checked_name("annotator", name))
+
+    def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
+        """Return {name: key} of annotators, after creating annotators that do not exist yet."""
+        keys: dict[str, int] = {}
+        for name in dict.fromkeys(names):
+            key = self._annotator_key(name)
+            if key is None:
+                values = {"collection": self.number, "name": name, "created": utc_now()}
+                row = insert(AnnotatorRow).values(**values, token=new_token())
+                self.write(row)
+                key = self._annotator_key(name)
+            keys[name] = key
+        return keys
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
         """List the live leases, which are open and have not expired, in the order of creation.
@@ -109,14 +186,18 @@ class LeaseRows(AnnotatorRows):
         claims = self.database.claims
         return lease.process in (None, claims.process) or not claims.is_held(lease.process)
 
-    def question(self, lease: str) -> Question:
-        """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
-        return _lease_of_row(self._lease_row(lease)).question
+    def question(self, lease: str, batch: str | None = None) -> Question:
+        """Return the question of a live or ended lease.
 
-    def question_of_batch(self, batch: str, lease: str) -> Question:
-        """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
+        Args:
+            lease: id of the lease.
+            batch: name of the batch that has the lease. If None, this is not checked.
+
+        Raises:
+            LeaseError: on an unknown id, or if the batch has no such lease.
+        """
         stored_lease = _lease_of_row(self._lease_row(lease))
-        if stored_lease.batch != batch:
+        if batch not in (None, stored_lease.batch):
             raise LeaseError(f"lease {str(lease)!r} is not of batch {batch}")
         return stored_lease.question
 
@@ -157,9 +238,9 @@ class LeaseRows(AnnotatorRows):
         """
         name, key = annotator
         leases: list[Lease] = []
-        rows: list[dict[str, Any]] = []
+        rows: list[Record] = []
         process = self.database.claims.process
-        common: dict[str, Any] = {"expires": expires, "process": process, "batch": batch}
+        common: Record = {"expires": expires, "process": process, "batch": batch}
         fixed = {"collection": self.number, "created": self.clock(), "open": True, **common}
         for question in questions:
             if reserved_pairs.isdisjoint(question.pairs):
@@ -217,7 +298,7 @@ class LeaseRows(AnnotatorRows):
             for row in self.read(query)
         ]
 
-    def add_batch(self, annotator: str, about: dict[str, Any]) -> str:
+    def add_batch(self, annotator: str, about: Record) -> str:
         """Add a batch of an annotator, and return the name of the batch."""
         name = secrets.token_hex(4)
         with self.locked() as connection:
@@ -265,3 +346,8 @@ def may_be_lease_id(id: str) -> bool:
     Other texts are not searched for, because a database may refuse them.
     """
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()
+
+
+def new_token() -> str:
+    """Make the secret token of an annotator's link."""
+    return secrets.token_urlsafe(16)

@@ -28,6 +28,9 @@ from store.database.claims import Claims
 BUSY_SECONDS = 60
 _WAIT_FOR_WAL = 0.05  # seconds between two attempts to switch to WAL
 # {end of the name of a SQLite file or its log: the device and number that identify the file}
+# A file, `sqlite:///FILE` or `postgresql://...`; None: the environment's SORTNET_STORE, or else a
+# file in the user's data folder.
+StoreAddress: TypeAlias = str | Path | URL | None
 _Files: TypeAlias = dict[str, tuple[int, int]]
 _FILES = "sortnet_files"  # key of the files that a connection to SQLite writes
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
@@ -50,7 +53,7 @@ class Database:
         claims: the names that this process holds for as long as it lives.
     """
 
-    def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
+    def __init__(self, url: StoreAddress = None, *, write: bool = True) -> None:
         """Make the engine of the database at a path or URL; None: at the default store."""
         self.url = parse_url(url)
         without_user = self.url.set(drivername="postgresql", query={})._replace(
@@ -263,7 +266,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def parse_url(url: str | Path | URL | None = None) -> URL:
+def parse_url(url: StoreAddress = None) -> URL:
     """Make the URL of a store from a path or a text.
 
     Args:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from sortnet.core import SPLITS
 from sortnet.errors import DataError
+from sortnet.files import Record
 from sortnet.tables.values import date_text
 from store.frames import measure_names
 
@@ -403,7 +404,7 @@ def _draw_over_names(
     axes.margins(x=0.06)
 
 
-def _style(number: int, name: str) -> dict[str, Any]:
+def _style(number: int, name: str) -> Record:
     """Return the style of a line; the colours, marks and dashes of 28 lines tell them apart."""
     return {
         "color": _COLOURS[number % len(_COLOURS)],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,21 +19,7 @@ _IMAGES_WIDTH = 7.2  # width of the images without the texts beside them, in inc
 _GAP = 3  # pixels between two orders
 
 
-class Panel(NamedTuple):
-    """An order of images, with the texts that are drawn beside it.
-
-    Attributes:
-        caption: what sorted the images.
-        remark: how well they are sorted.
-        order: (n,) numbers of the images, best first.
-    """
-
-    caption: str
-    remark: str
-    order: I64
-
-
-def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, title: str) -> None:
+def draw(path: Path, images: F32, numbers: I32, orders: Mapping[str, I64], *, title: str) -> None:
     """Write a PNG file with one line of images for each order.
 
     An image whose place belongs to another number is drawn on tinted paper.
@@ -43,10 +28,11 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
         path: the file to write.
         images: (n, height, width), from 0 (paper) to 1 (ink).
         numbers: (n,) the number written on each image.
-        panels: orders of the images, drawn below each other.
-        title: the text above all panels.
+        orders: {text: order}, drawn below each other. The text beside an order tells what sorted
+            the images, and how well; an order has the (n,) numbers of the images, best first.
+        title: the text above all orders.
     """
-    lines = [_joined_images(images, numbers, panel.order) for panel in panels]
+    lines = [_joined_images(images, numbers, order) for order in orders.values()]
     picture = np.concatenate(lines)
     line_height, width = lines[0].shape[:2]
     height = 1.2 + _IMAGES_WIDTH * len(picture) / width
@@ -60,8 +46,8 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
     )
     axes = figure.subplots()
     axes.imshow(picture, interpolation="bicubic")
-    middles = line_height * np.arange(len(panels)) + (images.shape[1] - 1) / 2
-    axes.set_yticks(middles, [f"{panel.caption}  {panel.remark}" for panel in panels])
+    middles = line_height * np.arange(len(orders)) + (images.shape[1] - 1) / 2
+    axes.set_yticks(middles, list(orders))
     axes.set_xticks([])
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import numpy as np
-
 from sortnet.core import Progress
-from sortnet.files import plain
+from sortnet.files import Record, plain, rows_of
 from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import cut
@@ -17,8 +15,8 @@ from sortnet.preference.annotator_reports import calibration
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.stopping import Goal
 from store import Collection
-from store.collections.annotator_rows import Annotator
-from store.report.columns import Record
+from store.collections.leases import Annotator
+from store.service.collection_items import ranking_frame
 from store.service.costs import sum_up_costs
 from store.service.labelling import LabellingService
 from store.service.sentences import remaining_facts
@@ -27,7 +25,6 @@ TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
 _FOR_THE_PAGE = ("rows", "intervals", "service", "goal")  # facts that programs do not get
 _LONGEST_TEXT = 200  # characters of an item's text
-_RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
 
 def facts_for_programs(
@@ -107,7 +104,7 @@ def _facts_of(
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
         "judges": _judge_reports(service, annotators, all_judgements),
-        **sum_up_costs(all_judgements, np.arange(len(all_judgements))),
+        **sum_up_costs(all_judgements),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
@@ -126,7 +123,7 @@ def _judge_reports(
     gold = service.study.gold_pairs()
     judges = []
     for report in service.reports(names):
-        rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
+        of_judge = all_judgements.where(all_judgements.by(report.name))
         calibrated = None
         if report.probabilities:
             calibrated = calibration(all_judgements, report.name, gold)
@@ -134,7 +131,7 @@ def _judge_reports(
             {
                 **plain(asdict(report)),
                 "kind": "model" if report.model else "person",
-                **sum_up_costs(all_judgements, rows_of_judge),
+                **sum_up_costs(of_judge),
                 "calibration": None if calibrated is None else plain(asdict(calibrated)),
             }
         )
@@ -156,13 +153,11 @@ def _ranking_facts(service: LabellingService, top: int | None) -> Record:
     n_top = top or service.session.goal.top or TOP
     ranking = service.session.ranking(fresh=False, top=n_top)
     items = service.items
-    rows = []
-    for item in ranking.order.tolist():
-        row: Record = {"group": None if items.groups is None else items.groups[item]}
-        row |= _id_and_text(items, item)
-        for name in _RANKING_COLUMNS:
-            row[name] = plain(getattr(ranking, name)[item])
-        rows.append(row)
+    frame = ranking_frame(ranking, items)
+    rows: list[Record] = [
+        {"group": None, **row, **_id_and_text(items, item)}
+        for item, row in zip(frame.index, rows_of(frame), strict=True)
+    ]
     most_judged = max(rows, key=lambda row: row["judgements"])
     return {
         "top": n_top,

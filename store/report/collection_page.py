@@ -7,15 +7,12 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 from markupsafe import Markup
 
-from sortnet.core import Progress
+from sortnet.files import Record
 from sortnet.judges.budget import amount
 from sortnet.messages import count
 from sortnet.preference.annotator_agreement import ENOUGH_SHARED
-from sortnet.preference.stopping import Goal
-from store import Collection
 from store.plots.figures import calibration_curves, ranking_intervals
-from store.report.collection_facts import facts_of_criteria
-from store.report.columns import TITLES, Record, annotator_row, meanings, table_cells
+from store.report.columns import TITLES, annotator_row, meanings, table_cells
 from store.report.growth import growth_of, growth_picture
 from store.report.html_page import (
     Block,
@@ -53,28 +50,14 @@ _JUDGE_COLUMNS = (
 )  # fmt: skip
 
 
-def page_of(
-    collection: Collection, *, goal: Goal | None, top: int | None, progress: Progress
-) -> str:
-    """Render the page of a collection.
-
-    For the arguments see `store.report.subject_page.write_report`.
-
-    Raises:
-        SortNetError: if the collection has fewer than two items.
-
-    Cost: for each criterion a fit to all judgements, and about a second to draw.
-    """
-    all_facts = facts_of_criteria(collection, goal=goal, top=top, progress=progress)
-    return render(all_facts, collection.name)
-
-
 def render(all_facts: Sequence[Record], name: str) -> str:
     """Render the page of a collection as HTML.
 
     Args:
         all_facts: the facts of the collection, or of each of its criteria, see `facts_of_criteria`.
         name: the name of the collection.
+
+    Cost: about a second to draw.
     """
     sections = [section for facts in all_facts for section in _sections(facts)]
     return render_page(f"The ranking of {name}", sections)
@@ -272,7 +255,7 @@ def _reliability(facts: Record) -> Iterator[str]:
     for sentence in (*details, remaining["apart"]):
         if sentence:
             yield _sentence(sentence)
-    yield _holdout_sentence(remaining)
+    yield f"Held-out accuracy: {remaining['checked']}."
     agreement = facts["agreement"]
     alpha = agreement["krippendorff_alpha"]
     pairs = count(agreement["shared_pairs"], "pair")
@@ -291,21 +274,6 @@ def _reliability(facts: Record) -> Iterator[str]:
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
         "and side bias, not what all judges get wrong alike."
-    )
-
-
-def _holdout_sentence(remaining: Record) -> str:
-    """Write a sentence that compares the held-out accuracy with the accuracy that was expected."""
-    n_answers = remaining["holdout_n"]
-    if not n_answers:
-        return "No held-out answers yet could check the model."
-    if remaining["left_out"]:
-        answers = "answers, each predicted from all others"
-    else:
-        answers = "answers about random pairs, which chose no question and were predicted unseen"
-    return (
-        f"Held-out accuracy: {remaining['holdout_right']:.0%} of {n_answers} {answers}; "
-        f"{remaining['holdout_expected']:.0%} were to be expected if the probabilities are right."
     )
 
 

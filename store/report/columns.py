@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
+from sortnet.files import Record
 from sortnet.messages import cut, printable
 from store.service.collection_items import FORMATS, TOP
 
-Record: TypeAlias = dict[str, Any]  # facts, or a row of a table: values by their names
 UNKNOWN = "-"
 # Titles of the figures about an annotator, see `figures_of`.
 TITLES = ("reliability", "side bias", "with others", "with self", "gold")

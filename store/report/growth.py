@@ -8,12 +8,11 @@ from functools import lru_cache
 
 import pandas as pd
 
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import Goal, Remaining
 from store.collections.collection import Collection
 from store.plots.figures import certainty_growth
-from store.report.columns import Record
 from store.report.html_page import Picture, picture
 from store.service.labelling import LabellingService, new_session
 from store.service.sentences import goal_in_words

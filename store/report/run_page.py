@@ -12,13 +12,13 @@ from sortnet.config import Config
 from sortnet.core import Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explanation.columns import Dependence
-from sortnet.files import rows_of
+from sortnet.files import Record, rows_of
 from sortnet.messages import count
 from sortnet.tables.values import date_text
 from store import Run
 from store.frames import after_the_first, measure_names
 from store.plots.figures import PARTS, SMALL, bars, curves, label_dates, learning
-from store.report.columns import Record, cell
+from store.report.columns import cell
 from store.report.html_page import (
     Block,
     Picture,
@@ -80,15 +80,13 @@ def page_of(
     return render(run, sources, findings, top=top), sources.missing
 
 
-def render(
-    run: Run, sources: Sources | None = None, findings: Findings | None = None, *, top: int = 5
-) -> str:
+def render(run: Run, sources: Sources, findings: Findings, *, top: int = 5) -> str:
     """Render the page of a run as HTML.
 
     Args:
         run: the run.
-        sources: the model and the data, where documents are looked up. If None, both are missing.
-        findings: what was found out about the model. If None, nothing.
+        sources: the model and the data, where documents are looked up.
+        findings: what was found out about the model.
         top: the number of hardest queries.
 
     Raises:
@@ -96,8 +94,6 @@ def render(
 
     Cost: about two seconds to draw, and reading the run's pairs.
     """
-    sources = Sources() if sources is None else sources
-    findings = Findings() if findings is None else findings
     with run.database.one_state():  # the run may be training
         iterations = run.iterations_frame()
         pairs = run.pairs_frame()

@@ -9,6 +9,7 @@ import numpy as np
 
 from sortnet.config import Settings
 from sortnet.core import Queries
+from sortnet.files import Record
 from sortnet.metrics import (
     Empty,
     Metric,
@@ -18,7 +19,7 @@ from sortnet.metrics import (
     outcomes,
     parse_metric,
 )
-from store.report.columns import Record, cell
+from store.report.columns import cell
 
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
@@ -100,7 +101,7 @@ def kept_model(model: Kept) -> str:
     return f"{name}: {', '.join(figures)}; {model['reason']}"
 
 
-def from_which(facts: Mapping[str, Any]) -> str:
+def from_which(facts: Record) -> str:
     """Name the folder of the model that a run began with, and the run that trained the model.
 
     Args:

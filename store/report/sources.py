@@ -1,20 +1,24 @@
-"""Find and load the model and the data of a run."""
+"""Find and load the model and the data of a run; name the documents of the pairs it got wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from sortnet.core import SPLITS, Progress, Queries, Split
+from sortnet.core import SPLITS, Progress, Queries, Split, Str
 from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.files import Record
 from sortnet.items.base import words_of
-from sortnet.messages import cut
+from sortnet.messages import cut, note
 from store.plots.figures import PARTS
 from store.runs.resuming import find_data
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sortnet.rankers.base import Ranker
     from store import Run
     from store.service.judged_queries import Source
@@ -198,7 +202,7 @@ def read_part(
     return replace(part, judged=RunAnswers(run).pairs(cast("Split", split)))
 
 
-def _read_file(run: Run, path: str, facts: Mapping[str, Any], like: Ranker | None) -> Queries:
+def _read_file(run: Run, path: str, facts: Record, like: Ranker | None) -> Queries:
     """Read all queries in a file, with the features and columns that the run read.
 
     Args:
@@ -241,3 +245,59 @@ def _judged_part(run: Run, split: str, source: Source) -> Queries:
     if run.data[split].get("fingerprint") != judged.fingerprint(part):
         raise DataError(f"{source}: its items or judgements differ from what the run read")
     return part
+
+
+def wrong_pairs(
+    run: Run,
+    split: Split | None = None,
+    *,
+    ids: bool = True,
+    progress: Progress = lambda text: None,
+) -> Iterator[pd.DataFrame]:
+    """Yield the stored pairs of a run in frames that fit into memory.
+
+    All pairs of a frame are of the same part. If there are no pairs, a frame without rows is
+    yielded.
+
+    Args:
+        run: the run.
+        split: the part whose pairs are yielded. If None, the pairs of all parts.
+        ids: whether to add the documents' ids, if the run's data still exists and has ids.
+        progress: gets the name of each step.
+    """
+    docids: dict[Split, Str] = {}
+    parts: tuple[Split, ...] = (split,) if split else SPLITS
+    for part in parts if ids else ():
+        progress(f"reading the {PARTS[part]} data")
+        try:
+            ids_of_part = read_part(run, part).docids
+        except SortNetError as error:
+            note(f"no ids for {PARTS[part]} documents: {error}")
+        else:
+            if ids_of_part is not None:
+                docids[part] = ids_of_part
+    frames = run.iter_pairs(split=split)
+    first_frame = next(frames, None)
+    if first_frame is None:
+        first_frame = run.pairs_frame(split)  # without rows
+    return (_with_ids(frame, docids) for frame in chain([first_frame], frames))
+
+
+def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
+    """Add the columns `winner_id` and `loser_id`, the ids of both documents, to pairs of one part.
+
+    Args:
+        pairs: the pairs, with the columns `winner` and `loser`, the documents' indices in the part.
+        docids: the ids of each part's documents. If no part has ids, the pairs stay as they are; if
+            only another part has ids, the ids of the pairs are empty.
+    """
+    import pandas as pd
+
+    if not docids:
+        return pairs
+    ids_of_part = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
+    columns = {}
+    for column in ("winner", "loser"):
+        ids = "" if ids_of_part is None else ids_of_part[pairs[column]]
+        columns[f"{column}_id"] = pd.Series(ids, pairs.index, dtype="str")
+    return pairs.assign(**columns)

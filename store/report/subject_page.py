@@ -76,13 +76,15 @@ def write_report(
     """
     # The pages draw by matplotlib, which takes a second to import.
     from store.report import collection_page, run_page
+    from store.report.collection_facts import facts_of_criteria
 
     if isinstance(file, str | Path):
         facts = subject.data.values() if isinstance(subject, Run) else ()
         refuse_output(str(file), *(find_data(part) for part in facts if "path" in part))
     missing = ""
     if isinstance(subject, Collection):
-        page = collection_page.page_of(subject, goal=goal, top=top, progress=progress)
+        all_facts = facts_of_criteria(subject, goal=goal, top=top, progress=progress)
+        page = collection_page.render(all_facts, subject.name)
     else:
         page, missing = run_page.page_of(
             subject, model=model, data=data, top=queries, progress=progress

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.core import I64, Progress
-from sortnet.files import is_table
+from sortnet.files import Record, is_table
 from sortnet.items import Columns, Items, describe, read_with_roles
 from sortnet.items.base import lone_groups, read_pairs
 from sortnet.items.features import MADE
 from sortnet.items.update import merge
+from sortnet.tables.roles import NAMED
 from store.collections import collection_rows
 from store.collections.collection import Collection
 from store.collections.judgement_lines import read_gold
 from store.store import Store
 
-ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
-_STORED_ROLES = (*ROLES, "features", "dates")  # `features` and `dates` are several columns each
+_STORED_ROLES = (*NAMED, "features", "dates")  # `features` and `dates` are several columns each
 _EMBEDDED_PREFIX = "text: meaning"  # names of features from sentence embeddings begin like this
 
 
@@ -174,10 +174,9 @@ def add_file(
     gold_decisions = [] if gold is None else read_gold(gold, all_items)
 
     progress("writing")
-    stored_roles = {role: getattr(roles, role) for role in _STORED_ROLES}
     # Old items are among `all_items`, so an existing collection is updated.
     collection = store.add_items(
-        name, all_items, update=existing is not None, columns=stored_roles, pairs=only_pairs
+        name, all_items, update=existing is not None, columns=stored_roles(roles), pairs=only_pairs
     )
     collection.decide(*gold_decisions)
     n_old = 0 if old is None else len(old)
@@ -192,6 +191,11 @@ def add_file(
         lone_groups=groups_of_one,
         is_outdated_on_pages=collection.is_served() and update,
     )
+
+
+def stored_roles(roles: Columns) -> Record:
+    """Select the roles that are stored with a collection, {role: column}."""
+    return {role: getattr(roles, role) for role in _STORED_ROLES}
 
 
 def _find_collection(store: Store, name: str) -> Collection | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sortnet.errors import StoreError
+from sortnet.files import Record
 from sortnet.items import Items, readable_names
 from sortnet.messages import printable
 from sortnet.tables.values import date_text
@@ -24,22 +23,6 @@ TOP = "among_top"  # one more column if the goal is about the top items
 FORMATS = {"score": ".2f", TOP: ".0%"}  # of the values in tables
 
 
-@dataclass(frozen=True, eq=False)
-class ItemRanking:
-    """The ranking of a collection, or of a criterion of a collection.
-
-    Attributes:
-        frame: a row for each item, group by group, best first. The frame of a criterion has the
-            column `criterion`, too.
-        service: the service whose model ranked the items.
-        group: the only group that is ranked; None: all groups.
-    """
-
-    frame: pd.DataFrame
-    service: LabellingService
-    group: str | None = None
-
-
 def page_cell(column: str, value: Any) -> str:
     """Format a value in a column of a ranking for pages, with a space before the percent sign.
 
@@ -51,12 +34,16 @@ def page_cell(column: str, value: Any) -> str:
 
 def rank_collection(
     collection: Collection, *, group: str | None = None, top: int | None = None
-) -> list[ItemRanking]:
+) -> list[tuple[LabellingService, pd.DataFrame]]:
     """Rank the items of a collection by each of its criteria, or by its only question.
 
     Args:
         group: the only group that is ranked; None: all groups.
         top: number of best items of each group that are in the frame; None: all items.
+
+    Returns:
+        The services, each with a frame that has a row for each item, group by group, best first.
+        The frame of a criterion has the column `criterion`, too.
 
     Raises:
         StoreError: if the items have no such group.
@@ -67,7 +54,27 @@ def rank_collection(
 
     with collection.database.one_state():  # all criteria are ranked as they are at one time
         services = [LabellingService(criterion) for criterion in collection.asked()]
-    return [_rank_criterion(service, group, top) for service in services]
+    items = services[0].items  # the criteria of a collection have the same items
+    groups = list(dict.fromkeys(items.groups or ()))
+    if group is not None and group not in groups:
+        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
+        raise StoreError(
+            f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
+        )
+    rankings = []
+    for service in services:
+        service.settle()
+        frame = ranking_frame(service.ranking, service.items)
+        if group is not None:
+            frame = frame[frame["group"] == group]
+        if top is not None:
+            of_groups = frame if items.groups is None else frame.groupby("group", sort=False)
+            frame = of_groups.head(top)
+        criterion = service.collection.criterion
+        if criterion is not None:
+            frame.insert(0, "criterion", criterion)
+        rankings.append((service, frame))
+    return rankings
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
@@ -84,36 +91,6 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     return frame
 
 
-def _rank_criterion(service: LabellingService, group: str | None, top: int | None) -> ItemRanking:
-    """Fit the model to a criterion, or to a collection without criteria, and rank the items.
-
-    Args:
-        service: the service of the criterion or collection.
-        group: the only group that is ranked; None: all groups.
-        top: number of best items of each group that are in the frame; None: all items.
-    """
-    collection = service.collection
-    service.settle()
-    items = service.items
-    groups = list(dict.fromkeys(items.groups or ()))
-    if group is not None and group not in groups:
-        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
-        raise StoreError(
-            f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
-        )
-    frame = ranking_frame(service.ranking, items)
-    n_shown = top or len(items)
-    if items.groups is None:
-        frame = frame.head(n_shown)
-    else:
-        if group is not None:
-            frame = frame[frame["group"] == group]
-        frame = frame.groupby("group", sort=False).head(n_shown)
-    if collection.criterion is not None:
-        frame.insert(0, "criterion", collection.criterion)
-    return ItemRanking(frame, service, group)
-
-
 def decide_about_item(collection: Collection, kind: str, id: str, reason: str | None) -> None:
     """Store a decision about an item, such as `retire` or `restore`.
 
@@ -126,8 +103,10 @@ def decide_about_item(collection: Collection, kind: str, id: str, reason: str | 
     collection.decide(Decision(kind, item=number, reason=reason))
 
 
-def item_record(collection: Collection, id: str) -> dict[str, Any]:
-    """Return the facts about an item, and its features.
+def item_record(collection: Collection, id: str) -> Record:
+    """Return the facts about an item, and its features as {readable name: value}.
+
+    The value of a missing feature is None, and the value of a date is a text.
 
     Raises:
         StoreError: if the collection has no such item.
@@ -135,10 +114,21 @@ def item_record(collection: Collection, id: str) -> dict[str, Any]:
     items = collection.items()
     number = _number_of(id, collection, items)
     columns = collection.settings.get("columns") or {}
-    return {**item_facts(items, number), "features": _features_of(items, number, columns)}
+    names = readable_names(items.feature_names, columns)
+    values = items.features[number].tolist()
+    dates = columns.get("dates") or ()  # the features that are dates
+    features: Record = {}
+    for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
+        if math.isnan(value):
+            features[name] = None
+        elif stored_name in dates:
+            features[name] = date_text(value)
+        else:
+            features[name] = value
+    return {**item_facts(items, number), "features": features}
 
 
-def item_facts(items: Items, number: int) -> dict[str, Any]:
+def item_facts(items: Items, number: int) -> Record:
     """Return the id of an item, and its text, files, group and shown columns if it has them."""
     columns = {
         "text": items.texts,
@@ -148,34 +138,11 @@ def item_facts(items: Items, number: int) -> dict[str, Any]:
         "context": items.contexts,
         "shown": items.shown,
     }
-    facts: dict[str, Any] = {"id": items.ids[number]}
+    facts: Record = {"id": items.ids[number]}
     for name, values in columns.items():
         if values and values[number] is not None:
             facts[name] = values[number]
     return facts
-
-
-def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item's features as {readable name: value}, with dates as texts.
-
-    The value of a missing feature is None.
-
-    Args:
-        columns: {role: column} of the collection; the role `dates` lists the features that are
-            dates.
-    """
-    names = readable_names(items.feature_names, columns)
-    values = items.features[number].tolist()
-    dates = columns.get("dates") or ()
-    features: dict[str, Any] = {}
-    for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
-        if math.isnan(value):
-            features[name] = None
-        elif stored_name in dates:
-            features[name] = date_text(value)
-        else:
-            features[name] = value
-    return features
 
 
 def _number_of(id: str, collection: Collection, items: Items) -> int:

@@ -7,30 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import I64
+from sortnet.files import Record
 from sortnet.preference.judgement_table import Judgements
 
 CALL_COUNTS = ("calls", "tokens_in", "tokens_out")
 
 
-def sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
-    """Sum up the calls, tokens and cost of the judgements in the given rows.
+def sum_up_costs(judgements: Judgements) -> Record:
+    """Sum up the calls, tokens and cost of judgements.
 
     The cost is None if no judgement has a cost.
     """
     counts = dict.fromkeys(CALL_COUNTS, 0)
-    for row in rows.tolist():
-        text = all_judgements.meta[row]
-        meta = parse_meta(text) if text is not None else {}
+    for text in judgements.meta:
+        meta = parse_meta(text or "{}")
         if "model" in meta:  # people and programs make no calls
             for name, number in _call_counts(meta).items():
                 counts[name] += number
-    costs = all_judgements.cost[rows]
-    known_costs = costs[~np.isnan(costs)]
+    known_costs = judgements.cost[~np.isnan(judgements.cost)]
     return {**counts, "cost": float(known_costs.sum()) if len(known_costs) else None}
 
 
-def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
+def _call_counts(meta: Record) -> dict[str, int]:
     """Read the numbers of calls and tokens from the facts stored with a model's answer.
 
     The number of calls is 1 if the meta has no number.
@@ -52,7 +50,7 @@ def _count_or_0(value: Any) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def parse_meta(text: str) -> dict[str, Any]:
+def parse_meta(text: str) -> Record:
     """Parse the JSON facts stored with an answer; return {} if they are no JSON object."""
     try:
         meta = json.loads(text)

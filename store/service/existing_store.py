@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from store import Collection, Run, Store
+    from store.database.engine import StoreAddress
     from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
@@ -31,7 +32,7 @@ _INVALID_VALUE_ERRORS = (
 
 @contextmanager
 def open_existing(
-    url: URL | str | None, maker: str = "sortnet train", *, write: bool = False
+    url: StoreAddress, maker: str = "sortnet train", *, write: bool = False
 ) -> Iterator[Store]:
     """Open a store that must exist, so that a misspelt name creates no new store.
 
@@ -85,9 +86,7 @@ def _invalid_values_as_store_error(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_collection(
-    url: URL | str | None, name: str, *, write: bool = False
-) -> Iterator[Collection]:
+def open_collection(url: StoreAddress, name: str, *, write: bool = False) -> Iterator[Collection]:
     """Open a collection of an existing store."""
     with open_existing(url, ITEMS_MAKER, write=write) as opened:
         yield opened.collection(name)
@@ -106,7 +105,7 @@ def open_run(store: str | None, name: str) -> Iterator[Run]:
         yield opened.run(name)
 
 
-def collections_of(url: URL | str | None) -> list[str]:
+def collections_of(url: StoreAddress) -> list[str]:
     """List the names of a store's collections; empty if the store does not exist."""
     from store import open_store
 
@@ -118,7 +117,7 @@ def collections_of(url: URL | str | None) -> list[str]:
     return names
 
 
-def _existing(url: URL | str | None) -> URL | None:
+def _existing(url: StoreAddress) -> URL | None:
     """Parse a store's URL; return None if the URL names a file that does not exist."""
     from store.database.engine import parse_url
 
@@ -127,7 +126,7 @@ def _existing(url: URL | str | None) -> URL | None:
     return None if is_missing else parsed
 
 
-def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
+def judged_source(paths: Sequence[str], url: StoreAddress) -> Source | None:
     """Find the collection that the data arguments of `train` name; None if they name files.
 
     An existing file or folder takes precedence over a collection of the same name.
@@ -158,14 +157,12 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     )
 
 
-def collection_behind(path: str, url: URL | str | None) -> str:
-    """Return a hint for an error message about a path that is the name of a collection.
+def is_collection(name: str, url: StoreAddress = None) -> bool:
+    """Whether a store has a collection of this name; a store that cannot be read has none.
 
-    The hint is empty if no collection has that name.
+    Args:
+        url: URL or file of the store; None: the default store.
     """
-    from store.service.judged_queries import PREFIX
-
-    with suppress(StoreError):  # a store that cannot be read has no collection to name
-        if path in collections_of(url):
-            return f"; the collection of that name is {PREFIX}{path}"
-    return ""
+    with suppress(StoreError):
+        return name in collections_of(url)
+    return False

@@ -5,55 +5,39 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet import __version__
 from sortnet.core import Progress
 from sortnet.errors import SortNetError
+from sortnet.files import Record
 from sortnet.threads import cores, kernel_threads
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-_FACTS_OF_STORE = ("url", "exists", "schema", "runs", "collections", "bytes", "problem")
+    from store.database.engine import StoreAddress
+
+_FACTS_OF_STORE = (
+    *("url", "exists", "writable", "schema", "runs", "collections", "bytes", "problem"),
+)
 
 
-@dataclass(frozen=True)
-class Installation:
-    """The results of checking the installation.
+def check_installation(store: StoreAddress, progress: Progress) -> Record:
+    """Check devices, threads, extras and the store; nothing is changed, and no store is created.
 
-    Attributes:
-        version: version of SortNet.
-        system: Python and the system that it runs on.
-        executable: path of Python.
-        devices: names of the devices that work, the CPU first.
-        auto_device: the device that the setting `auto` chooses.
-        threads: the number of `cores`, and the number of threads of `torch` and of `numba`.
-        extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
-        store: facts about the store; a fact that is not known is None.
-        is_store_writable: whether the file of the store, or its folder, can be written.
-        faults: a line for each fault, with the next step.
+    Returns:
+        Facts for JSON: `ok` tells whether there are no `faults`, which have a line each with the
+        next step. `system` is Python and the system that it runs on, `executable` the path of
+        Python. `devices` are the devices that work, the CPU first; `auto_device` is the device that
+        the setting `auto` chooses. `threads` has the number of `cores`, and the number of threads
+        of `torch` and of `numba`. `extras` has a row for each optional extra: its `name`, whether
+        it is `present`, and the command to `install` it. The facts of `store` that are not known
+        are None.
     """
-
-    version: str
-    system: str
-    executable: str
-    devices: Sequence[str]
-    auto_device: str
-    threads: Mapping[str, int]
-    extras: Sequence[Mapping[str, Any]]
-    store: Mapping[str, Any]
-    is_store_writable: bool
-    faults: Sequence[str] = field(default_factory=list)
-
-
-def check_installation(store: URL | str | None, progress: Progress) -> Installation:
-    """Check devices, threads, extras and the store; nothing is changed, and no store is created."""
     import torch
 
     from sortnet.comparators.make import resolve_device
@@ -63,19 +47,19 @@ def check_installation(store: URL | str | None, progress: Progress) -> Installat
     devices = _working_devices(faults)
     n_threads = {"cores": cores(), "torch": torch.get_num_threads(), "numba": kernel_threads()}
     progress("checking extras and store")
-    facts, is_writable = _facts_of_store(store, faults)
-    return Installation(
-        version=__version__,
-        system=f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
-        executable=sys.executable,
-        devices=devices,
-        auto_device=str(resolve_device("auto").type),
-        threads=n_threads,
-        extras=_extras(),
-        store=facts,
-        is_store_writable=is_writable,
-        faults=faults,
-    )
+    facts_of_store = _facts_of_store(store, faults)
+    return {
+        "ok": not faults,
+        "sortnet": __version__,
+        "system": f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+        "executable": sys.executable,
+        "devices": devices,
+        "auto_device": str(resolve_device("auto").type),
+        "threads": n_threads,
+        "extras": _extras(),
+        "store": facts_of_store,
+        "faults": faults,
+    }
 
 
 def _working_devices(faults: list[str]) -> list[str]:
@@ -98,12 +82,12 @@ def _working_devices(faults: list[str]) -> list[str]:
     return devices
 
 
-def _extras() -> list[dict[str, Any]]:
+def _extras() -> list[Record]:
     """Return a row for each optional extra: its name, its presence, and how to install it."""
     from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     for name in metadata.metadata("sortnet").get_all("Provides-Extra") or []:
         needed = [
             requirement.name
@@ -126,20 +110,16 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bool]:
-    """Return the facts about the store, and whether it can be written.
-
-    If the store cannot be opened, a line is added to `faults`.
-    """
-    facts: dict[str, Any] = dict.fromkeys(_FACTS_OF_STORE)
-    is_writable = True
+def _facts_of_store(url: StoreAddress, faults: list[str]) -> Record:
+    """Return the facts about the store; if it cannot be opened, add a line to `faults`."""
+    facts: Record = dict.fromkeys(_FACTS_OF_STORE)
     try:
         from store.database.engine import parse_url, stored_url
 
         parsed = parse_url(url)
         facts["url"] = stored_url(parsed)
         if parsed.drivername == "sqlite":
-            is_writable = _add_facts_of_file(parsed, facts)
+            _add_facts_of_file(parsed, facts)
         is_missing_file = facts["exists"] is False  # None: the store is on a server
         if not is_missing_file:
             _add_facts_of_tables(parsed, facts)
@@ -147,11 +127,11 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
         facts["problem"] = str(error)
         advice = "; choose another with --store or SORTNET_STORE"
         faults.append(str(error) if "--store" in str(error) else f"{error}{advice}")
-    return facts, is_writable
+    return facts
 
 
-def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
-    """Add the facts about a store's file to `facts`, and return whether it can be written.
+def _add_facts_of_file(url: URL, facts: Record) -> None:
+    """Add to `facts` whether a store's file exists and can be written, and its size.
 
     Raises:
         SortNetError: if there is no file, and the file cannot be created.
@@ -161,17 +141,17 @@ def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
     # A new file would be created in the nearest folder that exists.
     folders = (*file.absolute().parents, Path("/"))
     folder = next(folder for folder in folders if folder.exists())
-    is_folder_writable = os.access(folder, os.W_OK)
+    facts["writable"] = os.access(folder, os.W_OK)
     if not file.exists():
-        if not is_folder_writable:
+        if not facts["writable"]:
             raise SortNetError(f"store {file}: {folder} is not writable")
-        return True
+        return
     files = (file, Path(f"{file}-wal"))  # SQLite's write-ahead log has the newest data
     facts["bytes"] = sum(path.stat().st_size for path in files if path.exists())
-    return is_folder_writable and os.access(file, os.W_OK)
+    facts["writable"] &= os.access(file, os.W_OK)
 
 
-def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
+def _add_facts_of_tables(url: URL, facts: Record) -> None:
     """Add to `facts` the schema of a store, and its numbers of runs and collections.
 
     Raises:

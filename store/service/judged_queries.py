@@ -1,4 +1,4 @@
-"""Make training and validation queries from the judgements of a collection."""
+"""Make queries, or a file, from the judgements of a collection and its annotators' weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.comparisons import Comparisons
 from store.collections.collection import Collection
+from store.collections.judgement_files import FORMS_OF_PAIRS, ExportForm, export_judgements
 from store.service.labelling import new_session
 
 PREFIX = "collection:"
@@ -149,6 +150,39 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
         session.replay(collection.judgements())
     _, weights = session.weighted()
     return weights
+
+
+def write_judgements(
+    collection: Collection,
+    file: IO[str],
+    form: ExportForm,
+    *,
+    prompt: str = "",
+    for_spreadsheets: bool = True,
+) -> int:
+    """Write the judgements of a collection to a file.
+
+    Args:
+        form: name of the format; formats in `FORMS_OF_PAIRS` weigh each pair by the annotators'
+            reliability, which takes a fit.
+        prompt: the prompt of every record in formats for preference tuning. If empty, the context
+            or the name of the items' group.
+        for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
+            apostrophe.
+
+    Returns:
+        The number of judgements, or of pairs, that were written.
+    """
+    with collection.transaction():  # the weights are of the judgements that are written
+        weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
+        return export_judgements(
+            collection,
+            file,
+            form,
+            prompt=prompt,
+            weights=weights,
+            for_spreadsheets=for_spreadsheets,
+        )
 
 
 def _hash_facts(items: Items, votes: Comparisons) -> str:

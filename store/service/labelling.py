@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import StoreError
+from sortnet.files import Record
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
@@ -46,7 +47,7 @@ def new_session(
     collection.check_one_question()
     if study is None:
         study = collection.study()
-    settings: dict[str, Any] = {"seed": collection.seed, "set_size": study.set_size}
+    settings: Record = {"seed": collection.seed, "set_size": study.set_size}
     for name in SESSION_SETTINGS:
         if name in collection.settings:
             settings[name] = collection.settings[name]
@@ -135,7 +136,7 @@ class LabellingService:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            n_questions = self._n_within_quota(annotator, k, live_leases)
+            n_questions = self.n_within_quota(annotator, k, live_leases)
             leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
 
@@ -370,7 +371,7 @@ class LabellingService:
                 self._replay(self.collection.judgements(self.last_number))
             return self.collection.leases()
 
-    def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
+    def n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
         """Return how many of k questions the annotator's quota allows.
 
         Questions that other processes have leased to the annotator use up the quota, too.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.data import fingerprint, read_queries
-from sortnet.errors import DataError, ModelError, SortNetError, StoreError
-from sortnet.files import check_fields
+from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.files import Record, check_fields
 from sortnet.messages import note
 from sortnet.threads import set_threads
-from store.service.existing_store import collections_of
+from store.service.existing_store import is_collection
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
@@ -34,7 +33,7 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
 
     progress(f"loading {model}")
     set_threads(threads)
-    if _is_collection(model):
+    if not Path(model).exists() and is_collection(model):
         argument = shlex.quote(model)
         raise SortNetError(
             f"{model} is a collection, not a model: train one with sortnet train {argument} --out "
@@ -46,15 +45,6 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
         if (Path(model) / "model.json").exists():
             raise
         raise ModelError(f"{error}: sortnet runs lists the model of each run") from None
-
-
-def _is_collection(name: str) -> bool:
-    """Tell whether a name is that of a collection of the default store, and not a path."""
-    if Path(name).exists():
-        return False
-    with suppress(StoreError):  # a store that cannot be read has no collections
-        return name in collections_of(None)
-    return False
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,7 @@ class DataFile:
         )
 
 
-def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
+def _facts_of_part(path: str, model: Ranker, part: str) -> Record:
     """Return what a model has recorded about a part of its training file, such as `test`.
 
     Raises:
@@ -122,7 +112,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     if facts is None:
         raise ModelError("--part: the model was not trained on one file that train divided")
     # A part is a list of queries, or of rows if the file has a single query.
-    types: dict[str, Any] = {"path": str, "fingerprint": str}
+    types: Record = {"path": str, "fingerprint": str}
     if "queries" in facts:
         types["queries"] = list[str]
     else:
@@ -136,7 +126,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
     return facts
 
 
-def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
+def _recorded_facts(model: Ranker, part: str) -> Record | None:
     """Return what model.json records about a part of the training file; None if nothing."""
     from sortnet.data.parts import is_part
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
+from sortnet.files import Record
 from sortnet.messages import count
 
 if TYPE_CHECKING:
@@ -165,13 +166,13 @@ def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
     return max(sizes.values(), default=0), " in the largest group"
 
 
-def question_facts(collection: Collection) -> list[dict[str, Any]]:
+def question_facts(collection: Collection) -> list[Record]:
     """Return facts about the question of each criterion, or about a collection's only question."""
     with collection.database.one_state():
         return [_question_facts(criterion) for criterion in collection.asked()]
 
 
-def _question_facts(collection: Collection) -> dict[str, Any]:
+def _question_facts(collection: Collection) -> Record:
     """Return facts about what a collection or a criterion asks, such as its question and goal."""
     study = collection.study()
     deadline: str | None = None

@@ -147,8 +147,7 @@ class RunAnswers:
 
     def cost(self) -> float | None:
         """Return the cost of all stored answers; None if no cost is known."""
-        all_rows = np.arange(len(self.judgements))
-        cost: float | None = sum_up_costs(self.judgements, all_rows)["cost"]
+        cost: float | None = sum_up_costs(self.judgements)["cost"]
         return cost
 
     def pairs(self, split: Split) -> Pairs:

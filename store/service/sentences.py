@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
-from sortnet.files import plain
+from sortnet.files import Record, plain
 from sortnet.messages import count
 from sortnet.preference.stopping import SURE, Goal, Remaining, Standing
 
@@ -178,13 +177,12 @@ def sets_apart(remaining: Remaining) -> str:
         return ""
     items = f"{apart.n_items:,} items"
     if remaining.groups:
-        items += f" of {apart.n_groups:,} groups" if apart.n_groups > 1 else " of 1 group"
+        items += f" of {count(apart.n_groups, 'group')}"
     order = "their order across sets is unknown"
     if remaining.features:
         order = "features alone decide their order across sets"
     # To link the k parts of a group takes k - 1 answers.
-    n_links = apart.n_parts - apart.n_groups
-    links = "1 answer" if n_links == 1 else f"{n_links:,} answers"
+    links = count(apart.n_parts - apart.n_groups, "answer")
     return (
         f"{items} fall into {apart.n_parts:,} sets without any answer between the sets, so "
         f"{order}: keep answering, at least {links} must link the sets, and such pairs are asked "
@@ -192,10 +190,10 @@ def sets_apart(remaining: Remaining) -> str:
     )
 
 
-def remaining_facts(remaining: Remaining) -> dict[str, Any]:
+def remaining_facts(remaining: Remaining) -> Record:
     """Return the distance from the goal as plain values for JSON, with the sentences about it."""
     check = remaining.check
-    facts: dict[str, Any] = plain(
+    facts: Record = plain(
         {
             "questions": remaining.questions,
             "fewest": remaining.fewest,

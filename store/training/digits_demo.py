@@ -154,7 +154,7 @@ def _draw(
         correlations: the Spearman correlation of each query with the true order, in each order.
     """
     # Matplotlib takes a second to import.
-    from store.plots.sorted_images import Panel, draw
+    from store.plots.sorted_images import draw
 
     best = trained.best["iteration"]
     # Each comparator learned from the pairs that all iterations before it had collected. No
@@ -164,22 +164,17 @@ def _draw(
     query = by_correlation[len(by_correlation) // 2]  # its correlation is the median
     documents = slice(test.offsets[query], test.offsets[query + 1])
 
-    def panel(caption: str, iteration: int) -> Panel:
-        """Make the panel of an iteration, which numbers the images of the query from 0."""
-        order = orders[iteration][documents] - documents.start
-        return Panel(caption, f"Spearman {correlations[iteration][query]:.2f}", order)
-
-    panels = [
-        panel("before training", 0),
-        *(
-            panel(f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs", iteration)
-            for iteration in range(1, len(orders))
-        ),
-    ]
+    order_of_text: dict[str, I64] = {}
+    for iteration, order in enumerate(orders):
+        caption = f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs"
+        if iteration == 0:
+            caption = "before training"
+        text = f"{caption}  Spearman {correlations[iteration][query]:.2f}"
+        order_of_text[text] = order[documents] - documents.start  # numbers from 0
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
     write_atomically(
         trained.training.folder.path / PICTURE,
-        lambda path: draw(path, images, numbers, panels, title=title),
+        lambda path: draw(path, images, numbers, order_of_text, title=title),
     )

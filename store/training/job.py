@@ -27,8 +27,8 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import checked_config
 from store.report.run_texts import metrics_of
 from store.runs.resuming import exists, find_data, remembered
-from store.service.existing_store import collection_behind, judged_source, open_collection
-from store.service.judged_queries import Source, read_judged
+from store.service.existing_store import is_collection, judged_source, open_collection
+from store.service.judged_queries import PREFIX, Source, read_judged
 from store.service.run_answers import AskedDocuments
 from store.training.run_folder import Origin
 
@@ -146,7 +146,9 @@ def read_job(
                     f"got {len(paths)}"
                 )
     except DataError as error:
-        hint = collection_behind(paths[0], store) if len(paths) == 1 else ""
+        hint = ""
+        if len(paths) == 1 and is_collection(paths[0], store):
+            hint = f"; the collection of that name is {PREFIX}{paths[0]}"
         raise DataError(f"{error}{hint}") from None
     progress("checking the data")
 
