@@ -214,6 +214,7 @@ def test_who_has_answered_nothing_is_left_behind_by_no_fault():
     fault("label", "t", "--as", "cy", "--place", "i9")
     done("label", "t", "--as", "di")  # stdin is empty
     judge("sys.exit('no model')", n=1)
+    judge("sys.exit('no model')", "--number", "2", n=1)
     assert annotators() == []
     judge(GOOD, "--number", "1")
     assert annotators() == ["robot"]
