@@ -248,7 +248,7 @@ class Store:
         Args:
             name: name of the collection.
             items: the items.
-            update: whether items whose ids are stored are replaced; if not, they are refused.
+            update: whether items whose ids are stored are replaced; if not, they must be the same.
             seed, settings: random seed and settings of the sessions of a new collection. An
                 existing collection keeps its seed and settings.
             columns: the role of each column of the items' file, stored in the settings as
@@ -258,9 +258,9 @@ class Store:
                 pairs of earlier calls.
 
         Raises:
-            StoreError: on a new name with a colon, on an id that occurs twice or is stored, on
-                features other than the stored items', on groups that only some items have, or on
-                groups that divide a pair which was judged or may be asked.
+            StoreError: on a new name with a colon, on an id that occurs twice or is stored with
+                other content, on features other than the stored items', on groups that only some
+                items have, or on groups that divide a pair which was judged or may be asked.
         """
         checked_new(name)
         with self.database.transaction(write=True) as connection:
