@@ -220,6 +220,14 @@ def test_who_has_answered_nothing_is_left_behind_by_no_fault():
     assert annotators() == ["robot"]
 
 
+def test_criteria_share_the_wanted_number_of_answers():
+    done("ask", "t", "--criterion", "short")
+    done("ask", "t", "--criterion", "kind")
+    typed = ("label", "t", "--judge", program(ANSWER + GOOD), "--number", "3", "--json")
+    rows = value_of(done(*typed), "labelled")
+    assert [(row["collection"], row["answered"]) for row in rows] == [("t:short", 2), ("t:kind", 1)]
+
+
 def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     """Of so many items a fit is made aside: no question may be of a model long gone."""
     add_texts("many", 200)

@@ -277,8 +277,9 @@ def test_a_column_that_is_nearly_the_grade_is_warned_of():
     frame["rating"] = frame["stars"] * 2.0 + generator.random(len(frame))
     frame["place"] = -frame["rating"]
     frame.to_csv("leak.csv", index=False)
-    run = invoke("train", "leak.csv", *TYPED, "--out", "m", *FAST)
+    run = invoke("train", "leak.csv", *TYPED, "--out", "m", *FAST, "--json")
     warnings = [line for line in run.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == notes_of(run.stdout)[: len(warnings)]
     assert [line.split()[1] for line in warnings] == ["rating", "place"]
     assert "is nearly the grade (rank correlation 1.000)" in warnings[0]
     assert "is nearly the grade (rank correlation -1.000)" in warnings[1]
@@ -371,9 +372,11 @@ def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
 
 def test_the_whole_file_is_measured_with_a_warning_and_a_foreign_part_refused(shop_model):
     m = shop_model / "m"
-    run = invoke("evaluate", m, "all.csv")
+    run = invoke("evaluate", m, "all.csv", "--json")
     assert run.exit_code == 0
-    assert "all.csv is the file that the model was trained on, all its parts" in run.stderr
+    warning = notes_of(run.stdout)[0]
+    assert "all.csv is the file that the model was trained on, all its parts" in warning
+    assert warning in run.stderr
     done("train", "all.csv", "--ranker", "err", *TYPED, "--out", "other")
     assert "ndcg@10" in done("evaluate", "other", "all.csv", "--part", "test")
     shop().rename(columns={"search": "qid", "stars": "label"}).to_csv("t.csv", index=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from cli.console import put, say, width, write_output
+from cli.console import logged_notes, put, say, width, write_output
 from sortnet import __version__
 from sortnet.messages import printable, printable_lines
 from store.csv_file import rows_of_frame, write_csv
@@ -207,12 +207,12 @@ class Result:
     csv: Any = None
 
     def document(self) -> Record:
-        """Return the JSON document of the result."""
+        """Return the JSON document of the result, with the notes that the library has logged."""
         command = None if self.next is None else self.next.command
         return {
             "version": __version__,
             self.name: self.value,
-            "notes": list(self.notes),
+            "notes": [*logged_notes(), *self.notes],
             "next": command,
         }
 

@@ -17,7 +17,7 @@ from sortnet.data.read import PARTS
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
-from sortnet.messages import count, printable
+from sortnet.messages import count, note, printable
 from sortnet.metrics import can_choose
 from sortnet.rankers.registry import name_of
 from sortnet.tables.roles import column_of, feature_groups, listed_names
@@ -122,7 +122,7 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     bins = job.train.columns.bins
     n_grades = len(job.train.columns.edges) + 1
     if bins not in (None, n_grades):
-        say(
+        note(
             f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
             f"{printable(job.train.roles.grade)} repeat, and equal numbers have the same grade"
         )
@@ -130,12 +130,12 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
         readable = _readable_names(job.train)
         for feature, correlation in features_near_grades(job.train).items():
             column = printable(column_of(readable[feature], job.train.roles.features))
-            say(
+            note(
                 f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
                 f"if it is made of the grade, leave it out with --ignore"
             )
     if job.note is not None:
-        say(f"note: {job.note}")
+        note(f"note: {job.note}")
 
 
 def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
@@ -152,7 +152,7 @@ def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
     n_shared = sum(qid in trained_qids for qid in vali.qids.tolist())
     if n_shared:
         seed = origin.model.config.seed
-        say(
+        note(
             f"{n_shared} of {len(vali)} validation queries have names that the model was "
             f"trained on: it may look better than it is; --seed {seed} divides as its run did"
         )
@@ -216,11 +216,13 @@ class PrintedRun(Watcher):
     def ended(self, trained: TrainedRun) -> None:
         """Print the result of the training."""
         job = trained.training.job
-        conventions = conventions_of(trained.parts, job.metrics, job.config.empty)
-        print_result(_result(trained, conventions), as_json=self._as_json)
         quality = trained.best["quality"]
-        for line in near_model_lines(job.train, trained.parts["vali"], job.config, quality):
-            say(line)
+        notes = [
+            MEANING,
+            *conventions_of(trained.parts, job.metrics, job.config.empty),
+            *near_model_lines(job.train, trained.parts["vali"], job.config, quality),
+        ]
+        print_result(_result(trained, notes), as_json=self._as_json)
 
 
 def trackers(
@@ -240,11 +242,11 @@ def trackers(
     return [tracker(log, run, dict(params or {}), warn) for log in logs]
 
 
-def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
+def _result(trained: TrainedRun, notes: Sequence[str]) -> Result:
     """Make the result of a training, as JSON and as text.
 
     Args:
-        conventions: lines about the conventions of the measures.
+        notes: lines about the conventions of the measures, and warnings.
     """
     training = trained.training
     value = {
@@ -284,7 +286,6 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         "",
         Facts(facts),
     ]
-    notes = [MEANING, *conventions]
     return Result("training", value, text, notes, step)
 
 
