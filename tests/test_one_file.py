@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
-from result_helpers import value_of
+from result_helpers import notes_of, value_of
 
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Block, Facts, Result, Step, table_of
+from sortnet.files import refuse_output
 from sortnet.judges.budget import amount
 from sortnet.judges.trial import EXPECTED, DryRun, JudgeCheck
 from sortnet.messages import count, printable
@@ -253,6 +254,7 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         nonlocal n_written
         n_written = write_judgements(collection, file, form, **options)
 
+    refuse_output(output, collection.items().source)
     write_output(output, write)
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
     message = f"{count(n_written, unit)} of {collection.name}"
