@@ -219,8 +219,18 @@ def serve_collections(
 
 
 def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
-    """Print the links, with a warning if others can reach them; open the first one if asked."""
-    tokens_of_sites = [pages.people.tokens for pages in sites]
+    """Print the links of people, with a warning if others can reach them; open the first if asked.
+
+    Programs and language models are asked by `sortnet label`, and need no links.
+    """
+    tokens_of_sites = [
+        {
+            name: token
+            for name, token in pages.people.tokens.items()
+            if name not in pages.collection.study().models
+        }
+        for pages in sites
+    ]
     for pages, tokens in zip(sites, tokens_of_sites, strict=True):
         prefix = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
         revoked = pages.people.revoked
