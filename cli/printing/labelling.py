@@ -179,7 +179,7 @@ def _settings_in_words(question: Record) -> dict[str, str | Sequence[str]]:
             for annotator, n_answers in question["quotas"].items()
         ],
         "  models": ", ".join(question["models"]),
-        "  judgements": str(question["judgements"]),
+        "  judgements": f"{question['judgements']}, with skips and undos",
     }
 
 
