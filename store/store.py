@@ -15,6 +15,7 @@ from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
 from sortnet.files import plain
 from sortnet.items import Items
+from sortnet.messages import known_names
 from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_N_LISTED = 10  # number of runs whose ids a message lists
 _IS_OF_RUN = IterationRow.run == RunRow.number
 
 
@@ -189,8 +189,7 @@ class Store:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
         # If no run matches, any runs are examples.
-        ids = [row.id for row in (matching or rows)[:_N_LISTED]]
-        runs = ", ".join(ids) or "none yet"
+        runs = known_names(row.id for row in matching or rows)
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 
     def runs_frame(self) -> pd.DataFrame:

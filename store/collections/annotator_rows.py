@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, exists, insert, select
 
 from sortnet.errors import StoreError
+from sortnet.messages import known_names
 from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
@@ -18,7 +19,6 @@ from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, Judgement
 _KEY = select(AnnotatorRow.number).where(
     AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
 )
-_N_LISTED = 10  # number of annotators that a message names
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AnnotatorRows(CollectionRows):
                 self._annotator_keys([name])  # creates the annotator
         annotator_of_name = {annotator.name: annotator for annotator in self.annotators()}
         if name not in annotator_of_name:
-            names = ", ".join([*annotator_of_name][:_N_LISTED]) or "none yet"
+            names = known_names(annotator_of_name, name)
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
         return annotator_of_name[name]
 

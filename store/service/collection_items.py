@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sortnet.errors import StoreError
 from sortnet.items import Items, readable_names
-from sortnet.messages import printable
+from sortnet.messages import known_names
 from sortnet.tables.values import date_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _rank_criterion(service: LabellingService, group: str | None, top: int | Non
     items = service.items
     groups = list(dict.fromkeys(items.groups or ()))
     if group is not None and group not in groups:
-        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
+        names = known_names(groups, group) if groups else "none (items add --group)"
         raise StoreError(
             f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
         )
@@ -181,5 +181,6 @@ def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[
 def _number_of(id: str, collection: Collection, items: Items) -> int:
     """Return the number of the item with an id; StoreError if the collection has no such item."""
     if id not in items.ids:
-        raise StoreError(f"collection {collection.name!r} has no item {id[:60]!r}")
+        known = known_names(items.ids, id)
+        raise StoreError(f"collection {collection.name!r} has no item {id[:60]!r}; items: {known}")
     return items.ids.index(id)
