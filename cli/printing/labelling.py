@@ -351,6 +351,7 @@ def judge_check_result(check: JudgeCheck) -> Result:
     """Make the result of asking a judge one question."""
     name = _name(check)
     if check.fault is not None:
+        name = check.judge if check.to in check.fault else name
         return Result("judge", asdict(check), text=[f"{name}: {' '.join(check.fault.split())}"])
     probability = "none" if check.p is None else f"{check.p:.3g}"
     text = [
