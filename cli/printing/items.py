@@ -37,7 +37,10 @@ def collections_result(rows: list[Record]) -> Result:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)
     named_rows = [{**row, "collection": row["name"]} for row in rows]
-    return Result("collections", rows, text=[table_of(named_rows, _COLLECTIONS)])
+    notes = []
+    if any(row["name"].startswith("run:") for row in rows):
+        notes.append("run:ID: the answers of the judge of a run (sortnet runs)")
+    return Result("collections", rows, [table_of(named_rows, _COLLECTIONS)], notes)
 
 
 def added_result(added: AddedItems) -> Result:

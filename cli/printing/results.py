@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
 _BAR = 12  # length of the longest bar, in characters
 _NO_LIMIT = 10**9  # characters of a line that no terminal cuts
-_SHORTEST_CELL = 8  # fewest characters to which a cell is cut
+_SHORTEST_CELL = 8  # fewest characters to which a cell is cut, if its header is no longer
 
 
 class Bold(str):
@@ -95,7 +95,7 @@ class Table:
         limit = line_width or width() or _NO_LIMIT
         while self.cut and sum(widths) + 2 * (len(widths) - 1) > limit:
             widest = max(self.cut, key=widths.__getitem__)  # it gives way to the others
-            if widths[widest] <= _SHORTEST_CELL:
+            if widths[widest] <= max(_SHORTEST_CELL, cell_len(self.header[widest])):
                 break
             widths[widest] -= 1
         lines = []

@@ -12,6 +12,7 @@ from cli.printing.results import Block, Facts, Result, Step, print_result
 from cli.printing.runs import interval, measures, shower
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
+from sortnet.core.named_columns import MOST_BINS
 from sortnet.data.grades import features_near_grades, features_near_model
 from sortnet.data.read import PARTS
 from sortnet.learning.iterations import Callback, Iteration, State
@@ -127,6 +128,12 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
             f"{printable(job.train.roles.grade)} repeat, and equal numbers have the same grade"
         )
     if job.train.roles is not None:
+        largest = int(job.train.grades.max(initial=0))
+        if bins is None and largest >= MOST_BINS:
+            note(
+                f"note: the gain of a grade r is 2^r-1, and r is up to {largest:,}: --bins 5 "
+                f"divides {printable(job.train.roles.grade)} into 5 grades of equally many rows"
+            )
         readable = _readable_names(job.train)
         for feature, correlation in features_near_grades(job.train).items():
             column = printable(column_of(readable[feature], job.train.roles.features))
@@ -265,7 +272,7 @@ def _result(trained: TrainedRun, notes: Sequence[str]) -> Result:
     }
     step = Step(training.job.next_command(str(training.folder)))
     if training.judge is None:
-        answers = f"{trained.ranker.info['answers']:,} training pairs"
+        answers = f"{trained.ranker.info['answers']:,} training pairs, with ties"
     else:
         answers = training.judge.text()
     vali = trained.parts["vali"]
