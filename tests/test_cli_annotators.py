@@ -109,8 +109,8 @@ class Deciding:
     def notify(self, text):
         self.told.append(text)
 
-    def confirm(self, text, expected):
-        return expected == "undo"  # tries to undo, which is refused
+    def confirm(self, text, *expected):
+        return "undo"  # which is refused
 
 
 def test_gold_pairs_are_mixed_in_and_scored(home):
