@@ -487,6 +487,16 @@ def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
     assert quantile_edges([0] * 9 + [7], 3) == (7.0,)
 
 
+def test_bins_are_proposed_for_grades_whose_gain_is_huge():
+    frame = shop()
+    frame["stars"] *= 100
+    frame.to_csv("large.csv", index=False)
+    run = invoke("train", "large.csv", *TYPED, "--ranker", "err", "--out", "m")
+    assert ": --bins 5 divides stars into 5 grades" in run.stderr
+    run = invoke("train", "large.csv", *TYPED, "--bins", "5", "--ranker", "err", "--out", "n")
+    assert run.exit_code == 0 and "--bins 5 divides" not in run.stderr
+
+
 def test_bins_are_kept_with_the_model_and_used_by_evaluate():
     frame = shop()
     frame["stars"] = frame["stars"] + frame["age"].rank() / 1000

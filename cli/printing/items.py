@@ -38,7 +38,7 @@ def collections_result(rows: list[Record]) -> Result:
         return Result("collections", rows, next=step)
     named_rows = [{**row, "collection": row["name"]} for row in rows]
     notes = []
-    if any(row["name"].startswith("run:") for row in rows):
+    if any(str(row["name"]).startswith("run:") for row in rows):
         notes.append("run:ID: the answers of the judge of a run (sortnet runs)")
     return Result("collections", rows, [table_of(named_rows, _COLLECTIONS)], notes)
 
