@@ -44,17 +44,28 @@ def say(text: str) -> None:
 
 
 class _NotesOnStderr(logging.Handler):
-    """Print each note that the library logs once, as a line on stderr."""
+    """Print each note that the library logs once, as a line on stderr.
+
+    Attributes:
+        printed: the notes, in their order.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._printed: set[str] = set()
+        self.printed: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         note = printable(record.getMessage())
-        if note not in self._printed:
-            self._printed.add(note)
+        if note not in self.printed:
+            self.printed.append(note)
             say(note)
+
+
+def logged_notes() -> list[str]:
+    """Return the notes that the library has logged while this command runs, in their order."""
+    handlers = logging.getLogger("sortnet").handlers
+    printers = [handler for handler in handlers if isinstance(handler, _NotesOnStderr)]
+    return [note for printer in printers for note in printer.printed]
 
 
 @contextmanager

@@ -210,6 +210,10 @@ def _usage_message(error: click.UsageError) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         subcommands = ", ".join(getattr(context.command, "commands", ()))
         message = f"{command} needs a command: {subcommands}"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+        choices = [getattr(option.type, "choices", ()) for option in context.command.params]
+        if any("jsonl" in names for names in choices):
+            message = "No such option '--json': give --format jsonl"
     return f"{message} (see '{command} --help')"
 
 

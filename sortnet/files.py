@@ -339,7 +339,8 @@ def refuse_output(to: str, *inputs: str) -> None:
 
     Args:
         to: the file to write; `-` is stdout.
-        inputs: files that are read, or folders or patterns of such files.
+        inputs: files that are read, or folders or patterns of such files. The folder of a model
+            also stands for the files that the model was trained on.
     """
     if to == "-":
         return
@@ -360,9 +361,12 @@ def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
     if not path.parent.is_dir():
         return _missing_folder(Path(to))
     if path.exists():
-        for name in inputs:
-            if any(path.samefile(file) for file in _input_files(name)):
-                return f"{name!r} is read, and would be lost: name another file"
+        read = [name for name in inputs if any(map(path.samefile, _input_files(name)))]
+        if read:
+            return f"{read[0]!r} is read, and would be lost: name another file"
+        trained = [name for name in inputs if any(map(path.samefile, _training_files(Path(name))))]
+        if trained:
+            return f"{trained[0]!r} was trained on it, and it would be lost: name another file"
     documents = (path.parent / name for name in ("model.json", "run.json"))
     if any(b'"sortnet-' in _beginning(document) for document in documents):
         return "its folder is that of a model: name a file in another folder"
@@ -376,6 +380,19 @@ def _input_files(name: str) -> list[Path]:
     path = Path(name)
     files = path.iterdir() if path.is_dir() else _matches(name)
     return [file for file in (path, *files) if file.exists()]
+
+
+def _training_files(folder: Path) -> list[Path]:
+    """List the existing files that the model in a folder was trained on, if they are recorded."""
+    document = folder / "model.json"
+    files: list[Path] = []
+    # A damaged document is reported by the command that loads the model.
+    with suppress(OSError, ModelError, LookupError, TypeError, AttributeError):
+        for part in parse_json(document.read_bytes(), document)["info"]["data"].values():
+            # If the folder was moved, the path begins at the current folder.
+            files += _input_files(str(Path(part["folder"], part["path"])))
+            files += _input_files(part["path"])
+    return files
 
 
 def _is_database(path: Path) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,9 @@ from typing import Any
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_COMPARED = 10_000  # names that are compared with an unknown one, which takes a moment
+_LISTED = 12  # names of a list
+_LONGEST_NAME = 60  # characters of a name in a list
 _LONGEST_ARRAY = 1000  # values of a list or an array that are converted
 
 # Called with a text when a function is about to be compiled, which takes seconds.
@@ -37,6 +41,23 @@ def cut(text: str, width: int) -> str:
     'a long...'
     """
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def known_names(names: Iterable[str], wanted: str = "") -> str:
+    """List twelve names, first those that are most similar to a wanted name.
+
+    >>> known_names(["a", "b", "rank"], "ranks"), known_names([])
+    ('rank, a, b', 'none yet')
+    >>> known_names(str(k) for k in range(14))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
+    """
+    all_names = [*names]
+    similar = get_close_matches(wanted, all_names[:_COMPARED])
+    similar_first = [*dict.fromkeys([*similar, *all_names])]
+    listed = [printable(cut(name, _LONGEST_NAME)) for name in similar_first[:_LISTED]]
+    n_more = len(all_names) - len(listed)
+    more = f" and {n_more:,} more" if n_more else ""
+    return f"{', '.join(listed)}{more}" if listed else "none yet"
 
 
 def python_values(value: Any) -> Any:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -16,6 +15,7 @@ import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, SortNetError
 from sortnet.files import shown
+from sortnet.messages import known_names
 
 # Names of scalings. A setting joins several names by +, such as query+rank.
 SCALINGS = (
@@ -269,6 +269,5 @@ def parse_settings(
 
 def no_setting(kind: str, name: str, names: Iterable[str]) -> str:
     """Write that a kind of ranker has no setting `name`, and which similar settings it has."""
-    all_names = list(names)
-    similar = get_close_matches(name, all_names) or all_names
-    return f"a ranker of kind {kind} has no setting {shown(name)}; there is {', '.join(similar)}"
+    known = known_names(names, name)
+    return f"a ranker of kind {kind} has no setting {shown(name)}; there is {known}"

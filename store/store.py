@@ -15,6 +15,7 @@ from sortnet.core import I64, Queries, Split
 from sortnet.errors import StoreError
 from sortnet.files import Record, plain
 from sortnet.items import Items
+from sortnet.messages import known_names
 from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_N_LISTED = 10  # number of runs whose ids a message lists
 _IS_OF_RUN = IterationRow.run == RunRow.number
 
 
@@ -189,8 +189,7 @@ class Store:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
         # If no run matches, any runs are examples.
-        ids = [row.id for row in (matching or rows)[:_N_LISTED]]
-        runs = ", ".join(ids) or "none yet"
+        runs = known_names(row.id for row in matching or rows)
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 
     def runs_frame(self) -> pd.DataFrame:
@@ -248,7 +247,7 @@ class Store:
         Args:
             name: name of the collection.
             items: the items.
-            update: whether items whose ids are stored are replaced; if not, they are refused.
+            update: whether items whose ids are stored are replaced; if not, they must be the same.
             seed, settings: random seed and settings of the sessions of a new collection. An
                 existing collection keeps its seed and settings.
             columns: the role of each column of the items' file, stored in the settings as
@@ -258,9 +257,9 @@ class Store:
                 pairs of earlier calls.
 
         Raises:
-            StoreError: on a new name with a colon, on an id that occurs twice or is stored, on
-                features other than the stored items', on groups that only some items have, or on
-                groups that divide a pair which was judged or may be asked.
+            StoreError: on a new name with a colon, on an id that occurs twice or is stored with
+                other content, on features other than the stored items', on groups that only some
+                items have, or on groups that divide a pair which was judged or may be asked.
         """
         checked_new(name)
         with self.database.transaction(write=True) as connection:

@@ -138,7 +138,7 @@ REFUSED = {
     "rank m bad.txt --output new": "bad.txt 3 'abc'",
     "rank m wide.txt": "wide.txt 1 5 4",
     "rank fold fold/test.txt": "fold/model.json: no model there",
-    "explain nowhere fold/test.txt 0 1": "nowhere/model.json: no model there: sortnet runs lists",
+    "explain nowhere fold/test.txt 0 1": "nowhere/model.json: no model there (sortnet runs lists",
     "train nowhere --out new": "nowhere: no such file or folder",
     "train no.txt fold/vali.txt --out new": "no.txt: no such file",
     "rank m no.txt": "no.txt: no such file",

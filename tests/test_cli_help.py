@@ -100,6 +100,7 @@ def test_options_and_assignments_are_the_same_settings():
         (["settings", "elo"], "unknown kind of ranker 'elo'; known are sortnet"),
         (["evaluate", "model"], "DATA"),
         (["rank", "m", "d", "--tag", "two words"], "two words"),
+        (["rank", "m", "d", "--json"], "No such option '--json': give --format jsonl (see"),
     ],
 )
 def test_a_misspelt_command_line_is_one_line_that_names_it(args, message):

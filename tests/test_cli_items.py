@@ -74,8 +74,10 @@ def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
         before = store.collection("essays").append([Judgement.of("ana", (0, 2), "left")])
     Path("new.csv").write_text("id,text,stars\ne3,Rewritten.,4\ne0,New.,2\n")
     said = fault("items", "add", "essays", "new.csv")
-    assert "new.csv: an item 'e3' is there already (--update replaces it)" in said
+    assert "new.csv: an item 'e3' is there already, with other content (--update" in said
     assert stored("essays").features.tolist() == [[3], [5], [1]]
+    again = done("items", "add", "essays", "essays.csv")
+    assert again.startswith("essays: 0 items added, 3 known, 3 in all\n")
     said = done("items", "add", "essays", "new.csv", "--update")
     assert said.startswith("essays: 1 item added, 1 replaced, 4 in all\n")
     items = stored("essays")

@@ -76,6 +76,18 @@ def test_the_data_that_is_read_is_kept(made, writer):
             refuse_output("fold/test.txt", "fold/te*")
 
 
+def test_the_data_of_a_model_a_run_or_a_collection_is_kept(made):
+    Path("new.txt").write_bytes(Path("fold/test.txt").read_bytes())
+    with nothing_changed(made):
+        for command in ("rank", "importance"):
+            *_, option = WRITERS[command]
+            typed = (command, "m", "new.txt", option, "fold/train.txt")
+            assert "'m' was trained on it" in fault(*typed)
+        assert "fold/vali.txt' is read" in fault(*WRITERS["pairs"], "fold/vali.txt")
+        for command in ("ranking", "judgements"):
+            assert "sweets.csv' is read" in fault(*WRITERS[command], "sweets.csv")
+
+
 def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
     (made / "copy.txt").write_bytes((made / "fold/vali.txt").read_bytes())
     with nothing_changed(made):

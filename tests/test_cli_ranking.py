@@ -62,7 +62,8 @@ def test_table_csv_and_json_have_rank_score_and_interval_of_the_session(store):
 def test_one_line_beside_it_says_how_far_it_is_and_more_is_behind_an_option():
     message = invoke("ranking", "c").stderr
     assert message.startswith("6 items, 80 answers by 2 people; ")
-    assert message.endswith("the goal seems to be reached: 20 answers left to check the model\n")
+    checks = "the goal seems to be reached, and 1 of 8 hold-out answers are there to check it"
+    assert message.endswith(f"{checks}: 20 answers left\n")
     first, *others = invoke("ranking", "c", "--verbose").stderr.splitlines()
     assert first == message.strip()
     assert "of the pairs are expected to be in the wrong order" in others[0]

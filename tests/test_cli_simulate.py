@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import done, fault
+from cli_helpers import done, fault, invoke
 from collection_helpers import made_items
 from PIL import Image
 from result_helpers import value_of
@@ -31,10 +31,11 @@ def folder(here) -> None:
 
 
 def test_the_table_shows_means_and_errors_of_what_was_simulated():
-    shown = done(
+    shown = invoke(
         "experiment", "simulate", "--items", 6, "--seeds", 4, "--budget", 9, "--strategy", "random"
     )
-    header, line = shown.splitlines()
+    assert "spearman: Spearman, to the truth\n" in shown.stderr
+    header, line = shown.stdout.splitlines()
     assert header.split() == ["strategy", "questions", "spearman", "rmse", "ms"]
     figures = summary(simulate(["random"], [9], n=6, seeds=4), ["rmse"], ["questions"]).iloc[0]
     assert f" {figures['rmse']:.3f} ± {figures['rmse_se']:.3f} " in line

@@ -138,7 +138,7 @@ def test_a_killed_run_ends_the_same_although_the_model_is_gone(place, unkilled):
 
 def test_a_larger_budget_of_the_same_run_is_refused_and_names_from():
     assert fault("train", "--resume", "--out", "old", "--max-iter", "20").endswith(
-        "max_iter 20, not None; train on: sortnet train DATA --from old --out NEW\n"
+        "max_iter 20, not the default; train on: sortnet train DATA --from old --out NEW\n"
     )
 
 

@@ -196,7 +196,7 @@ def items_of(ids: str, features: dict[str, list[float]], root: Path | None = Non
 def test_items_that_are_there_are_replaced_and_others_go_to_the_end():
     old = items_of("ab", {"x": [1, 2], "y": [3, 4], "text: log words": [9, 9]})
     new = items_of("cb", {"y": [5, 6], "x": [7, 8]})
-    with pytest.raises(DataError, match="items: an item 'b' is there already"):
+    with pytest.raises(DataError, match="items: an item 'b' is there already, with other content"):
         merge(old, new)
     both = merge(old, new, update=True)
     assert (both.ids, both.texts) == (("a", "b", "c"), ("A", "B", "C"))

@@ -214,9 +214,18 @@ def test_who_has_answered_nothing_is_left_behind_by_no_fault():
     fault("label", "t", "--as", "cy", "--place", "i9")
     done("label", "t", "--as", "di")  # stdin is empty
     judge("sys.exit('no model')", n=1)
+    judge("sys.exit('no model')", "--number", "2", n=1)
     assert annotators() == []
     judge(GOOD, "--number", "1")
     assert annotators() == ["robot"]
+
+
+def test_criteria_share_the_wanted_number_of_answers():
+    done("ask", "t", "--criterion", "short")
+    done("ask", "t", "--criterion", "kind")
+    typed = ("label", "t", "--judge", program(ANSWER + GOOD), "--number", "3", "--json")
+    rows = value_of(done(*typed), "labelled")
+    assert [(row["collection"], row["answered"]) for row in rows] == [("t:short", 2), ("t:kind", 1)]
 
 
 def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():

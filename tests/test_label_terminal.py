@@ -17,7 +17,7 @@ from result_helpers import value_of
 from terminal_helpers import Terminal
 
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
-from cli.terminal.front import item_text
+from cli.terminal.front import MORE, QUIT, UNDO, item_text
 from sortnet.preference import Judgement
 from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
@@ -77,7 +77,7 @@ class AlwaysLeft:
     """Somebody who answers every question with left; `before` is called before each answer."""
 
     def __init__(self, before=lambda question: None) -> None:
-        self._before, self.notes, self.goes_on = before, [], False
+        self._before, self.notes, self.replies = before, [], []
 
     def ask(self, question, annotator, status_line):
         self._before(question)
@@ -86,9 +86,9 @@ class AlwaysLeft:
     def notify(self, text: str) -> None:
         self.notes.append(text)
 
-    def confirm(self, text: str, expected: str) -> bool:
+    def confirm(self, text: str, *expected: str) -> str:
         self.notes.append(text)
-        return self.goes_on
+        return self.replies.pop(0) if self.replies else QUIT
 
 
 def test_a_session_by_keys():
@@ -171,14 +171,16 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     reached = replace(service.remaining, standing=Standing.REACHED)
     service.keep_fitted = lambda wait: setattr(service, "remaining", reached)
     front, asking = AlwaysLeft(), Asking(service, "ana")
-    front.goes_on = True
+    front.replies = [MORE]
     asking.run(front, 3)
     assert asking.n_new == 3 and sum(note.startswith("enough: ") for note in front.notes) == 1
-    front.goes_on = False
-    service.remaining = replace(service.remaining, standing=Standing.ASKING)
-    asking = Asking(service, "ana")
-    asking.run(front, 3)
-    assert asking.n_new == 1
+    for replies, n_stored in (([], 1), ([UNDO], 3)):  # an undone answer is given again
+        front.replies = replies
+        service.remaining = replace(service.remaining, standing=Standing.ASKING)
+        asking, n_before = Asking(service, "ana"), service.collection.n_judgements
+        asking.run(front, 3)
+        assert asking.n_new == 1
+        assert service.collection.n_judgements == n_before + n_stored
 
 
 @pytest.mark.parametrize("what", ["answered elsewhere", "release", "exclude", "pause"])

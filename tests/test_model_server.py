@@ -202,7 +202,10 @@ def test_a_connection_that_is_refused_is_told_in_usual_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with Connections(url, {}, 60.0) as connections:
-        assert fault_of(worker_of(connections)) == f"{url}: Connection refused"
+        assert (
+            fault_of(worker_of(connections))
+            == f"{url}: Connection refused (is the server running?)"
+        )
 
 
 @contextmanager

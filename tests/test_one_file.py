@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
-from result_helpers import value_of
+from result_helpers import notes_of, value_of
 
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
@@ -282,8 +282,9 @@ def test_a_column_that_is_nearly_the_grade_is_warned_of():
     frame["rating"] = frame["stars"] * 2.0 + generator.random(len(frame))
     frame["place"] = -frame["rating"]
     frame.to_csv("leak.csv", index=False)
-    run = invoke("train", "leak.csv", *TYPED, "--out", "m", *FAST)
+    run = invoke("train", "leak.csv", *TYPED, "--out", "m", *FAST, "--json")
     warnings = [line for line in run.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == notes_of(run.stdout)[: len(warnings)]
     assert [line.split()[1] for line in warnings] == ["rating", "place"]
     assert "is nearly the grade (rank correlation 1.000)" in warnings[0]
     assert "is nearly the grade (rank correlation -1.000)" in warnings[1]
@@ -376,9 +377,11 @@ def test_a_changed_file_is_refused_and_a_moved_one_found(shop_model):
 
 def test_the_whole_file_is_measured_with_a_warning_and_a_foreign_part_refused(shop_model):
     m = shop_model / "m"
-    run = invoke("evaluate", m, "all.csv")
+    run = invoke("evaluate", m, "all.csv", "--json")
     assert run.exit_code == 0
-    assert "all.csv is the file that the model was trained on, all its parts" in run.stderr
+    warning = notes_of(run.stdout)[0]
+    assert "all.csv is the file that the model was trained on, all its parts" in warning
+    assert warning in run.stderr
     done("train", "all.csv", "--ranker", "err", *TYPED, "--out", "other")
     assert "ndcg@10" in done("evaluate", "other", "all.csv", "--part", "test")
     shop().rename(columns={"search": "qid", "stars": "label"}).to_csv("t.csv", index=False)
@@ -468,6 +471,16 @@ def test_as_many_bins_as_different_numbers_or_more_are_one_of_each():
     edges = quantile_edges([1.5] * 50 + [2.5] * 2 + [4.0], 4)  # most of the quantiles are 1.5
     assert in_which_bin([1.5, 2.5, 4.0], edges).tolist() == [0, 1, 2]
     assert quantile_edges([0] * 9 + [7], 3) == (7.0,)
+
+
+def test_bins_are_proposed_for_grades_whose_gain_is_huge():
+    frame = shop()
+    frame["stars"] *= 100
+    frame.to_csv("large.csv", index=False)
+    run = invoke("train", "large.csv", *TYPED, "--ranker", "err", "--out", "m")
+    assert ": --bins 5 divides stars into 5 grades" in run.stderr
+    run = invoke("train", "large.csv", *TYPED, "--bins", "5", "--ranker", "err", "--out", "n")
+    assert run.exit_code == 0 and "--bins 5 divides" not in run.stderr
 
 
 def test_bins_are_kept_with_the_model_and_used_by_evaluate():

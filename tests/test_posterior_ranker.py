@@ -101,7 +101,7 @@ def fitted(kind: str, quality: float) -> Any:
 @pytest.mark.parametrize(
     ("quality", "kept", "reason"),
     [
-        (17 / 18 + 1e-15, "sortnet", "as good as the other one"),
+        (17 / 18 + 1e-15, "sortnet", "as good as the posterior"),
         (16 / 18, "sortnet", "better"),
         (1.0, "posterior", "better"),
     ],

@@ -56,6 +56,8 @@ def test_cells_are_cut_only_if_the_table_is_too_wide_and_never_where_that_mislea
     else:
         number = max(len(row[1]) for row in rows)
         assert max(map(len, lines)) <= max(wide, number + 2 * 8 + 4)
+    titles = Table(["long id", "n", "longer name"], rows, cut=frozenset({0, 2})).lines(wide)[0]
+    assert "long id" in titles and "longer name" in titles
 
 
 def test_nothing_is_cut_in_a_pipe_and_long_facts_wrap_in_a_terminal(monkeypatch):

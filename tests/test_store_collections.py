@@ -52,6 +52,8 @@ def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
     with pytest.raises(StoreError, match=r"'args': made\.csv: an item 'i5' is there already"):
         store.add_items(collection.name, change)
     assert collection.items().ids == before.ids
+    same = before.take([5, 2])
+    assert store.add_items("args", same).items().ids == before.ids
     store.add_items("args", change, update=True)
     after = collection.items()
     assert after.ids == (*before.ids, "i6", "i7")

@@ -111,6 +111,7 @@ def test_the_answers_of_a_run_are_read_as_those_of_any_annotator():
     (row,) = value_of(done("items", "list", "--json"))
     name = row["name"]
     assert name == f"run:{row['run_id']}" and row["judgements"] == 20
+    assert "run:ID: the answers of the judge of a run" in invoke("items", "list").stderr
     (annotator,) = value_of(done("annotators", "list", name, "--json"))
     assert annotator["name"] == program(costly) and annotator["answers"] == 20
     done("report", name, "--output", "r.html")

@@ -546,7 +546,8 @@ def test_the_command_prints_links_and_a_signal_ends_it_while_it_answers(
     store, collection, tmp_path, number
 ):
     collection.annotator("eve")
-    collection.decide(Decision("revoke", "eve"))
+    collection.annotator("robot")  # which needs no link
+    collection.decide(Decision("revoke", "eve"), Decision("model", "robot"))
     token = collection.annotator("ana").token
     with command("essays", "--port", 0, "--store", tmp_path / "s.db") as (process, printed):
         assert set(printed) == {"ana", "admin"} and printed["ana"].endswith(f"/a/{token}")

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     metavar="ANA",
     help="Annotator; default: the judge's own name, or your login name.",
 )
-@click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
+@click.option(
+    "--number", type=Whole(1), metavar="N", help="Stop after N answers; criteria share them."
+)
 @click.option(
     "--until", type=GoalType(), metavar="GOAL", help="Goal in place of ask's: 0.1, or 'top 10'."
 )

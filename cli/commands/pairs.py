@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from cli.console import progress
+from cli.console import progress, say
 from cli.inputs.named_run import run_ids
 from cli.options import FORMAT_HELP, format_of, output_option, store_option
+from sortnet.files import refuse_output
 from store.service.existing_store import open_run
 
 _FORMATS = ("csv", "jsonl", "parquet")
@@ -42,10 +43,15 @@ def pairs(
     """
     from cli.printing.runs import write_pairs
     from store.report.sources import wrong_pairs
+    from store.runs.resuming import find_data
 
     form = format_of(form, output, _FORMATS) or "csv"
     part = None if split == "all" else split
     with open_run(store, run) as stored:
         with progress() as status:
             frames = wrong_pairs(stored, part, ids=ids, progress=status)
+        paths = (find_data(facts) for facts in stored.data.values() if "path" in facts)
+        refuse_output(output, *paths)
         write_pairs(frames, form, output)
+    if output != "-":
+        say(f"{output}: the wrong pairs of run {stored.id}, as {form}")

@@ -10,6 +10,7 @@ from cli.console import progress, say
 from cli.inputs.data_options import data_arguments
 from cli.options import format_of, output_option
 from cli.printing.models import usual_form, write_ranked
+from sortnet.messages import count
 from sortnet.tables.roles import columns_sentence
 from store.service.named_model import load_model
 
@@ -59,5 +60,7 @@ def rank(
         if form is None:
             form = usual_form(queries)
         write_ranked(queries, order, form, tag, output)
+    if output != "-":
+        say(f"{output}: {count(len(order), 'ranked document')}, as {form}")
     if queries.roles is not None:
         say(f"{data.path}: {columns_sentence(queries.roles, queries.feature_names or ())}")

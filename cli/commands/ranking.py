@@ -8,6 +8,7 @@ from cli.console import say
 from cli.options import FORMAT_HELP, Whole, format_of, output_option, store_and_json
 from cli.printing.items import ranking_result
 from cli.printing.results import write_result
+from sortnet.files import refuse_output
 from store.service.collection_items import rank_collection
 from store.service.existing_store import open_collection
 
@@ -50,6 +51,7 @@ def ranking(
     with open_collection(store, name) as collection:
         rankings = rank_collection(collection, group=group, top=top)
         result = ranking_result(rankings, group, verbose=verbose)
+    refuse_output(output, rankings[0][0].items.source)
     write_result(result, form, output)
     if output != "-":
         for service, frame in rankings:

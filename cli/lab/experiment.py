@@ -250,7 +250,9 @@ def simulate(
         cells[name] = mean_texts(frame[name], frame[f"{name}_se"])
     cells["ms"] = frame["ms"].map("{:.1f}".format)
     table = table_of_cells(cells.columns.tolist(), cells.to_numpy().tolist())
-    print_result(Result("simulated", rows_of(frame), text=[table]), as_json=as_json)
+    notes = [f"{name}: {text}" for name, text in titles.items()]
+    notes.append("ms: milliseconds of choosing a question; mean ± standard error of all seeds")
+    print_result(Result("simulated", rows_of(frame), [table], notes), as_json=as_json)
     if plot:
         from store.plots.figures import simulation_figure
 

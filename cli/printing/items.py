@@ -45,7 +45,10 @@ def collections_result(frame: pd.DataFrame) -> Result:
         proposal = f"no collections yet: {ITEMS_MAKER} makes one"
         return Result("collections", rows, next=ITEMS_MAKER, proposal=proposal)
     named_rows = [{**row, "collection": row["name"]} for row in rows]
-    return Result("collections", rows, text=[table_of(named_rows, _COLLECTIONS)])
+    notes = []
+    if any(str(row["name"]).startswith("run:") for row in rows):
+        notes.append("run:ID: the answers of the judge of a run (sortnet runs)")
+    return Result("collections", rows, [table_of(named_rows, _COLLECTIONS)], notes)
 
 
 def added_result(added: AddedItems) -> Result:
@@ -54,23 +57,26 @@ def added_result(added: AddedItems) -> Result:
     from_columns = {*roles.features, *roles.categories}
     computed = [name for name in added.items.feature_names if name not in from_columns]
     n_groups = len(set(added.items.groups or ()))
-    n_added = added.n_new - added.n_replaced
+    known = "replaced" if added.is_update else "known"
     value = {
         "collection": added.collection,
-        "added": n_added,
-        "replaced": added.n_replaced,
+        "added": added.n_added,
+        "known": 0,
+        "replaced": 0,
+        known: added.n_known,
         "groups": n_groups,
         "pairs": added.n_pairs,
         "items": len(added.items),
         "taken": {role: column for role, column in vars(roles).items() if role != "grade"},
         "made": readable_names(computed, vars(roles)),
     }
-    replaced = f", {added.n_replaced} replaced" if added.n_replaced else ""
-    counts = f"{count(n_added, 'item')} added{replaced}, {len(added.items)} in all"
+    counts = [f"{count(added.n_added, 'item')} added", f"{len(added.items)} in all"]
+    if added.n_known:
+        counts.insert(1, f"{added.n_known} {known}")
     facts = Facts(_column_facts(added, computed, n_groups))
     command = f"sortnet label {shlex.quote(added.collection)}"
     sentence = f"next: {command}, or in a browser: sortnet serve {shlex.quote(added.collection)}"
-    text: list[Block] = [f"{added.collection}: {counts}", facts]
+    text: list[Block] = [f"{added.collection}: {', '.join(counts)}", facts]
     return Result("added", value, text, _notes(added, computed), command, sentence)
 
 

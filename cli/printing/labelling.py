@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Block, Facts, Result, table_of
-from sortnet.files import Record, rows_of
+from sortnet.files import Record, refuse_output, rows_of
 from sortnet.judges.budget import amount
 from sortnet.judges.trial import EXPECTED, DryRun
 from sortnet.messages import count, printable
@@ -165,7 +165,7 @@ def questions_result(questions: Sequence[Record]) -> Result:
                 for annotator, n_answers in question["quotas"].items()
             ],
             "  models": ", ".join(question["models"]),
-            "  judgements": str(question["judgements"]),
+            "  judgements": f"{question['judgements']}, with skips and undos",
         }
         text.append(Facts(settings))
     return Result("questions", questions, text=text)
@@ -255,6 +255,7 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         nonlocal n_written
         n_written = write_judgements(collection, file, form, **options)
 
+    refuse_output(output, collection.items().source)
     write_output(output, write)
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
     message = f"{count(n_written, unit)} of {collection.name}"
@@ -344,6 +345,7 @@ def judge_check_result(check: Record) -> Result:
     name = _name(check["judge"], check["to"])
     fault = check["fault"]
     if fault is not None:
+        name = check["judge"] if check["to"] in fault else name
         return Result("judge", check, text=[f"{name}: {' '.join(fault.split())}"])
     probability = "none" if check["p"] is None else f"{check['p']:.3g}"
     answer = check["answer"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from cli.console import put, say, width, write_output
+from cli.console import logged_notes, put, say, width, write_output
 from sortnet import __version__
 from sortnet.files import Record
 from sortnet.messages import printable, printable_lines
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
 _BAR = 12  # length of the longest bar, in characters
 _NO_LIMIT = 10**9  # characters of a line that no terminal cuts
-_SHORTEST_CELL = 8  # fewest characters to which a cell is cut
+_SHORTEST_CELL = 8  # fewest characters to which a cell is cut, if its header is no longer
 
 
 class Bold(str):
@@ -96,7 +96,7 @@ class Table:
         limit = line_width or width() or _NO_LIMIT
         while self.cut and sum(widths) + 2 * (len(widths) - 1) > limit:
             widest = max(self.cut, key=widths.__getitem__)  # it gives way to the others
-            if widths[widest] <= _SHORTEST_CELL:
+            if widths[widest] <= max(_SHORTEST_CELL, cell_len(self.header[widest])):
                 break
             widths[widest] -= 1
         lines = []
@@ -197,11 +197,11 @@ class Result:
     csv: Any = None
 
     def document(self) -> Record:
-        """Return the JSON document of the result."""
+        """Return the JSON document of the result, with the notes that the library has logged."""
         return {
             "version": __version__,
             self.name: self.value,
-            "notes": list(self.notes),
+            "notes": [*logged_notes(), *self.notes],
             "next": self.next,
         }
 

@@ -56,7 +56,7 @@ class Asking:
             if not leases:
                 why_none = self.service.why_nothing_left(self.annotator)
                 offer = f"{why_none}; undo (z) withdraws the last answer, quit (q) ends"
-                if not self.n_new or not front.confirm(offer, UNDO) or not self._undo():
+                if not self.n_new or front.confirm(offer, UNDO) == QUIT or not self._undo():
                     return why_none
                 continue
             self.quit = self.ask(front, leases[0]) == QUIT
@@ -65,9 +65,14 @@ class Asking:
             self.service.keep_fitted(wait=True)
             if self._is_at_goal() and not is_goal_announced:
                 is_goal_announced = True
-                offer = f"enough: {why(self.service.remaining)}; more (m) continues, quit (q) ends"
-                if not front.confirm(offer, MORE):
+                choices = "more (m) continues, undo (z) withdraws the last answer, quit (q) ends"
+                offer = f"enough: {why(self.service.remaining)}; {choices}"
+                word = front.confirm(offer, MORE, UNDO)
+                if word == QUIT:
                     break
+                if word == UNDO:
+                    is_goal_announced = False
+                    self._undo()
         return why(self.service.remaining)
 
     def ask(self, front: Front, lease: Lease) -> str:

@@ -137,7 +137,8 @@ class Front:
         """
         if len(places) < n_places:
             number = places[0] + 1
-            self.notify(f"{number} is the best: which is the worst? ({number}: take it back)")
+            choices = f"{number}: take it back, 0: all are the same"
+            self.notify(f"{number} is the best: which is the worst? ({choices})")
             return False
         if len(places) == n_places == len({*places}):
             return True
@@ -174,14 +175,14 @@ class Front:
         """Show a message."""
         say(text)
 
-    def confirm(self, text: str, expected: str) -> bool:
-        """Show a message until the annotator types the expected word or QUIT; return which."""
+    def confirm(self, text: str, *expected: str) -> str:
+        """Show a message until the annotator types an expected word or QUIT; return the word."""
         self.notify(text)
         while True:
             word = self.read()
             word = KEYS.get(word, word)
-            if word in (expected, QUIT):
-                return word == expected
+            if word in (*expected, QUIT):
+                return word
 
     def _note_remark(self, word: str, facts: dict[str, Any]) -> None:
         """Note a flag or a comment that is stored with the answer.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -40,8 +41,8 @@ class LabelOptions:
     """Options of a run of `sortnet label`.
 
     Attributes:
-        number: number of answers after which the labelling ends; None: it ends when the goal is
-            reached.
+        number: number of answers after which the labelling ends, of which each criterion gets an
+            equal share; None: it ends when the goal is reached.
         until: goal in place of the collection's own goal; None: the collection's own goal.
         judges: programs and language models that answer; empty: a person answers.
         place: id of an item whose rank is to be found; None: all items are asked about.
@@ -73,19 +74,21 @@ def label_criteria(
     labelled: list[dict[str, Any]] = []
     if options.place is not None:
         collection.check_one_question()  # each criterion may place the item elsewhere
-    for criterion in collection.asked():
-        n_left = options.number
-        if n_left is not None:
-            n_left -= sum(facts["answered"] for facts in labelled)
+    criteria = collection.asked()
+    for n_before, criterion in enumerate(criteria):
+        n_wanted = options.number
+        if n_wanted is not None:  # the criteria that are left share the answers that are left
+            n_left = n_wanted - sum(facts["answered"] for facts in labelled)
+            n_wanted = math.ceil(n_left / (len(criteria) - n_before))
         has_quit = any(facts["quit"] for facts in labelled)
-        if n_left == 0 or has_quit:
+        if n_wanted == 0 or has_quit:
             break
         with closing(_fitted_service(criterion, options)) as service:
             # A collection without criteria is never done: the annotator may want to answer more.
             is_criterion = criterion.criterion is not None
             if is_criterion and service.is_fitted and service.remaining.stop:
                 continue
-            facts_of_criterion = ask(service, n_left)
+            facts_of_criterion = ask(service, n_wanted)
         # Closing the service has checked that the store still has the answers that are reported.
         labelled += facts_of_criterion
         if not as_json:

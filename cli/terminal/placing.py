@@ -10,6 +10,7 @@ import numpy as np
 from cli.terminal.asking import NOT_STORED, Asking
 from cli.terminal.front import QUIT, UNDO, Front
 from sortnet.errors import SortNetError
+from sortnet.messages import known_names
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import ORDER_ANSWERS
 
@@ -46,7 +47,10 @@ def place_item(asking: Asking, front: Front, id: str, number: int | None) -> dic
     """
     service = asking.service
     if id not in service.items.ids:
-        raise SortNetError(f"collection {service.collection.name!r} has no item {id!r}")
+        known = known_names(service.items.ids, id)
+        raise SortNetError(
+            f"collection {service.collection.name!r} has no item {id!r}; items: {known}"
+        )
     item = service.items.ids.index(id)
     if item in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")

@@ -13,12 +13,13 @@ from cli.printing.results import Block, Facts, Result, print_result
 from cli.printing.runs import interval, measures, shower
 from sortnet.config import Config
 from sortnet.core import Progress, Queries
+from sortnet.core.named_columns import MOST_BINS
 from sortnet.data.grades import features_near_grades, features_near_model
 from sortnet.data.read import PARTS
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.trackers import tracker
-from sortnet.messages import count, printable
+from sortnet.messages import count, note, printable
 from sortnet.metrics import can_choose, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.registry import name_of
@@ -123,20 +124,26 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
     bins = job.train.columns.bins
     n_grades = len(job.train.columns.edges) + 1
     if bins not in (None, n_grades):
-        say(
+        note(
             f"note: --bins {bins} makes {count(n_grades, 'grade')}: the numbers of column "
             f"{printable(job.train.roles.grade)} repeat, and equal numbers have the same grade"
         )
     if job.train.roles is not None:
+        largest = int(job.train.grades.max(initial=0))
+        if bins is None and largest >= MOST_BINS:
+            note(
+                f"note: the gain of a grade r is 2^r-1, and r is up to {largest:,}: --bins 5 "
+                f"divides {printable(job.train.roles.grade)} into 5 grades of equally many rows"
+            )
         readable = _readable_names(job.train)
         for feature, correlation in features_near_grades(job.train).items():
             column = printable(column_of(readable[feature], job.train.roles.features))
-            say(
+            note(
                 f"warning: {column} is nearly the grade (rank correlation {correlation:.3f}): "
                 f"if it is made of the grade, leave it out with --ignore"
             )
     if job.note is not None:
-        say(f"note: {job.note}")
+        note(f"note: {job.note}")
 
 
 def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
@@ -153,7 +160,7 @@ def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
     n_shared = sum(qid in trained_qids for qid in vali.qids.tolist())
     if n_shared:
         seed = origin.model.config.seed
-        say(
+        note(
             f"{n_shared} of {len(vali)} validation queries have names that the model was "
             f"trained on: it may look better than it is; --seed {seed} divides as its run did"
         )
@@ -217,11 +224,13 @@ class PrintedRun(Watcher):
     def ended(self, trained: TrainedRun) -> None:
         """Print the result of the training."""
         job = trained.training.job
-        conventions = conventions_of(trained.parts, job.metrics, job.config.empty)
-        print_result(_result(trained, conventions), as_json=self._as_json)
         quality = trained.best["quality"]
-        for line in near_model_lines(job.train, trained.parts["vali"], job.config, quality):
-            say(line)
+        notes = [
+            MEANING,
+            *conventions_of(trained.parts, job.metrics, job.config.empty),
+            *near_model_lines(job.train, trained.parts["vali"], job.config, quality),
+        ]
+        print_result(_result(trained, notes), as_json=self._as_json)
 
 
 def trackers(
@@ -241,11 +250,11 @@ def trackers(
     return [tracker(log, run, dict(params or {}), warn) for log in logs]
 
 
-def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
+def _result(trained: TrainedRun, notes: Sequence[str]) -> Result:
     """Make the result of a training, as JSON and as text.
 
     Args:
-        conventions: lines about the conventions of the measures.
+        notes: lines about the conventions of the measures, and warnings.
     """
     training = trained.training
     value = {
@@ -264,7 +273,7 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
     }
     next_command = training.job.next_command(str(training.folder))
     if training.judge is None:
-        answers = f"{trained.ranker.info['answers']:,} training pairs"
+        answers = f"{trained.ranker.info['answers']:,} training pairs, with ties"
     else:
         answers = training.judge.text()
     vali = trained.parts["vali"]
@@ -285,7 +294,6 @@ def _result(trained: TrainedRun, conventions: Sequence[str]) -> Result:
         "",
         Facts(facts),
     ]
-    notes = [MEANING, *conventions]
     return Result("training", value, text, notes, next_command)
 
 

@@ -163,6 +163,7 @@ class AdminState:
             "excluded": name in study.excluded,
             "paused": name in study.paused,
             "revoked": name in study.revoked,
+            "model": name in study.models,  # which is asked without a link
         }
 
     def _current_statistics(self) -> Record:

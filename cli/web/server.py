@@ -226,8 +226,15 @@ def serve_collections(
 
 
 def _announce(sites: Sequence[Pages], options: ServerOptions, address: str) -> None:
-    """Print the links, with a warning if others can reach them; open the first one if asked."""
-    annotators_of_sites = [pages.collection.annotators() for pages in sites]
+    """Print the links of people, with a warning if others can reach them; open the first if asked.
+
+    Programs and language models are asked by `sortnet label`, and need no links.
+    """
+    annotators_of_sites = []
+    for pages in sites:
+        models = pages.collection.study().models
+        people = [person for person in pages.collection.annotators() if person.name not in models]
+        annotators_of_sites.append(people)
     for pages, annotators in zip(sites, annotators_of_sites, strict=True):
         prefix = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
         revoked = pages.collection.study().revoked

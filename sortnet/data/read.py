@@ -95,7 +95,10 @@ def read_queries(
     refuse_names(path, columns)
     _refuse_other_formats(path)
     if describer is not None and describer.made:
-        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
+        raise DataError(
+            f"{path}: is none of {', '.join(TABLES)} nor a folder of items, of which the model's "
+            "features are made"
+        )
     from sortnet.tables.letor import names_from_zero, read_letor
 
     if first_index is None and like is not None:

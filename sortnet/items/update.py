@@ -25,11 +25,12 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         old: items of the collection.
         new: items to add.
         update: whether a new item replaces the old item with the same id, and gets its number. If
-            not, such an id is refused.
+            not, both must have the same content.
 
     Raises:
-        DataError: on an id that is there already, different given features, files in different
-            folders, groups for some items only, or different contexts in a group.
+        DataError: on an id that is there already with other content, different given features,
+            files in different folders, groups for some items only, or different contexts in a
+            group.
 
     Cost: linear.
 
@@ -41,10 +42,12 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     """
     old = given_only(old)
     new = given_only(new)
-    places_of(old.ids, new, update=update)  # raises if an id is not allowed
+    places_of(old.ids, new)  # raises if two new items have the same id
     if new.shown is None and old.shown is not None:  # then replaced items keep these texts
         old_shown = dict(zip(old.ids, old.shown, strict=True))
         new = replace(new, shown=tuple(map(old_shown.get, new.ids)))
+    if not update:
+        refuse_changed(old, new)
     # For an id that occurs twice, a dict keeps the first position and the last row.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of_id.values())
@@ -79,26 +82,49 @@ def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | 
     return present or None
 
 
-def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
+def refuse_changed(old: Items, new: Items) -> None:
+    """Raise DataError on a new item that has the id of an old item, but other content.
+
+    Cost: linear.
+    """
+    number_of_id = {id: number for number, id in enumerate(old.ids)}
+    in_both = [k for k, id in enumerate(new.ids) if id in number_of_id]
+    if not in_both:
+        return
+    old = old.take([number_of_id[new.ids[k]] for k in in_both])
+    if new.shown is None:
+        old = replace(old, shown=None)  # the old items keep these texts
+    new = new.take(in_both)
+    features = new.features[:, columns_of(old.feature_names, new)]
+    is_missing = np.isnan(features) & np.isnan(old.features)
+    has_same_features = ((features == old.features) | is_missing).all(axis=1)
+    for k, id in enumerate(new.ids):
+        old_item, new_item = (
+            (items.content(k), items.groups and items.groups[k], items.context(k))
+            for items in (old, new)
+        )
+        if old_item != new_item or not has_same_features[k]:
+            raise DataError(
+                f"{new.source}: an item {shown(id)} is there already, with other content "
+                "(--update replaces it)"
+            )
+
+
+def places_of(old: Sequence[str], new: Items) -> dict[str, int]:
     """Number the ids of old and new items, {id: number}; new ids come after the old ids.
 
     Args:
         old: ids of the old items.
         new: items to add.
-        update: whether a new item may have the id of an old item.
 
     Raises:
-        DataError: if two new items have the same id, or a new item may not have its id.
+        DataError: if two new items have the same id.
     """
     repeated = first_repeated(new.ids)
     if repeated is not None:
         raise DataError(f"{new.source}: two items are named {shown(repeated)}")
     places = {id: place for place, id in enumerate(old)}
     for id in new.ids:
-        if id in places and not update:
-            raise DataError(
-                f"{new.source}: an item {shown(id)} is there already (--update replaces it)"
-            )
         places.setdefault(id, len(places))
     return places
 

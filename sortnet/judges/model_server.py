@@ -332,6 +332,8 @@ def _reason(error: BaseException) -> str:
         error = earlier
         if isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+    if isinstance(error, ConnectionRefusedError):
+        return "Connection refused (is the server running?)"
     if isinstance(error, ConnectionError) and error.errno is not None:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -175,7 +175,7 @@ class RunningProgram:
             while b"\n" not in answer:
                 ready = [key.fileobj for key, _ in selector.select(max(end - time.monotonic(), 0))]
                 if not ready:
-                    why = f"no answer after {seconds:g} seconds"
+                    why = f"no answer after {seconds:g} seconds; it must flush each line it writes"
                     raise Fault(f"{why}{self._last_error_line()}")
                 if self._stdin in ready:
                     line = self._unsent(line)

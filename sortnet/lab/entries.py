@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from sortnet.config import PAPER, Setting, Settings, parse_settings, settings_of
 from sortnet.errors import SortNetError
+from sortnet.messages import known_names
 from sortnet.rankers.registry import KINDS, VARIANTS, settings_for
 from sortnet.rankers.tuning import Grid
 
@@ -86,8 +86,7 @@ def entry_of(name: str) -> Entry:
     """
     base, _, text = name.partition(":")
     if base not in ENTRIES:
-        similar = get_close_matches(base, ENTRIES, n=3) or list(ENTRIES)
-        raise SortNetError(f"unknown ranker {base[:60]!r}; there is {', '.join(similar)}")
+        raise SortNetError(f"unknown ranker {base[:60]!r}; there is {known_names(ENTRIES, base)}")
     entry = ENTRIES[base]
     if not text:
         return entry

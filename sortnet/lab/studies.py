@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -34,6 +33,7 @@ from sortnet.lab.study_points import (
     on_made_data,
 )
 from sortnet.lab.summaries import group_means
+from sortnet.messages import known_names
 from sortnet.metrics import Metric, evaluate, outcomes
 
 if TYPE_CHECKING:
@@ -445,8 +445,7 @@ def points_of(
         SortNetError: if the study is unknown, needs a folder, or uses none and one is given.
     """
     if name not in STUDIES:
-        similar = get_close_matches(name, STUDIES, n=3) or list(STUDIES)
-        raise SortNetError(f"unknown study {name[:60]!r}; there is {', '.join(similar)}")
+        raise SortNetError(f"unknown study {name[:60]!r}; there is {known_names(STUDIES, name)}")
     study = STUDIES[name]
     if folder is None and study.data == "folder":
         raise SortNetError(f"the study {name} needs data: sortnet experiment study {name} LETOR")

@@ -251,8 +251,9 @@ def read_bytes(path: Path) -> bytes:
         refuse_irregular(path, most=most_bytes, error=ModelError)
         return path.read_bytes()
     except OSError as error:
-        fault = "no model there" if path.name == _JSON else "cannot be read"
-        raise ModelError(f"{path}: {fault}: {error.strerror or error}") from None
+        if path.name == _JSON and not path.exists():
+            raise ModelError(f"{path}: no model there") from None
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _type_and_shape(dtype: DTypeLike, shape: Sequence[int | None]) -> str:

@@ -191,7 +191,7 @@ def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
     rounded = {kind: round(figure, _DECIMALS) for kind, figure in figures.items()}
     best = max(rankers, key=lambda ranker: rounded[ranker.config.kind])
     if len(rankers) > 1 and len({*rounded.values()}) == 1:
-        reason = "as good as the other one on the judgements held out, and the one that comes first"
+        reason = "as good as the posterior on the judgements held out"
     choice = {
         "kind": best.config.kind,
         "measure": net.config.rank_quality.name,

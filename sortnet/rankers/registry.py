@@ -21,6 +21,7 @@ from typing import Any
 from sortnet.config import Settings
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
+from sortnet.messages import known_names
 
 # Names of the kinds of rankers, and the module and the name of each kind's settings class.
 KINDS: dict[str, str] = {
@@ -65,7 +66,7 @@ def kind_settings(kind: object) -> Any:
         ModelError: if no kind has the name.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        names = ", ".join([*KINDS, *VARIANTS])
+        names = known_names([*KINDS, *VARIANTS], str(kind))
         raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {names}")
     module, _, name = KINDS[kind].partition(":")
     return getattr(import_module(module), name)

@@ -472,9 +472,7 @@ class Machine:
 
         In that case the questions count as failed, and are asked again in the next run.
         """
-        n_answered = self.answered + len(self._kept_back)
-        has_all = self.questions.is_enough or n_answered == self._most_answers
-        if not has_all:
+        if not self.questions.is_enough:
             items = [self._items(lease) for lease, _ in self._kept_back]
             self._end_unanswered(self.judge.record.why_useless(items))
         if self.fault:

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, Row, func, insert, or_, select
 
 from sortnet.errors import StoreError
 from sortnet.files import Record
+from sortnet.messages import known_names
 from store.database.engine import Database, utc_now
 from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, RunRow
 
 LONGEST_NAME = 200
-_N_LISTED = 10  # number of collections that a message names
 
 
 class CollectionRows:
@@ -236,8 +236,8 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
     parent_name, _, criterion = name.rpartition(":")
     if not parent_name:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
-        collections = ", ".join(names.scalars().fetchmany(_N_LISTED)) or "none yet"
-        raise StoreError(f"{store}: no collection {name!r}; collections: {collections}")
+        known = known_names(names.scalars(), name)
+        raise StoreError(f"{store}: no collection {name!r}; collections: {known}")
     # If the parent is missing too, this raises an error about the parent.
     parent = find_collection(connection, store, parent_name)
     criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"

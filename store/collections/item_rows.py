@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, func, select, update
 from sortnet.core import F32, F64, I64
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
-from sortnet.items.update import all_grouped, columns_of, places_of, root_of
+from sortnet.items.update import all_grouped, columns_of, places_of, refuse_changed, root_of
 from store.collections.collection_rows import CollectionRows, with_criteria
 from store.database.schema import (
     AllowedPairRow,
@@ -65,8 +65,8 @@ class ItemRows(CollectionRows):
 
         Args:
             items: the items.
-            replace: whether items whose ids are stored replace the stored items. If False, they are
-                refused.
+            replace: whether items whose ids are stored replace the stored items. If False, they
+                must have the same content.
 
         Raises:
             StoreError: on items that do not fit to the stored items, or that are in other groups
@@ -78,7 +78,9 @@ class ItemRows(CollectionRows):
             feature_names = list(items.feature_names)
             features, root = items.features, items.root
             try:
-                number_of_id = places_of(stored_ids, items, update=replace)
+                number_of_id = places_of(stored_ids, items)
+                if not replace:
+                    refuse_changed(self.items(), items)
                 if not {*stored_ids} <= {*items.ids}:
                     feature_names = collection.feature_names
                     features = features[:, columns_of(feature_names, items)]

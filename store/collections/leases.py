@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, s
 
 from sortnet.errors import LeaseError, StoreError
 from sortnet.files import Record
+from sortnet.messages import known_names
 from sortnet.preference import Question
 from sortnet.preference.base import Pair
 from store.collections.collection_rows import CollectionRows, checked_name, with_criteria
@@ -24,7 +25,6 @@ from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
 LONGEST_ID = 64
-_N_LISTED = 10  # number of annotators that a message names
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class LeaseRows(CollectionRows):
                 self._annotator_keys([name])  # creates the annotator
         annotator_of_name = {annotator.name: annotator for annotator in self.annotators()}
         if name not in annotator_of_name:
-            names = ", ".join([*annotator_of_name][:_N_LISTED]) or "none yet"
+            names = known_names(annotator_of_name, name)
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
         return annotator_of_name[name]
 

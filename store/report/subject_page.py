@@ -10,7 +10,7 @@ from pathlib import Path
 from sortnet.core import Progress
 from sortnet.errors import StoreError
 from sortnet.files import refuse_output, write_file
-from sortnet.messages import note
+from sortnet.messages import known_names, note
 from sortnet.preference.stopping import Goal
 from store.collections.collection import Collection
 from store.report.html_page import PageFile
@@ -126,8 +126,8 @@ def _find_subject(store: Store, name: str) -> Run | Collection:
         if name in collections:
             return store.collection(name)
         makers = f"none yet; sortnet train makes a run, {ITEMS_MAKER} a collection"
-        known_names = ", ".join(collections[:10]) or makers
-        raise StoreError(f"{error}; collections: {known_names}") from None
+        known = known_names(collections, name) if collections else makers
+        raise StoreError(f"{error}; collections: {known}") from None
     if name not in collections:
         return run
     if name in ("last", run.id):

@@ -29,8 +29,9 @@ class AddedItems:
 
     Attributes:
         collection: name of the collection.
-        n_new: number of items in the file.
-        n_replaced: number of older items that the file replaced.
+        n_added: number of items that are new.
+        n_known: number of items of the file that were there before.
+        is_update: whether the known items were replaced; if not, they had the same content.
         items: all items of the collection.
         roles: the columns of the file by their roles.
         n_pairs: number of the only pairs that may be asked; 0: all pairs may be asked.
@@ -39,8 +40,9 @@ class AddedItems:
     """
 
     collection: str
-    n_new: int
-    n_replaced: int
+    n_added: int
+    n_known: int
+    is_update: bool
     items: Items
     roles: Columns
     n_pairs: int
@@ -69,7 +71,7 @@ def with_features(
         embed: whether the computed features include sentence embeddings. They always do if the old
             items have features from sentence embeddings.
         update: whether a new item with the id of an old item replaces the old item; if not, such an
-            item is refused.
+            item must have the same content.
         progress: called with a text about each slow step.
 
     Cost: reading and describing each text and image, if features are computed.
@@ -145,7 +147,7 @@ def add_file(
         pairs: a file of the only pairs that may be asked; None: all pairs may be asked.
         gold: a file of pairs with known answers; None: there are none.
         update: whether an item with the id of a stored item replaces the stored item; if not, such
-            an item is refused.
+            an item must have the same content.
 
     Raises:
         DataError: if the file cannot be used, or its items do not fit the collection's items.
@@ -179,12 +181,13 @@ def add_file(
         name, all_items, update=existing is not None, columns=stored_roles(roles), pairs=only_pairs
     )
     collection.decide(*gold_decisions)
-    n_old = 0 if old is None else len(old)
+    n_added = len(all_items) - (0 if old is None else len(old))
     allowed_pairs = collection.allowed_pairs()
     return AddedItems(
         collection=name,
-        n_new=len(new),
-        n_replaced=n_old + len(new) - len(all_items),
+        n_added=n_added,
+        n_known=len(new) - n_added,
+        is_update=update,
         items=all_items,
         roles=roles,
         n_pairs=0 if allowed_pairs is None else len(allowed_pairs),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sortnet.errors import StoreError
 from sortnet.files import Record
 from sortnet.items import Items, readable_names
-from sortnet.messages import printable
+from sortnet.messages import known_names
 from sortnet.tables.values import date_text
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def rank_collection(
     items = services[0].items  # the criteria of a collection have the same items
     groups = list(dict.fromkeys(items.groups or ()))
     if group is not None and group not in groups:
-        names = ", ".join(map(printable, groups[:10])) or "none (items add --group)"
+        names = known_names(groups, group) if groups else "none (items add --group)"
         raise StoreError(
             f"collection {collection.name!r} has no group {group[:60]!r}; groups: {names}"
         )
@@ -148,5 +148,6 @@ def item_facts(items: Items, number: int) -> Record:
 def _number_of(id: str, collection: Collection, items: Items) -> int:
     """Return the number of the item with an id; StoreError if the collection has no such item."""
     if id not in items.ids:
-        raise StoreError(f"collection {collection.name!r} has no item {id[:60]!r}")
+        known = known_names(items.ids, id)
+        raise StoreError(f"collection {collection.name!r} has no item {id[:60]!r}; items: {known}")
     return items.ids.index(id)

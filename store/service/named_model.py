@@ -44,7 +44,7 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
     except ModelError as error:
         if (Path(model) / "model.json").exists():
             raise
-        raise ModelError(f"{error}: sortnet runs lists the model of each run") from None
+        raise ModelError(f"{error} (sortnet runs lists the model of each run)") from None
 
 
 @dataclass(frozen=True)

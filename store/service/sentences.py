@@ -6,7 +6,7 @@ from math import ceil
 
 from sortnet.files import Record, plain
 from sortnet.messages import count
-from sortnet.preference.stopping import SURE, Goal, Remaining, Standing
+from sortnet.preference.stopping import ENOUGH_CHECKS, SURE, Goal, Remaining, Standing
 
 
 def goal_in_words(goal: Goal) -> str:
@@ -37,10 +37,10 @@ def answers_left(remaining: Remaining) -> str:
     >>> answers_left(Remaining(Goal(), Standing.ASKING, 0.2, fewest=63, most=142, n_annotators=2))
     '60 to 150 left for all annotators'
     """
-    if remaining.standing is Standing.UNCHECKED:
-        return f"{_range_left(remaining) or 'a few'} left to check the model"
-    if remaining.stop or not _range_left(remaining):
+    if remaining.stop or not remaining.most:
         return ""
+    if remaining.standing is Standing.UNCHECKED:
+        return f"{_range_left(remaining)} left to check the ranking"
     return f"{_range_left(remaining)} left{_for_whom(remaining)}"
 
 
@@ -85,12 +85,15 @@ def why(remaining: Remaining) -> str:
         case Standing.CONTRADICTED:
             kind = _kind_of_check(remaining)
             return (
-                f"the goal seems to be reached, but the {kind} answers contradict the model: keep "
-                "answering"
+                f"the goal seems to be reached, but the {kind} answers contradict the ranking: "
+                "keep answering"
             )
         case Standing.UNCHECKED:
-            numbers = _range_left(remaining) or "a few"
-            return f"the goal seems to be reached: {numbers} answers left to check the model"
+            n_checks = f"{remaining.check.n} of {ENOUGH_CHECKS} {_kind_of_check(remaining)} answers"
+            left = f"{_range_left(remaining)} answers left"
+            if not remaining.most:
+                left = "more annotators are needed"
+            return f"the goal seems to be reached, and {n_checks} are there to check it: {left}"
         case Standing.NEAR_TIES:
             return f"{_distance(remaining)}: {_near_ties(remaining)}"
         case Standing.SHORT:
@@ -137,9 +140,9 @@ def model_check(remaining: Remaining) -> str:
     check = remaining.check
     kind = _kind_of_check(remaining)
     if not check.n:
-        return f"no {kind} answers yet to check the model"
+        return f"no {kind} answers yet to check the ranking"
     return (
-        f"the model predicts {check.right:.0%} of {count(check.n, f'{kind} answer')} correctly, "
+        f"the ranking predicts {check.right:.0%} of {count(check.n, f'{kind} answer')} correctly, "
         f"{check.expected:.0%} were to be expected"
     )
 

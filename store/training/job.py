@@ -76,10 +76,8 @@ class TrainingJob:
 
     def next_command(self, folder: str) -> str:
         """Return the command to run after the training, which uses the model in `folder`."""
-        if self.is_asked:
+        if self.is_asked or self.vali.judged is not None:
             arguments = ["rank", folder, "NEW"]
-        elif self.vali.judged is not None:
-            arguments = ["rank", folder, "NEW_ITEMS"]
         else:
             arguments = ["evaluate", folder, self.test or "TEST"]
             if self.is_divided:

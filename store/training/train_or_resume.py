@@ -347,11 +347,12 @@ def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
     """Refuse settings or data that differ from the settings or data at the start of the run."""
     values_before = Config.from_json(record["asked"]).flat()
-    changed = [
-        f"{name} {value}, not {values_before[name]}"
-        for name, value in job.config.flat().items()
-        if value != values_before[name]
-    ]
+    changed = []
+    for name, value in job.config.flat().items():
+        value_before = values_before[name]
+        if value != value_before:
+            was = "the default" if value_before is None else value_before
+            changed.append(f"{name} {value}, not {was}")
     for split, facts in job.data.items():
         recorded = record["data"].get(split, facts)  # a part without a record has not changed
         if facts["fingerprint"] == recorded["fingerprint"]:
