@@ -73,8 +73,8 @@ class Folder:
         """Raise a SortNetError if the folder has a model, which a new run would replace."""
         if self.has_model:
             raise SortNetError(
-                f"{self} has a model already: --resume resumes its run, --overwrite replaces it, "
-                "--out chooses another folder"
+                f"{self} has a model already: resume its run, overwrite it, or choose another "
+                "folder (--resume, --overwrite or --out; in Python resume(), overwrite or out)"
             )
 
     def clear(self) -> None:
