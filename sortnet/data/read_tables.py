@@ -38,9 +38,10 @@ from sortnet.tables.rows import Rows, listed, no_column
 
 # What the message about a missing column of queries or grades advises, if the user has named none.
 _ADVICE_ON_QUERIES = (
-    ": --query NAME names the column of the queries, and with --query none all rows are one"
+    ": --query NAME (in Python query) names the column of the queries, and with none all rows are "
+    "one query"
 )
-_ADVICE_ON_GRADES = ": --grade NAME names the column of the grades"
+_ADVICE_ON_GRADES = ": --grade NAME (in Python grade) names the column of the grades"
 
 
 class HasFeatures(Protocol):
