@@ -230,8 +230,9 @@ def features_near_model(
         values = np.sign(correlation) * queries.features[:, feature].astype(np.float64)
         qualities = qualities_by(np.where(np.isnan(values), -np.inf, values))
         quality_of_feature = average(qualities, empty)
-        error = np.nanstd(qualities) / np.sqrt(max(len(queries) - 1, 1))  # 0 for a single query
-        if quality_of_feature - _STANDARD_ERRORS * error >= nearly:
+        deviation = np.nanstd(qualities)  # 0 for a single query
+        standard_error = deviation / np.sqrt(max(len(queries) - 1, 1))
+        if quality_of_feature - _STANDARD_ERRORS * standard_error >= nearly:
             near[feature] = quality_of_feature
     return near
 
