@@ -146,8 +146,8 @@ def model_server() -> Iterator[str]:
 
 
 def shown(said: str, folder: Path) -> str:
-    """Write output as a page shows it, with the home folder of a user."""
-    return said.replace(str(folder), "/home/ana")
+    """Write output as a page shows it, with ~ for the home folder."""
+    return said.replace(str(folder), "~")
 
 
 def shape(text: str) -> list[str]:
