@@ -131,7 +131,7 @@ class _MainGroup(click.Group):
 @click.version_option(__version__, prog_name="sortnet")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Sort anything by a learned comparator that learns from the comparisons it gets wrong."""
+    """Sort anything by a learned comparator that learns from the comparisons of its own sorts."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         click.echo(FIRST_STEPS, nl=False)

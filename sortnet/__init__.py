@@ -1,4 +1,4 @@
-"""SortNet: sort anything by a learned comparator that learns from what it gets wrong.
+"""SortNet: sort anything by a learned comparator that learns from the comparisons of its own sorts.
 
 Names are imported when first used, so that `import sortnet` costs nothing and loads no torch.
 

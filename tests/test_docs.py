@@ -25,6 +25,7 @@ from docs_helpers import (
 )
 
 from cli.main import main
+from sortnet.preference.annotator_reports import FINE
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -75,6 +76,28 @@ def test_the_commands_of_a_page_can_be_typed_in_a_new_home(page, tmp_path, reque
     assert typed == typed_on(page)
 
 
+MADE = (
+    r"(?:--out|--output|--write-batch|items add) ([\w.-]+)",
+    r"(?:\.save|\.report|\.train)\((?:[\w\"]+, )?\"([\w.-]+)\"",
+    r"store=\"([\w.-]+)\"",
+)
+
+
+def made_on(page: Path) -> set[str]:
+    """Names of the models, collections, stores and files that the blocks of a page make."""
+    text = "".join(block.text for block in blocks(page) if block.kind in ("console", "python"))
+    return {name for pattern in MADE for name in re.findall(pattern, text)}
+
+
+def test_a_page_can_be_typed_after_all_others_because_it_makes_names_of_its_own():
+    pages_of_name: dict[str, list[str]] = {}
+    for page in TYPED:
+        for name in made_on(page):
+            pages_of_name.setdefault(name, []).append(id_of(page))
+    assert {"shop-model", "essays", "essays.db", "shop-in-python"} <= pages_of_name.keys()
+    assert {name: pages for name, pages in pages_of_name.items() if len(pages) > 1} == {}
+
+
 def typed_in(page: Path) -> list[str]:
     """Words that follow `sortnet` in inline code and in console and text blocks of a page."""
     text = page.read_text(encoding="utf-8")
@@ -102,6 +125,11 @@ def fault_of(typed: str) -> str | None:
 def test_a_page_names_no_command_or_option_that_is_gone(page):
     faults = {typed: fault_of(typed) for typed in typed_in(page)}
     assert {typed: fault for typed, fault in faults.items() if fault} == {}
+
+
+def test_every_verdict_on_an_annotator_is_explained():
+    page = (ROOT / "docs/how-to/annotators.md").read_text(encoding="utf-8")
+    assert [verdict for verdict in FINE if verdict not in page] == []
 
 
 def test_every_variable_of_the_environment_that_is_read_is_explained():

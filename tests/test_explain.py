@@ -16,6 +16,7 @@ from sortnet.config import Config
 from sortnet.core import Queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
+from sortnet.estimator import SortNetRanker
 from sortnet.explanation.attribution import explain_pair
 from sortnet.explanation.columns import permutation_importance
 from sortnet.metrics import evaluate
@@ -163,6 +164,24 @@ def test_a_model_for_other_features_and_no_repeats_are_refused():
             explained(made_queries(3))
     with pytest.raises(SortNetError, match="repeats"):
         permutation_importance(model, queries, repeats=0)
+
+
+def test_a_fitted_estimator_is_explained_and_a_file_is_refused_by_name():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    grades, group = (X[:, 0] > 0).astype(int), [10] * 4
+    estimator = SortNetRanker(committee=1, epochs=2, max_iter=1).fit(X, grades, group=group)
+    queries = Queries.from_arrays(X, grades, group=group)
+    for explain in (
+        lambda model, data: explain_pair(model, data, 0, 1).values,
+        lambda model, data: permutation_importance(model, data, repeats=1).mean,
+    ):
+        np.testing.assert_array_equal(
+            explain(estimator, queries), explain(estimator.model_, queries)
+        )
+        with pytest.raises(DataError, match="as Queries, not as str: sortnet"):
+            explain(estimator, "shop.csv")
+        with pytest.raises(ModelError, match="str is no fitted ranker"):
+            explain("shop-model", queries)
 
 
 # Permutation importance

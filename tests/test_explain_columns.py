@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,11 @@ def test_features_of_texts_are_named_by_their_column_and_by_whole_words(tmp_path
     (column,) = value_of(done("explain", "m", "new.csv", "i0", "i1", "--json"))["features"]
     assert column["feature"] == "description" and column["a"] is None
     assert column["value"] == pytest.approx(sum(part["value"] for part in column["parts"]))
+    shown = done("explain", "m", "new.csv", "i0", "i1")
+    (rest,) = re.findall(r"^  the (\d+) others +- +- +(\S+)", shown, re.MULTILINE)
+    assert int(rest[0]) == len(column["parts"]) - 5
+    largest = sum(part["value"] for part in column["parts"][:5])
+    assert largest + float(rest[1]) == pytest.approx(column["value"], abs=1e-3)
     words = {word for text in items.texts for word in text.lower().split()}
     described = {part["feature"].removeprefix("description: ") for part in column["parts"]}
     assert described & words and described <= words | {*SURFACE} | {

@@ -15,14 +15,20 @@ import pandas as pd
 import pytest
 from cli_helpers import FAST, done, fault, invoke, letor
 from result_helpers import notes_of, value_of
+from sklearn.base import clone
 
 from sortnet import SortNetRanker, load_ranker
 from sortnet.core import NamedColumns, Queries
 from sortnet.data import fingerprint, read_queries
-from sortnet.data.grades import features_near_grades, in_which_bin, quantile_edges
+from sortnet.data.grades import (
+    features_near_grades,
+    features_near_model,
+    in_which_bin,
+    quantile_edges,
+)
 from sortnet.data.parts import by_hash, facts_of, read_divided, take_part
 from sortnet.errors import DataError, ModelError
-from sortnet.metrics import evaluate
+from sortnet.metrics import Metric, evaluate
 from store import open_store
 from store.report.sources import find_sources, read_part
 
@@ -293,6 +299,18 @@ def test_a_column_that_is_nearly_the_grade_is_warned_of():
     assert "warning" not in invoke("train", "leak.csv", *TYPED, *ignoring, *FAST).stderr
 
 
+def test_a_feature_that_is_nearly_as_good_by_the_chance_of_few_queries_is_passed_over():
+    grades = np.tile(np.arange(6), (6, 1))
+    by_chance = grades.copy()
+    by_chance[0] = by_chance[0, ::-1]  # the reverse in one query of six
+    X = np.stack([by_chance.ravel(), grades.ravel(), np.zeros(36)], axis=1)
+    few = Queries.from_arrays(X, grades.ravel(), group=[6] * 6)
+    measured = evaluate(few, np.lexsort((-X[:, 0], few.query_of_docs())), "ndcg")["ndcg"]
+    assert list(features_near_model(few, measured, Metric("ndcg"), "zero")) == [1]
+    many = Queries.from_arrays(np.tile(X, (40, 1)), np.tile(grades.ravel(), 40), group=[6] * 240)
+    assert list(features_near_model(many, measured, Metric("ndcg"), "zero")) == [0, 1]
+
+
 def test_the_rank_correlation_is_that_of_all_pairs_of_a_query():
     generator = np.random.default_rng(4)
     grades, qid = generator.integers(4, size=60), generator.integers(5, size=60)
@@ -437,8 +455,11 @@ def test_the_estimator_takes_the_names_and_learns_what_it_learns_without_them():
     assert ranker.score(frame) == plain.score(X, frame["stars"], qid=qid)
     with pytest.raises(DataError, match="X has no column 'search', which names the queries"):
         ranker.predict(frame.drop(columns="search"))
-    with pytest.raises(DataError, match="give grades as y"):
+    with pytest.raises(DataError, match="there is no column 'stars' in search"):
         ranker.score(frame.drop(columns="stars"))
+    misspelled = clone(ranker).set_params(grade="star")
+    with pytest.raises(DataError, match=r"no column 'star' in .*: did you mean 'stars'"):
+        misspelled.fit(frame)
     with pytest.raises(DataError, match="has a column 'search', so give no qid besides"):
         ranker.predict(frame, qid=qid)
 

@@ -24,6 +24,8 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
     found = sortnet.sort(TEXTS, judge=is_longer, store=store, progress=False)
     with pytest.raises(sortnet.SortNetError, match="that is a database, and would be lost"):
         found.report(store)
+    with pytest.raises(sortnet.SortNetError, match="about a run or a collection"):
+        report("last")
     with pytest.raises(sortnet.SortNetError, match="there is no folder"):
         found.report(tmp_path / "none" / "page.html")
 

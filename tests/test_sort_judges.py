@@ -33,6 +33,7 @@ def test_no_more_calls_are_made_than_max_calls_over_all_calls_of_sort(both_order
         for most in (7, 7, 12):
             found = sortnet.sort(TEXTS, judge=judge, max_calls=most, store="s.db", progress=False)
             assert found.reason == EndReason.BUDGET
+            assert str(found.reason) == "the budget of calls or cost is spent"
             assert len(judged.prompts) == most
 
 

@@ -223,10 +223,13 @@ def _table_of_importance(rows: Sequence[Record], top: int) -> tuple[list[Table],
     columns = [row for row in rows if "of" not in row]
     important = [row for row in columns if row["mean"] > _LEAST_DROP]
     table_rows = list[Record]()
+    notes = []
     for column in important[:top]:
         words = [row for row in rows if row.get("of") == column["feature"]]
         table_rows += [column, *_indented(words, column["feature"])]
-    notes = []
+        if words[_MOST_PARTS:]:
+            more = count(len(words[_MOST_PARTS:]), "more part")
+            notes.append(f"{more} of {printable(column['feature'])}: --json and --output have all")
     if important[top:]:
         more = count(len(important[top:]), "more column")
         notes.append(f"{more}: --top {len(important)} shows them")
@@ -277,7 +280,12 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
     value["features"] = features
     rows = list[Record]()
     for feature in features[:top]:
-        rows += [feature, *_indented(feature.get("parts", ()), feature["feature"])]
+        parts = feature.get("parts", ())
+        rows += [feature, *_indented(parts, feature["feature"])]
+        others = parts[_MOST_PARTS:]
+        if others:
+            sum_of_others = sum(part["value"] for part in others)
+            rows.append({"feature": f"  the {len(others)} others", "value": sum_of_others})
     if features[top:]:
         sum_of_others = sum(feature["value"] for feature in features[top:])
         rows.append({"feature": f"the {len(features[top:])} others", "value": sum_of_others})

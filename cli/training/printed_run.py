@@ -76,7 +76,7 @@ def near_model_lines(
         return
     readable = _readable_names(train)
     near_grade = features_near_grades(train)
-    near_model = features_near_model(vali, quality, config.quality_of)
+    near_model = features_near_model(vali, quality, config.rank_quality, config.empty)
     # Several levels of a column may be near; the column is named once.
     quality_of_column = {
         column_of(readable[feature], train.roles.features): alone

@@ -6,7 +6,6 @@ such features were computed from the grades, so that a ranker would learn nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +14,14 @@ from numpy.typing import ArrayLike
 from sortnet.core import F64, I32, I64, Bool, NamedColumns, Queries, grade_fault
 from sortnet.errors import DataError
 from sortnet.files import shown
+from sortnet.metrics import Empty, Metric, average, outcomes
 from sortnet.tables.rows import Rows
 from sortnet.tables.values import numbers_of
 
 NEARLY = 0.98  # least absolute rank correlation with the grade
 _HALFWAY = 0.5  # least absolute rank correlation of a feature that is compared with a model
 _NEARLY_AS_GOOD = 0.9  # least share of the model's gain over random orders
+_STANDARD_ERRORS = 1  # by which a feature is above that share, and not by chance
 _RANDOM_ORDERS = 10
 _LEAST_PAIRS = 30  # fewer pairs may be in order by chance
 _MOST_PAIRS = 1 << 17
@@ -189,17 +190,20 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
 
 
 def features_near_model(
-    queries: Queries, quality: float, quality_of: Callable[[Queries, I64], float]
+    queries: Queries, quality: float, metric: Metric, empty: Empty
 ) -> dict[int, float]:
     """Find the features that alone order documents nearly as well as a model does.
 
-    A feature is nearly as good if it has 90 % of the model's gain of quality over random orders. A
-    missing value is the worst. Features that order fewer than half of the pairs are passed over.
+    A feature is nearly as good if it has 90 % of the model's gain of quality over random orders,
+    and not only by the chance of few queries: its quality less a standard error over the queries
+    has 90 %, too. A missing value is the worst. Features that order fewer than half of the pairs
+    are passed over.
 
     Args:
         queries: queries with grades that the model was not trained on.
         quality: the quality of the model's order.
-        quality_of: computes the quality of an order of the documents.
+        metric: the measure of the quality.
+        empty: how queries without a relevant document count.
 
     Returns:
         {number of a feature: quality of its order}; empty for a single feature, or if the model is
@@ -212,21 +216,25 @@ def features_near_model(
     rng = np.random.default_rng(0)
     query = queries.query_of_docs()
 
-    def quality_by(values: F64) -> float:
-        """Compute the quality of the descending order of values within the queries."""
-        return quality_of(queries, np.lexsort((-values, query)))
+    def qualities_by(values: F64) -> F64:
+        """Compute the quality (n_queries,) of the descending order of values in each query."""
+        return outcomes(metric, queries, np.lexsort((-values, query)))
 
-    at_random = np.mean([quality_by(rng.random(queries.n_docs)) for _ in range(_RANDOM_ORDERS)])
+    random_orders = [qualities_by(rng.random(queries.n_docs)) for _ in range(_RANDOM_ORDERS)]
+    at_random = np.mean([average(qualities, empty) for qualities in random_orders])
     if quality <= at_random:
         return {}
     nearly = at_random + _NEARLY_AS_GOOD * (quality - at_random)
-    qualities = {}
+    near = {}
     for feature, correlation in features_near_grades(queries, _HALFWAY).items():
         values = np.sign(correlation) * queries.features[:, feature].astype(np.float64)
-        quality_of_feature = quality_by(np.where(np.isnan(values), -np.inf, values))
-        if quality_of_feature >= nearly:
-            qualities[feature] = quality_of_feature
-    return qualities
+        qualities = qualities_by(np.where(np.isnan(values), -np.inf, values))
+        quality_of_feature = average(qualities, empty)
+        deviation = np.nanstd(qualities)  # 0 for a single query
+        standard_error = deviation / np.sqrt(max(len(queries) - 1, 1))
+        if quality_of_feature - _STANDARD_ERRORS * standard_error >= nearly:
+            near[feature] = quality_of_feature
+    return near
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:

@@ -80,6 +80,7 @@ def read_queries(
     [[30.0], [12.5]]
     """
     path = Path(path)
+    like = getattr(like, "model_", like)  # the ranker of a fitted estimator
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder

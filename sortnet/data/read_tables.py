@@ -307,12 +307,14 @@ def named_roles(
     if names.query is None and describer is None:
         likely = _likely_column(rows.columns, _WORDS_OF_QUERIES)
         advice[query_column] = (
-            f": --query {likely or 'NAME'} names the column of the queries, "
-            "and with --query none all rows are one"
+            f": --query {likely or 'NAME'} (in Python query) names the column of the queries, "
+            "and with none all rows are one query"
         )
     if names.grade is None:
         likely = _likely_column(rows.columns, _WORDS_OF_GRADES)
-        advice[grade_column] = f": --grade {likely or 'NAME'} names the column of the grades"
+        advice[grade_column] = (
+            f": --grade {likely or 'NAME'} (in Python grade) names the column of the grades"
+        )
     needed_id = None if columns is None else columns.id  # any other id column may be missing
     needed = (query_column, needed_id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)

@@ -293,6 +293,16 @@ def take_columns(
     return X.drop(columns=query_column), X[query_column], grades
 
 
+def no_grades(X: Any, grade: str | None) -> str:
+    """Write the message that `fit` or `score` has no grades, neither as y nor in a column of X."""
+    if grade is not None and hasattr(X, "columns"):
+        return no_column(grade, map(str, X.columns))
+    return (
+        "SortNetRanker requires y to be passed, but the target y is None: give grades as y, or "
+        "name their column with grade="
+    )
+
+
 def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | None:
     """Compute the weight of each query, (n_queries,).
 

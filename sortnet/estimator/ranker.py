@@ -444,7 +444,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         # Several levels of a column may be near; the column is named once.
         quality_of_column = {
             self.features_.column_of(self.features_.names[feature]): alone
-            for feature, alone in features_near_model(vali, quality, config.quality_of).items()
+            for feature, alone in features_near_model(
+                vali, quality, config.rank_quality, config.empty
+            ).items()
         }
         for column, alone in quality_of_column.items():
             table = (column, self.features_.columns)
@@ -774,10 +776,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if labelled and y is None:
             y = grades
             if y is None:
-                raise DataError(
-                    f"{source}: SortNetRanker requires y to be passed, but the target y is None: "
-                    "give grades as y, or name their column with grade="
-                )
+                raise DataError(f"{source}: {arrays.no_grades(arrays.as_table(X), self.grade)}")
 
         # The remaining columns become features.
         has_no_queries = qid is None and group is None

@@ -13,7 +13,7 @@ import numpy as np
 from sortnet.core import F32, F64, I64, Margin, Progress, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.explanation.columns import Column, columns_of, feature_names
-from sortnet.rankers.base import Ranker
+from sortnet.rankers.base import Ranker, ranker_of
 
 TOLERANCE = 1e-4  # error of the values of a pair, relative to the sum of their absolute values
 _DOCUMENTS = 2000  # documents from which feature shares are computed
@@ -116,7 +116,8 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     documents' features, or to 1e-10, a rounding error.
 
     Args:
-        model: a ranker whose margins have gradients, see `Ranker.differentiable`.
+        model: a ranker whose margins have gradients, see `Ranker.differentiable`; or a fitted
+            estimator.
         queries: unscaled documents; the whole query of a must be among them.
         a: number of a document.
         b: number of another document of the same query.
@@ -138,6 +139,7 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     Cost: 72 gradients of a margin if it is smooth: about 10 milliseconds for 136 features and a
     committee of five; with `relu` units up to about 10,000 gradients, and 1 second.
     """
+    model = ranker_of(model)
     model.check_features(queries)
     query = _query_of(queries, a, b)
     first_doc = int(queries.offsets[query])

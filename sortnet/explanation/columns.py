@@ -16,7 +16,7 @@ from sortnet.core import F32, F64, Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.items.features import Describer
 from sortnet.metrics import Metric, as_metrics, average, outcomes
-from sortnet.rankers.base import Ranker
+from sortnet.rankers.base import Ranker, ranker_of
 from sortnet.tables.values import date_text
 
 _VALUES = 15  # the most values of a column of numbers
@@ -220,7 +220,7 @@ def permutation_importance(
     a repeat all columns are shuffled by the same permutation, so that they can be compared.
 
     Args:
-        model: a ranker of any kind.
+        model: a ranker of any kind, or a fitted estimator.
         queries: labelled, unscaled documents, preferably not the training data.
         metric: the measure; None: the model's RankQuality with its conventions.
         repeats: number of times that each column is shuffled.
@@ -246,6 +246,7 @@ def permutation_importance(
     """
     if repeats < 1:
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
+    model = ranker_of(model)
     model.check_features(queries)
     (measure,) = as_metrics(model.config.rank_quality if metric is None else metric)
     # The documents as the ranker sees them, and the feature that each of their columns comes from.

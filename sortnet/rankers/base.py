@@ -21,7 +21,7 @@ from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
 from sortnet.core import F32, F64, I64, Array, Margin, NamedColumns, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.data.scaling import Scaler
-from sortnet.errors import ModelError
+from sortnet.errors import DataError, ModelError
 from sortnet.items.features import Describer, arrays_of, to_json
 from sortnet.rankers.model_folder import tensors_as_bytes, write_folder
 from sortnet.sorting.sort import arrangement
@@ -188,7 +188,16 @@ class Ranker(ABC):
         return copy, order, feature_of_column
 
     def check_features(self, queries: Queries) -> None:
-        """Raise a ModelError if the features are not the features that the ranker was fitted on."""
+        """Raise a ModelError if the features are not the features that the ranker was fitted on.
+
+        Raises:
+            DataError: if the documents are no `Queries`, but a file or a frame.
+        """
+        if not isinstance(queries, Queries):
+            raise DataError(
+                f"documents are given as Queries, not as {type(queries).__name__}: "
+                "sortnet.read_queries(FILE, like=RANKER) reads a file, sortnet.from_frame a frame"
+            )
         if queries.n_features != self.n_features:
             raise ModelError(
                 f"{queries.source}: {queries.n_features} features, "
@@ -270,3 +279,18 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
     start = np.arange(queries.n_docs) if start is None else start
     query = queries.query_of_docs()
     return start[np.lexsort((-scores[start], query[start]))]
+
+
+def ranker_of(model: object) -> Ranker:
+    """Return the ranker of a fitted estimator; a ranker is returned as it is.
+
+    Raises:
+        ModelError: if the model is neither.
+    """
+    ranker = getattr(model, "model_", model)
+    if not isinstance(ranker, Ranker):
+        raise ModelError(
+            f"{type(model).__name__} is no fitted ranker: fit a SortNetRanker, or read a model "
+            "folder with sortnet.load_ranker"
+        )
+    return ranker

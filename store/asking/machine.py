@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
@@ -43,7 +43,7 @@ _LONGEST_COMMENT = 200  # characters of a judge's words in a message
 T = TypeVar("T")  # type of the result of a task
 
 
-class EndReason(Enum):
+class EndReason(StrEnum):
     """The reason why a judge is not asked any more."""
 
     GOAL = "the goal is reached"

@@ -48,6 +48,11 @@ def report(
 
     Cost: some seconds for a run, and about a second for each criterion of a collection.
     """
+    if not isinstance(subject, Run | Collection):
+        raise StoreError(
+            "a report is about a run or a collection, as store.run(NAME) and "
+            f"store.collection(NAME) return them, not about {type(subject).__name__}"
+        )
     write_report(subject, file, progress=progress)
 
 

@@ -72,8 +72,8 @@ class Folder:
         """Raise a SortNetError if the folder has a model, which a new run would replace."""
         if self.has_model:
             raise SortNetError(
-                f"{self} has a model already: resume its run (--resume, sortnet.resume), replace "
-                "it (--overwrite, overwrite=True), or give another folder (--out, out)"
+                f"{self} has a model already: resume its run, overwrite it, or choose another "
+                "folder (--resume, --overwrite or --out; in Python resume(), overwrite or out)"
             )
 
     def clear(self) -> None:
