@@ -179,18 +179,29 @@ class SessionAsking:
         pair = self._beliefs(request).best_pair(request.free, request.rng)
         if pair is None:
             return None
-        items = self._grown(pair, request)
+        items = self._grown(pair, request, request.askable)
         if len(items) > 2 and self._history.has_answered(request.annotator, items):
-            # Of a small group only the pair is left that was named neither best nor worst.
-            items = pair
+            # Other items join the two that were named neither best nor worst, if there are others.
+            answered = {*items} - {*pair}
+
+            def is_other(i: int, j: int) -> bool:
+                return request.askable(i, j) and not answered & {i, j}
+
+            items = self._grown(pair, request, is_other)
+            if len(items) < request.set_size:
+                items = pair
         return _Choice(items, "informative")
 
-    def _grown(self, pair: Pair, request: _Request) -> tuple[int, ...]:
-        """Add the most informative items to a pair, unless a pair is wanted."""
+    def _grown(self, pair: Pair, request: _Request, may_join: Free) -> tuple[int, ...]:
+        """Add the most informative items that may join to a pair, unless a pair is wanted."""
         if request.set_size == 2:
             return pair
+
+        def free(i: int, j: int) -> bool:
+            return request.free(i, j) and may_join(i, j)
+
         beliefs = self._beliefs(request)
-        return beliefs.grown(pair, request.set_size, request.free, request.askable, request.rng)
+        return beliefs.grown(pair, request.set_size, free, may_join, request.rng)
 
     def _choose_random(
         self, request: _Request, strategy: str, probability: float = 1.0
@@ -264,7 +275,8 @@ class SessionAsking:
         if not gold_pairs:
             return None
         gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
-        return _Choice(self._grown(gold_pair, request), "gold", 1 / len(gold_pairs))
+        items = self._grown(gold_pair, request, request.askable)
+        return _Choice(items, "gold", 1 / len(gold_pairs))
 
     def _choose_overlap(self, request: _Request) -> _Choice | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""

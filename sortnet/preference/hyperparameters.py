@@ -230,21 +230,23 @@ def _evidence(answers: Answers, prior: Prior, shares: F64, annotators: Annotator
 
 
 def _form_chains(answers: Answers, n_items: int, *, are_unanimous: bool) -> bool:
-    """Whether a few chains hold all items: in a chain, an answer prefers each item to the next.
+    """Whether a few chains hold all items: in a chain, answers prefer each item to the next.
 
     A fifth as many chains as items count as few: when hyperparameters are chosen, the answers that
     will join the chains may still be missing. Answers that contradict each other must also be about
     no more pairs than there are items: where many pairs were asked, chains are found by chance.
     """
     edges = answers.edges
-    pairs = np.unique(np.sort(np.column_stack((edges.i, edges.j)), axis=1), axis=0)
+    lead = answers.share[edges.row, edges.a] - answers.share[edges.row, edges.b]
+    lead *= answers.direction[edges.row] * np.where(edges.i < edges.j, 1, -1)
+    ends = np.sort(np.column_stack((edges.i, edges.j)), axis=1)
+    pairs, pair_of_edge = np.unique(ends, axis=0, return_inverse=True)
     if not are_unanimous and len(pairs) > n_items:
         return False
-    lead = answers.share[edges.row, edges.a] - answers.share[edges.row, edges.b]
-    lead *= answers.direction[edges.row]
-    better = np.where(lead > 0, edges.i, edges.j)[lead != 0]
-    worse = np.where(lead > 0, edges.j, edges.i)[lead != 0]
-    graph = csr_array((np.ones(len(better)), (better, worse)), shape=(n_items, n_items))
+    majority = np.bincount(pair_of_edge, lead)
+    better_first = np.where(majority[:, None] > 0, pairs, pairs[:, ::-1])[majority != 0]
+    ones = np.ones(len(better_first))
+    graph = csr_array((ones, tuple(better_first.T)), shape=(n_items, n_items))
     # The least number of chains: each item has one next item at most, and is the next of one.
     n_chains = int(np.count_nonzero(maximum_bipartite_matching(graph) < 0))
     return n_chains <= 1 + n_items // 5

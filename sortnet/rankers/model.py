@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -192,6 +192,11 @@ class Model(Ranker):
             return sort(self.comparator, changed, start=start).order
 
         return scaled, order, self.scaler.sources
+
+    def untrained(self) -> Model:
+        """Copy the model with random weights: the comparator that the training began with."""
+        make = make_comparator(self.config, self.scaler.n_columns)
+        return replace(self, comparator=make(self.config.seed))
 
     def learned(self) -> dict[str, Array]:
         """List the weights of the comparator by name, such as `comparator.0.choices`."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sortnet.comparators import TrainableComparator, make_comparator
+from sortnet.comparators import TrainableComparator
 from sortnet.core import F64, I64, Queries
 from sortnet.data import Fold
 from sortnet.data.read import SIDE, digits_fold
@@ -104,12 +104,8 @@ def run_demo(
     write_letor(test, Path(out, TEST))
     # The last iteration only sorts and trains no further comparator.
     model = cast("Model", trained.ranker)
-    make = make_comparator(model.config, model.scaler.n_columns)
-    untrained = make(model.config.seed)
-    orders = [
-        replace(model, comparator=comparator).order(test)
-        for comparator in (untrained, *watcher.comparators[:-1])
-    ]
+    comparators = (model.untrained().comparator, *watcher.comparators[:-1])
+    orders = [replace(model, comparator=comparator).order(test) for comparator in comparators]
     spearman = parse_metric("spearman")
     correlations = [per_query(spearman, test.grades[order], test.offsets) for order in orders]
     _draw(trained, test, orders, correlations)
