@@ -263,6 +263,7 @@ def test_on_a_phone_it_works_by_taps(driver, store):
             page.until(page.ready)
             tap(driver, page.find(f"[data-act={act}]"))
             page.until(lambda n_answers=n_answers: page.answered == n_answers)
+        page.until(page.has_sent)
         assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
 
 
