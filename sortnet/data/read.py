@@ -96,10 +96,10 @@ def read_queries(
         return queries
     refuse_names(path, columns)
     _refuse_other_formats(path)
-    if describer is not None and describer.made:
+    if describer is not None and describer.made:  # LETOR text has no texts or images
         raise DataError(
-            f"{path}: is none of {', '.join(TABLES)} nor a folder of items, of which the model's "
-            "features are made"
+            f"{path}: is none of {', '.join(TABLES)} and no folder of items; the model makes "
+            "features from texts or images"
         )
     from sortnet.tables.letor import names_from_zero, read_letor
 
