@@ -29,7 +29,7 @@ from sortnet.messages import printable
 # training.
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
-_LONGEST = 300  # most characters of a reported message
+_LONGEST_MESSAGE = 300  # most characters of a reported message
 # Errors that are reported in one line. Other errors are bugs, and are shown with a traceback.
 _REPORTED = (
     click.ClickException,
@@ -220,9 +220,9 @@ def _usage_message(error: click.UsageError) -> str:
 def _report(message: str) -> int:
     """Print an error on stderr in one line, and return the exit code."""
     line = printable(" ".join(_without_passwords(message).split()))
-    if len(line) > _LONGEST:
+    if len(line) > _LONGEST_MESSAGE:
         # The beginning of a message tells where the fault is, and the end tells what to do.
-        line = f"{line[: _LONGEST * 2 // 3]} ... {line[5 - _LONGEST // 3 :]}"
+        line = f"{line[: _LONGEST_MESSAGE * 2 // 3]} ... {line[5 - _LONGEST_MESSAGE // 3 :]}"
     try:
         click.echo(f"sortnet: {line}", err=True)
     except OSError:  # stderr cannot be written, so the error cannot be reported

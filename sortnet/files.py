@@ -63,8 +63,8 @@ _NO_TEXT = {
     b"\xd0\xcf\x11\xe0": "a spreadsheet: save the table as CSV",
     b"PAR1": "a Parquet file: give it a name that ends in .parquet",
 }
-_SHOWN = 60  # characters of a value that a message shows
-_LONGEST_LINE = 200  # characters of an error's message on one line
+_MOST_CHARACTERS = 60  # most characters of a value that a message shows
+_LONGEST_LINE = 200  # most characters of an error's message on one line
 _MAGIC_BYTES = 99  # bytes at the beginning of a file that show its format
 _LARGEST = 2**63  # whole numbers below this limit fit numpy, torch and the store
 _LARGEST_FLOAT = 1e300  # floats below this limit can be added up without overflow
@@ -134,7 +134,7 @@ def refuse_irregular(
 
 
 def kind_of(path: Path) -> str:
-    """Name what a path is, for a message: `a file`, `a folder`, `a pipe`, ...; links are followed.
+    """Name the kind of a path for a message: `a file`, `a folder`, `a pipe`, ...; follow links.
 
     >>> kind_of(Path("/dev/null")), kind_of(Path("/no/such/file"))
     ('a device', 'no file')
@@ -289,7 +289,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
         with reading(data_file):
             refuse_irregular(data_file)
             with data_file.open("rb") as file:
-                hashlib.file_digest(file, lambda: digest)
+                hashlib.file_digest(file, lambda: digest)  # adds the file to the same digest
     return digest.hexdigest()
 
 
@@ -524,8 +524,8 @@ def shown(value: object) -> str:
     ("'aa", '3')
     """
     brief = reprlib.Repr()
-    brief.maxstring = _SHOWN
-    return brief.repr(python_values(value))[:_SHOWN]
+    brief.maxstring = _MOST_CHARACTERS
+    return brief.repr(python_values(value))[:_MOST_CHARACTERS]
 
 
 def plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ SCALINGS = (
     "query", "zscore", "rank", "log", "quantile", "normal", "standard", "none", "missing",
 )  # fmt: skip
 _MOST = 2**31 - 1  # largest whole number, unless a setting has another limit
-_SHOWN = 60  # characters of a typed text that a message shows
+_MOST_CHARACTERS = 60  # most characters of a typed text that a message shows
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda x: 0 < x < math.inf,
     "from 0": lambda x: 0 <= x < math.inf,
@@ -215,7 +215,7 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
 
 
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
-    """Check the sizes of hidden layers, given as 20 or (32, 20, 5), and return them as a tuple.
+    """Convert the sizes of hidden layers, such as 20 or (32, 20, 5), to a tuple, and check them.
 
     Raises:
         ComparatorError: if there is no size, or a size is no whole number from 1.
@@ -240,7 +240,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(int(size) for size in re.split("[-,]", text))
     except ValueError:
-        raise ComparatorError(f"hidden: {text[:_SHOWN]!r} is not a number") from None
+        raise ComparatorError(f"hidden: {text[:_MOST_CHARACTERS]!r} is not a number") from None
     return hidden_sizes(sizes)
 
 

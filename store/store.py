@@ -71,7 +71,7 @@ class Store:
     """
 
     def __init__(self, url: StoreAddress = None, *, write: bool = True) -> None:
-        """Open the store at a path or URL, as `open_store` does."""
+        """Open the store at a path or URL, which `open_store` explains."""
         self.database = Database(url, write=False)
         name = self.database.name
         try:
@@ -134,8 +134,8 @@ class Store:
             versions: versions of SortNet, Python, torch and so on.
             train: the training queries.
             vali: the validation queries.
-            data: {split: facts about its data}, such as path and fingerprint. The numbers of
-                queries, documents and features of both parts are added.
+            data: {name of a part: facts about its data}, such as path and fingerprint. The numbers
+                of queries, documents and features of `train` and `vali` are added.
             out: the folder of the run's model.
             judge: options of the program or model that the run asks, as JSON values.
             run_id: an id from `new_run_id`. If None, a new id is made.
@@ -146,7 +146,8 @@ class Store:
             "vali": {**_facts(vali), **data.get("vali", {})},
         }
         for part, facts in data.items():
-            facts_of_data.setdefault(part, facts)  # a test part, which has no queries here
+            # A test part is given by its facts alone: a run does not store its queries.
+            facts_of_data.setdefault(part, facts)
         row = {
             "id": run_id or new_run_id(),
             "created": utc_now(),
@@ -163,7 +164,8 @@ class Store:
             number = connection.execute(insert(RunRow).returning(RunRow.number), row).scalar_one()
             _insert_queries(connection, number, "train", train)
             _insert_queries(connection, number, "vali", vali)
-            self.database.claims.take(claim_of(number))  # nobody else knows the number yet
+            # Nobody else can hold this claim: the number is new, and not committed yet.
+            self.database.claims.take(claim_of(number))
         return Run(self.database, number)
 
     def has_run(self, run_id: str) -> bool:

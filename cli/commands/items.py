@@ -15,7 +15,7 @@ from sortnet.messages import printable
 from store.service.collection_items import decide_about_item, item_record
 from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing
 
-_SHOWN = 20  # number of items that `show` lists
+_DEFAULT_LIMIT = 20  # number of items that are listed without `--limit`
 # The roles of columns that have an option, with the help text of the option.
 _ROLES = {
     "id": "Column of the item ids; default: guessed.",
@@ -120,7 +120,9 @@ def list_(store: str | None, as_json: bool) -> None:
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of items shown.")
+@click.option(
+    "--limit", type=Whole(1), default=_DEFAULT_LIMIT, help="Maximum number of items shown."
+)
 @store_and_json
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:
     """Show the first items of a collection, or all details of the item ID.

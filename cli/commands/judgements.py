@@ -21,7 +21,7 @@ from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
 
 _FORMATS = ("jsonl", "csv", "chosen", "conversational")
-_SHOWN = 20  # number of judgements that `list` shows
+_DEFAULT_LIMIT = 20  # number of judgements that are listed without `--limit`
 
 
 @click.group("judgements", short_help="List, export and import judgements.")
@@ -37,7 +37,9 @@ def judgements() -> None:
 
 @judgements.command("list")
 @click.argument("name")
-@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of judgements shown.")
+@click.option(
+    "--limit", type=Whole(1), default=_DEFAULT_LIMIT, help="Maximum number of judgements shown."
+)
 @store_and_json
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """List the newest judgements of the collection NAME, oldest first.

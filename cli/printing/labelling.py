@@ -93,7 +93,7 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
     standings = service.remaining.groups
     if groups_of_items is None or not standings:
         return []
-    group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
+    group_names = list(dict.fromkeys(groups_of_items))  # the standings have this order
     standing = standings[group_names.index(group)]
     counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
     errors = expected_errors(service.remaining.goal, standing.wrong)

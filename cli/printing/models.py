@@ -147,7 +147,7 @@ def importance_result(
     threads: int | None,
     progress: Progress,
 ) -> Result:
-    """Shuffle each feature of labelled queries, and measure how much a measure drops.
+    """Shuffle each feature of labelled queries, and compute how much the measure drops.
 
     The result has a row and a bar for each feature that matters. JSON and CSV have all columns and
     their parts, such as words.

@@ -79,7 +79,7 @@ class Screen(Front):
         self._parts: Sequence[Part] = ()
         self._status_line = ""
         self._last_typed = ""
-        self._last_time = 0.0  # of `time.monotonic()`, of the last key or the last question
+        self._last_time = 0.0  # `time.monotonic()` at the last key or question
 
     def show_instructions(self, study: Study) -> None:
         self._show(*_instructions(study))

@@ -289,10 +289,11 @@ class Pages:
 
 
 def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
-    """Return the beginning of a text that a page shows, and the address of a longer text.
+    """Return a text for a page; a long text is cut, and has a link to the full text.
 
     Args:
-        address: the address of the full text.
+        text: the text; None if there is no text.
+        address: the address of the full text, to which a text that was cut is linked.
         markdown: whether the text is also rendered as HTML.
     """
     full_text_address: str | None = None

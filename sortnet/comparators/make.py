@@ -69,15 +69,17 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 
 def nets_of(config: Config) -> int:
-    """Return the number of nets that are trained side by side.
+    """Return the number of nets in the comparator, which are trained side by side.
 
     Soft trees are a single net, whose heads the setting `committee` counts.
     """
     return 1 if config.with_defaults.comparator == "trees" else config.committee
 
 
-def least_numbers(config: Config, n_columns: int) -> int:
-    """Compute a lower bound on the comparator's number of weights: the weights between its layers.
+def least_weights(config: Config, n_columns: int) -> int:
+    """Count the weights between the comparator's layers: a lower bound on its number of weights.
+
+    A damaged model folder with fewer numbers is refused before memory is taken for the comparator.
 
     Args:
         config: the settings.

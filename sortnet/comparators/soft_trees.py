@@ -248,7 +248,7 @@ class SoftTrees:
             p = ((1 + np.tanh(half_logit)) / 2).reshape(len(X), -1, self.depth)
             # Each level halves the leaves: the left and the right half become their weighted mean.
             values = leaves[None]
-            steps = []  # for each level, by how much the right half is better than the left half
+            steps = []  # right half less left half of the values, for each level
             for level in range(self.depth):
                 left_half, right_half = np.split(values, 2, axis=2)
                 steps.append(right_half - left_half)

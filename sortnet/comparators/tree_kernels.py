@@ -1,9 +1,9 @@
 """Compiled soft oblivious trees: their scores, the loss of pairs, and the gradients of both.
 
-With the half logit h = scale * input + shift a document goes right at a split with probability
-σ(2h) = (1 + tanh h) / 2. The value of a node is the mean of the values of its two children,
-weighted by the probabilities of going left and right. The value of the root is the value of the
-tree.
+Each split has a number h = scale * input + shift, half the logit of going right: a document goes
+right with the probability s = σ(2h) = (1 + tanh h) / 2. The value of a node is the mean of the
+values of its two children, weighted by the probabilities of going left and right. The value of the
+root is the value of the tree.
 
 The kernels process documents in blocks of `LANES` documents, which go down a tree side by side. The
 last block is padded, so that the same code computes every document and equal documents get equal
@@ -116,7 +116,7 @@ def fill_gradients(
                 sides[block, splits], leaves[tree], values, d_sides[splits], d_leaves[tree]
             )
         _backpropagate_probabilities(sides[block], d_sides, d_inputs[docs])
-    _backpropagate_half_logits(inputs, scale, d_inputs, d_scale, d_shift)
+    _backpropagate_to_inputs(inputs, scale, d_inputs, d_scale, d_shift)
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
@@ -267,10 +267,10 @@ def _backpropagate(
 
 @compiled(error_model="numpy", fastmath={"contract"})
 def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
-    """Back-propagate a block's gradients from the split probabilities to the half logits.
+    """Back-propagate a block's gradients from the split probabilities s to h, half their logits.
 
     Args:
-        sides: (splits, LANES) probabilities s = (1 + tanh h) / 2, with the slope 2 (s - s²) in h.
+        sides: (splits, LANES) probabilities s = σ(2h), whose derivative in h is 2 (s - s²).
         d_sides: (splits, LANES) gradients in `sides`, which become the gradients in h.
         d_inputs: (n, splits) array that is filled with the gradients in h, transposed.
     """
@@ -283,19 +283,19 @@ def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Float
 
 
 @compiled(error_model="numpy", fastmath={"contract"})
-def _backpropagate_half_logits(
+def _backpropagate_to_inputs(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """Back-propagate gradients from the half logits to the inputs, the scale and the shift.
+    """Back-propagate gradients from h, half the logits, to the inputs, the scale and the shift.
 
-    On entry `d_inputs` has the gradients in the half logits scale * input + shift.
+    On entry `d_inputs` has the gradients in h = scale * input + shift.
     """
     for k in range(len(inputs)):
         for split in range(len(scale)):
-            d_half = d_inputs[k, split]
-            d_shift[split] += d_half
-            d_scale[split] += d_half * inputs[k, split]
-            d_inputs[k, split] = d_half * scale[split]
+            d_h = d_inputs[k, split]
+            d_shift[split] += d_h
+            d_scale[split] += d_h * inputs[k, split]
+            d_inputs[k, split] = d_h * scale[split]
 
 
 @compiled(error_model="numpy", fastmath={"contract", "reassoc", "arcp"})

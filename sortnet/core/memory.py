@@ -26,7 +26,7 @@ _ENDLESS = 1 << 47  # number of free bytes that is assumed if the system does no
 # blanks, for each letter of its texts.
 _BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
-_BYTES_A_CHARACTER = 4  # in NumPy's arrays of texts
+_BYTES_A_CHARACTER = 4  # bytes of a character in NumPy's arrays of texts
 _CGROUPS = Path("/sys/fs/cgroup")
 IN_MEMORY = 256 << 20  # largest number of bytes of an array that is not mapped from a file
 _BYTES = 4  # number of bytes of a float32

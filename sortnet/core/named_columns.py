@@ -13,7 +13,7 @@ from sortnet.messages import python_values
 
 QUERY = "qid"  # default name of the query column
 ID = "docid"  # default name of the column of document ids
-ALL_ROWS = "none"  # in place of the name of a query column: all rows are one query
+ALL_ROWS = "none"  # stands for a query column: all rows are one query
 LEAST_BINS = 2
 MOST_BINS = 31  # the highest grade is then 30, and its gain 2^30 - 1
 _LARGEST_EDGE = 1e300

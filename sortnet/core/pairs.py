@@ -200,7 +200,7 @@ class Pairs:
 
     @classmethod
     def _of_sums(cls, i: I64, j: I64, p: F64, w: F64) -> Self:
-        """Make pairs of valid judgements, whose weights are added up for each pair.
+        """Make pairs of valid judgements, and add up the weights of the judgements of each pair.
 
         With the weights w and the probabilities p of all judgements of two documents, the pair has
         the weight Σ w, and its target is the share Σ w p / Σ w for the winner.

@@ -64,7 +64,7 @@ class PairSink(Protocol):
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> None:
-        """Add an iteration's pairs to the training or validation pairs; count its wrong pairs.
+        """Add an iteration's pairs to the training or validation pairs, and count the wrong pairs.
 
         Args:
             split: `train` for the training pairs, `vali` for the validation pairs.

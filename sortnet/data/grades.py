@@ -21,7 +21,7 @@ from sortnet.tables.values import numbers_of
 NEARLY = 0.98  # least absolute rank correlation with the grade
 _HALFWAY = 0.5  # least absolute rank correlation of a feature that is compared with a model
 _NEARLY_AS_GOOD = 0.9  # least share of the model's gain over random orders
-_STANDARD_ERRORS = 1  # by which a feature is above that share, and not by chance
+_STANDARD_ERRORS = 1  # a feature above that share by so many errors is not so by chance
 _RANDOM_ORDERS = 10
 _LEAST_PAIRS = 30  # fewer pairs may be in order by chance
 _MOST_PAIRS = 1 << 17

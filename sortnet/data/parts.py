@@ -256,6 +256,8 @@ def _checked_parts(
 ) -> Str:
     """Assign each row to a part, and check that every part has two documents to compare.
 
+    A part without such a query gets a query of another part, see `_give_each_part_one_of`.
+
     Args:
         path: the file, for messages.
         names: (n_rows,) the names of the rows; rows with the same name go to the same part.
@@ -288,8 +290,9 @@ def _checked_parts(
         grades = np.arange(len(names), dtype=np.float64)
     if are_queries:
         comparable = _queries_with_pair(number_of_row, grades).tolist()
+        # Sorted by name, so that the order of the rows does not decide which queries move.
         comparable.sort(key=lambda number: different_names[number])
-        _give_each_part_one_of(comparable, part_of_name)
+        _give_each_part_one_of(comparable, part_of_name)  # changes `part_of_name` in place
     part_of_row: Str = part_of_name[number_of_row]
     queries = number_of_row if are_queries else np.zeros_like(number_of_row)
     for part in PARTS:

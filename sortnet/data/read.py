@@ -63,8 +63,9 @@ def read_queries(
         like: Queries or a ranker with the features that the documents shall have. A table's
             features are found by their names. The names of columns that `like` remembers are used
             where `columns` gives no name.
-        first_index: the number from which LETOR text counts features. If None, it is as in `like`,
-            otherwise 0 if there is a feature 0.
+        first_index: the number from which LETOR text counts features, 0 or 1. If None, it is the
+            number from which the features of `like` were counted. Without `like` it is 0 if the
+            file has a feature 0, and 1 if not.
         progress: called with a text while texts and images are read.
 
     Raises:
@@ -95,10 +96,10 @@ def read_queries(
         return queries
     refuse_names(path, columns)
     _refuse_other_formats(path)
-    if describer is not None and describer.made:
+    if describer is not None and describer.made:  # LETOR text has no texts or images
         raise DataError(
-            f"{path}: is none of {', '.join(TABLES)} nor a folder of items, of which the model's "
-            "features are made"
+            f"{path}: is none of {', '.join(TABLES)} and no folder of items; the model makes "
+            "features from texts or images"
         )
     from sortnet.tables.letor import names_from_zero, read_letor
 

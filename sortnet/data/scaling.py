@@ -57,7 +57,7 @@ class Scaler:
 
     @cached_property
     def sources(self) -> I64:
-        """The number of the feature from which each column is computed, (n_columns,)."""
+        """The index of the feature from which each column is computed, (n_columns,)."""
         if not self.tables:
             return np.arange(self.n_features)
         sources = [PARTS[part].sources(table) for part, table in self.tables.items()]
@@ -254,7 +254,7 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
 
 
 def _varying(queries: Queries) -> Bool:
-    """Find the features that vary; missing values do not count.
+    """Find the features that vary, missing values aside.
 
     Returns:
         (2, n_features) whether a feature varies within a query, and whether it varies at all.
@@ -264,8 +264,10 @@ def _varying(queries: Queries) -> Bool:
     lowest = np.full(n_features, np.inf)
     highest = np.full(n_features, -np.inf)
     for docs, offsets in _chunks(queries.offsets, CHUNK // max(n_features, 1)):
+        # `docs` counts among all documents, `offsets` from the start of the chunk.
         X = queries.features[docs]
-        starts = offsets[:-1][np.diff(offsets) > 0]  # of the queries with documents
+        # `reduceat` needs ranges that are not empty, so queries without documents are left out.
+        starts = offsets[:-1][np.diff(offsets) > 0]
         query_lowest = np.fmin.reduceat(X, starts)
         query_highest = np.fmax.reduceat(X, starts)
         varies_within_query |= (query_highest > query_lowest).any(axis=0)
@@ -288,8 +290,8 @@ def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
     """Divide documents into chunks of whole queries with about `docs_at_once` documents.
 
     Yields:
-        The numbers of the documents of a chunk; and (n_queries + 1,) the first document of each
-        query, and the end, counted from the first document of the chunk.
+        The slice of a chunk's documents among all documents; and (n_queries + 1,) the number of the
+        first document of each query, and the end, both counted from the start of the chunk.
     """
     for first, last in runs_of_queries(offsets, docs_at_once):
         run_offsets = offsets[first : last + 1]

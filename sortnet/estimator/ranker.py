@@ -294,7 +294,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         train, vali = hold_out_documents(queries, seed=config.seed)
         config = choose_quality(train, vali, config)
         eval_parts = evaluation.named_parts([vali], ["held_out"])
-        learner._fit(train, eval_parts, vali, config, None, callbacks or (), initial=initial)
+        learner._fit(
+            train,
+            eval_parts,
+            vali,
+            config,
+            eval_metric=None,
+            callbacks=callbacks or (),
+            initial=initial,
+        )
         self.__dict__ = learner.__dict__  # in one step: a fit that fails changes nothing
         return self
 
@@ -310,7 +318,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             DataError: if `init_model` has a wrong type, if its comparator cannot be trained
                 further, or if `tune` is set.
         """
-        self.__dict__.pop("model_", None)  # of an earlier fit, which this fit does not know of
+        self.__dict__.pop("model_", None)  # the model of an earlier fit
         if init_model is None:
             return None
         if self.tune is not False:
@@ -327,7 +335,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             expected = "a fitted estimator, a Model or a model folder"
             raise DataError(f"init_model is {expected}, not {shown(init_model)}")
         as_model(initial.model_, "init_model")  # refuses all other kinds of rankers
-        for name in ("n_features_in_", "feature_names_in_"):  # by which scikit-learn checks X
+        for name in ("n_features_in_", "feature_names_in_"):  # scikit-learn checks X by these
             self.__dict__.pop(name, None)
             if hasattr(initial, name):
                 setattr(self, name, getattr(initial, name))
@@ -373,7 +381,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         table = arrays.as_table(X)
         deviations = arrays.wins_less_losses(rows, len(table)) if reset else None
         queries = self._queries(
-            table, None, qid, group, reset=reset, initial=initial, deviations=deviations
+            table, qid=qid, group=group, reset=reset, initial=initial, deviations=deviations
         )
         return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
 
@@ -466,7 +474,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         metrics: Sequence[Metric],
         callbacks: Sequence[Callback],
     ) -> list[Callback]:
-        """List the callbacks of a fit: the record, the lines of `verbose`, those of the user.
+        """List the callbacks of a fit: for the record, for `verbose`, and those of the user.
 
         Args:
             history: a list to which the record of each iteration is added.
@@ -536,7 +544,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         if kind not in ("place", "score"):
             raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
-        queries = self._queries(X, None, qid)
+        queries = self._queries(X, qid=qid)
         if queries.n_docs == 1:
             self._warn_without_query("one row", "give all rows of the query")
         with limit_threads(self.n_jobs):
@@ -554,7 +562,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             X: (n_docs, n_columns) the rows of the documents.
             qid: (n_docs,) the query of each row.
         """
-        queries = self._queries(X, None, qid)
+        queries = self._queries(X, qid=qid)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
         ranks_of_rows: I64 = queries.in_row_order(queries.ranks(order))
@@ -588,7 +596,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             )
         else:
             is_single = np.ndim(a) == 0
-            queries = self._queries(context, None, qid)
+            queries = self._queries(context, qid=qid)
             rows_of_a, rows_of_b = np.atleast_1d(a), np.atleast_1d(b)
         i, j = arrays.documents_in_rows(queries, rows_of_a, rows_of_b)
         with limit_threads(self.n_jobs):
@@ -631,7 +639,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         The arguments are explained at `fit_pairs`.
         """
-        queries = self._judged(X, pairs, qid, None, weight, soft)
+        queries = self._judged(X, pairs, qid, weight=weight, soft=soft)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
         return evaluate(queries, order, "accuracy")["accuracy"]
@@ -739,7 +747,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _queries(
         self,
         X: Any,
-        y: ArrayLike | None,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         *,
@@ -951,17 +959,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             )
 
     def _queries_of_pairs(self, a: Any, b: Any) -> Queries:
-        """Make a query of the two documents a[k] and b[k] for each k; b follows a in the rows."""
+        """Make a query of the two documents a[k] and b[k] for each k.
+
+        The rows are all documents of a, then all documents of b.
+        """
         a, b = arrays.as_table(a), arrays.as_table(b)
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         qid = np.tile(np.arange(len(a)), 2)
         if not hasattr(a, "columns"):
-            return self._queries(np.concatenate((a, b)), None, qid)
+            return self._queries(np.concatenate((a, b)), qid=qid)
         import pandas as pd
 
         rows = pd.concat((a, b), ignore_index=True)
-        return self._queries(rows.drop(columns=self.query or QUERY, errors="ignore"), None, qid)
+        return self._queries(rows.drop(columns=self.query or QUERY, errors="ignore"), qid=qid)
 
     def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:
         """Choose settings by RankQuality on the validation part, and list the trials in `tuned_`.

@@ -420,7 +420,7 @@ def compare_documents(
     except (ModelError, ComparatorError) as error:
         reason = str(error)
         margin = float(ranker.margins(query, [i], [j])[0])
-    rank_of = np.argsort(ranker.order(query)) + 1  # of each document
+    rank_of = np.argsort(ranker.order(query)) + 1  # rank of each document
     return ComparedDocuments(
         qid=str(query.qids[0]),
         n_docs=query.n_docs,

@@ -56,7 +56,7 @@ class Column:
         >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'
         """
-        if self.parts:
+        if self.parts:  # the column has texts or images
             return None
         values = document[list(self.features)]
         if self.levels:

@@ -23,7 +23,7 @@ from sortnet.tables.rows import listed
 
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
-_MOST_CHARACTERS_IN_LINE = 1000  # of a text that describes its item in a line
+_MOST_CHARACTERS_IN_LINE = 1000  # most characters of a text in a line about its item
 # The fields of `Items` that have a value for each item, besides the features.
 ITEM_FIELDS = ("ids", "texts", "images", "audio", "groups", "contexts", "shown")
 _SIDES = ("left", "right")  # columns of a file of pairs

@@ -59,10 +59,10 @@ _LAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
-MAX_PIXELS = 100_000_000  # of an image: 400 MB in memory
+MAX_PIXELS = 100_000_000  # most pixels of an image, which take 400 MB of memory
 
 _LOSSY_FORMATS = ("JPEG", "MPO", "WEBP")  # formats of photos, which are written as JPEG
-_QUALITY = 95  # of JPEG: no difference is visible
+_QUALITY = 95  # quality of JPEG, at which no difference is visible
 
 
 def image_features(

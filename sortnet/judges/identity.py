@@ -77,7 +77,7 @@ def _function_identity(function: Any) -> str:
     if isinstance(function, MethodType):
         owner = _function_identity(function.__self__)
         return value_hash([function.__name__, owner])
-    with suppress(TypeError):  # of an object that has no hash or no weak references
+    with suppress(TypeError):  # the object may have no hash or no weak references
         if function not in _KNOWN:
             _KNOWN[function] = _hash_in_module(function)
         return _KNOWN[function]
@@ -86,7 +86,7 @@ def _function_identity(function: Any) -> str:
 
 def _hash_in_module(function: Any) -> str:
     """Hash a function, or an object that can be called, with what it uses of its module."""
-    wrapped = inspect.unwrap(function)  # of a wrapper such as a cache
+    wrapped = inspect.unwrap(function)  # the function in a wrapper such as a cache
     while isinstance(wrapped, functools.partial):
         wrapped = wrapped.func
     owner = wrapped if isinstance(wrapped, FunctionType) else type(wrapped)
@@ -135,7 +135,7 @@ def _parts(value: Any, module: str) -> Iterable[Any]:
         return (value.__qualname__, value.__bases__, members)
     if type(value).__module__ == module != "builtins":
         return (type(value), object.__getstate__(value) or {})
-    with suppress(Exception):  # of a `repr`
+    with suppress(Exception):  # a `repr` may raise anything
         return (_ADDRESS.sub("", repr(value)),)
     return ()
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sortnet.errors import SortNetError
 from sortnet.files import Record, refuse_irregular, shown
 
-MOST_WORKERS = 64  # of a judge
+MOST_WORKERS = 64  # most workers of a judge
 SMALLEST_SIDE = 16  # pixels: nothing can be seen in a smaller image
 _LARGEST_FILE = 1 << 20  # bytes
 _LEFT_OUT = "null"  # stands for None, which TOML lacks: the parameter of a request is left out
@@ -55,7 +55,7 @@ def check_whole_number(name: str, value: Any, *, least: int = 1, most: int | Non
 
 
 def check_fields(judge: object) -> None:
-    """Raise SortNetError unless the fields of a judge have values that are allowed, or None.
+    """Raise SortNetError if a field of a judge has a value that is not allowed; None is allowed.
 
     The message names the field.
     """

@@ -193,7 +193,7 @@ def without_key(text: str, key: str) -> str:
     letters = _letters(text)
     plain = "".join(letter for letter, _ in letters)
     pieces: list[str] = []
-    end = 0  # of the key before
+    end = 0  # end of the previous key
     place = plain.find(sought)
     while place >= 0:
         last = place + len(sought) - 1

@@ -81,7 +81,7 @@ class ModelWorker:
         form = AnswerForm.of(question)
         messages = [*question["messages"]]
         began = time.monotonic()
-        tokens = [0, 0]  # of prompts and of answers
+        tokens = [0, 0]  # tokens of the prompts, tokens of the answers
         verdict: Verdict | None = None
         for n_calls in (1, 2):
             try:

@@ -5,8 +5,8 @@
 All answers are read here. A wrong choice does more harm than no choice, because a question without
 an answer is asked again. So a text that can be understood in two ways has no choice.
 
-Only the last `LONGEST` characters are read, and the parts of every pattern have a limited length,
-so that no text takes long.
+Only the last `_MOST_READ` characters are read, and the parts of every pattern have a limited
+length, so that no text takes long.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sortnet.judges.asked_question import PLACES
 SAME = "same"  # the choice if all items are equally good
 # Reason why a whole text has no choice.
 UNREADABLE = "no choice, or more than one, in the answer: set `structured`, or change the prompt"
-LONGEST = 20_000  # characters at the end of a text that are read
-_MOST_ALTERNATIVES = 100  # of a token
+_MOST_READ = 20_000  # most characters that are read, at the end of a text
+_MOST_ALTERNATIVES = 100  # most alternatives of a token that are read
 _MOST_ROUNDED = 1.01  # a larger probability is none
 _LONGEST_BARE = 100  # characters of a text that may have the choice only
 # Values of `finish_reason`: at the limit of tokens, and for another reason before the end.
@@ -35,7 +35,7 @@ _AT_LIMIT = ("length", "max_tokens", "max_output_tokens", "max_length", "model_l
 _STOPPED = ("content_filter", "safety", "recitation", "error", "insufficient_system_resource")
 
 # Letters of another width, such as Ｂ, 𝐁 and Ⓑ, the stop and brackets of Chinese texts, and ≻.
-_PLAIN = {
+_PLAIN_LETTERS = {
     code: normalize("NFKC", chr(code))
     for letters in (range(0x24B6, 0x24EA), range(0xFF01, 0xFF5F), range(0x1D400, 0x1D6A4))
     for code in letters
@@ -66,7 +66,7 @@ _THOUGHT_MARK = re.compile(
 )
 _OPEN_TAG = re.compile(r"(?s)\s{0,9}<(\w{1,30})>(?!.*</\1>)")  # a tag that has no end
 # Marks such as <|return|>, which end or enclose an answer.
-_TOKEN = re.compile(r"<\|[\w/]{1,40}\|>|</s>|<(?:eos|end_of_turn)>|\[END FINAL RESPONSE\]")
+_END_MARK = re.compile(r"<\|[\w/]{1,40}\|>|</s>|<(?:eos|end_of_turn)>|\[END FINAL RESPONSE\]")
 
 # A letter or digit, except of scripts that have no blanks between words.
 _IN_WORD = r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
@@ -254,7 +254,7 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     start = None if is_in_tag else _end_of_thoughts(text)
     places: list[_Place] = []
     if start is not None:
-        places = _read(text, start, n_items, worst and n_items > 2, is_cut=is_cut)
+        places = _find_choices(text, start, n_items, worst and n_items > 2, is_cut=is_cut)
     if not places:
         return Reading(why_not=_why_not(text, start, reason), text=text)
     logprobs = choice.get("logprobs")
@@ -276,7 +276,7 @@ def read_phrase(text: object, n_items: int = 2) -> str | None:
     """
     if not isinstance(text, str):
         return None
-    match = _grammar(n_items)["line"].fullmatch(text.translate(_PLAIN))
+    match = _grammar(n_items)["line"].fullmatch(text.translate(_PLAIN_LETTERS))
     return None if match is None else _place(match, "line", 0, n_items).choice
 
 
@@ -319,32 +319,36 @@ def _why_not(content: str, start: int | None, reason: str) -> str:
     return UNREADABLE
 
 
-def _read(content: str, start: int, n_items: int, worst: bool, *, is_cut: bool) -> list[_Place]:
-    """Find the best in the content of an answer, and the worst if it was asked for.
+def _find_choices(
+    content: str, start: int, n_items: int, worst: bool, *, is_cut: bool
+) -> list[_Place]:
+    """Find the letter of the best item in an answer, and of the worst item if it was asked for.
+
+    For example, `The first is short. **Best: B**` has the choice B.
 
     Args:
         content: content of the answer.
         start: position after the thoughts.
         n_items: number of items in question.
         worst: whether the worst of more than two items was asked for, too.
-        is_cut: whether the answer was ended early. Then its last line is not read, unless the
-            answer is whole all the same.
+        is_cut: whether the answer was ended early. Then its last line may lack words, and is not
+            read. An answer that is only a letter or a JSON object is read nevertheless.
 
     Returns:
         The places of the choices in the content; empty if there is no choice.
     """
-    start = max(start, len(content) - LONGEST)
-    text = _TOKEN.sub(lambda mark: " " * len(mark[0]), content[start:]).translate(_PLAIN)
+    start = max(start, len(content) - _MOST_READ)
+    text = _END_MARK.sub(lambda mark: " " * len(mark[0]), content[start:]).translate(_PLAIN_LETTERS)
     text = text.replace("&gt;", "   >").replace("&lt;", "   <")  # positions stay as they are
-    end = None  # of the lines that are whole, in an answer that was ended early
+    end = None  # end of the whole lines, if the answer was ended early
     if is_cut:
         end = len(text) if _WHOLE.fullmatch(text) else text.rfind("\n") + 1
     if n_items == 2:
-        text = _COMPARISON.sub(_better_alone, text)
+        text = _COMPARISON.sub(_keep_better, text)
         place = _clearest(text, n_items, end)
         places = [] if place is None else [place]
     else:
-        places = _of_set(text, n_items, worst, end)
+        places = _find_best_and_worst(text, n_items, worst, end)
     choices = [place.choice for place in places]
     are_in_question = {*choices} <= {*PLACES[:n_items]} and len({*choices}) == len(choices)
     if not are_in_question and choices != [SAME]:
@@ -508,16 +512,18 @@ def _places_in_line(line: str, start: int, n_items: int, number: int) -> Iterato
                     yield _place(match, name, start + span.start(), n_items, number)
 
 
-def _better_alone(comparison: re.Match[str]) -> str:
-    """Return a comparison without its worse item; the length stays."""
+def _keep_better(comparison: re.Match[str]) -> str:
+    """Replace a comparison by its better item, and blanks up to the same length."""
     return (comparison["better"] or "").ljust(len(comparison[0]))
 
 
-def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> list[_Place]:
+def _find_best_and_worst(
+    text: str, n_items: int, worst: bool, end: int | None = None
+) -> list[_Place]:
     """Find the best of more than two items, and the worst if it was asked for.
 
-    They are named by the words "best" and "worst", or are the first and the last of a ranking of
-    all items. The worst may also be the second of two letters.
+    The text names the two items after the words "best" and "worst", or ranks all items from the
+    best to the worst. It may also have two letters only, first the best, then the worst.
 
     Args:
         text: the text.
@@ -525,9 +531,9 @@ def _of_set(text: str, n_items: int, worst: bool, end: int | None = None) -> lis
         worst: whether the worst was asked for, too.
         end: end of the lines that are whole, if the text was ended early.
 
-    >>> [place.choice for place in _of_set("**Best:** B, worst: D.", 4, True)]
+    >>> [place.choice for place in _find_best_and_worst("**Best:** B, worst: D.", 4, True)]
     ['B', 'D']
-    >>> [place.choice for place in _of_set("C > A > D > B", 4, True)]
+    >>> [place.choice for place in _find_best_and_worst("C > A > D > B", 4, True)]
     ['C', 'B']
     """
     best = _labelled(text[:end], "best", n_items)

@@ -32,7 +32,7 @@ LONGEST = 1 << 18  # bytes of the longest answer that is read
 _SHORTEST_WAIT = 0.1  # seconds that count for a wait, so that no program waits forever
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
 _TAIL = 4096  # last bytes of the program's stderr that are read
-_SHOWN = 200  # characters of the last line of stderr in a message
+_MOST_CHARACTERS = 200  # most characters of the last line of stderr in a message
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class RunningProgram:
         # A seek in the file would move the place at which the program writes.
         errors = os.pread(file, _TAIL, max(0, end - _TAIL))
         last_line = errors.decode("utf-8", "replace").strip().split("\n")[-1]
-        return f": {printable(last_line.strip()[:_SHOWN])}" if last_line else ""
+        return f": {printable(last_line.strip()[:_MOST_CHARACTERS])}" if last_line else ""
 
 
 class ProgramWorker:

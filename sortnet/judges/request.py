@@ -11,8 +11,8 @@ from sortnet.errors import SortNetError
 from sortnet.files import Record, shown
 
 _LIMITS = ("max_tokens", "max_completion_tokens")  # servers know the limit by either name
-_MOST_TOKENS = 256  # of an answer, unless the user sets a limit
-LONGEST = 1000  # characters as JSON: the request is stored with every answer
+_MOST_TOKENS = 256  # most tokens of an answer, unless the user sets a limit
+LONGEST = 1000  # most characters of a request as JSON: the request is stored with every answer
 # A user cannot give these parameters, because SortNet sets them; the texts say what to do instead.
 _SET_BY_SORTNET = {
     "model": "the name of the model has an argument of its own",

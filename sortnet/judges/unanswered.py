@@ -14,7 +14,7 @@ RECENT = 10  # the last questions, of which ...
 MOST_UNANSWERED = 9  # ... so many without an answer end the asking
 _SEVERAL = 5
 _LEAST_IN_COMMON = 2  # questions without an answer that have an item in common
-_LONGEST = 120  # characters of a judge's words
+_LONGEST_COMMENT = 120  # most characters of a judge's words
 _ADVICE = {
     Reason.TOO_LONG: "shorten the items, or ask another model",
     Reason.FILTERED: "ask another model, or by another prompt",
@@ -117,7 +117,7 @@ class AnswerRecord:
         comment = next(question.comment for question in reversed(unanswered) if question.why is why)
         return (
             f"failed at {len(unanswered)} of the last {count(len(self._recent), 'question')}, "
-            f"most often {why.value}: {cut(comment, _LONGEST)}; {_ADVICE[why]}"
+            f"most often {why.value}: {cut(comment, _LONGEST_COMMENT)}; {_ADVICE[why]}"
         )
 
 

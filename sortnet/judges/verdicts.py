@@ -157,7 +157,7 @@ def _choice(reply: Record, n_items: int, worst: bool) -> Verdict | None:
     names = ("best", "worst") if worst else ("best",)
     values = [reply[name] for name in names if reply.get(name) is not None]
     answer = reply.get("answer")
-    if reply.get("p") is not None:  # of two items only
+    if reply.get("p") is not None:  # only an answer about two items has a probability
         return None
     if answer in SET_REPLIES:
         return None if values else Verdict(answer)

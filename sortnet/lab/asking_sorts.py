@@ -80,7 +80,7 @@ def next_items(
 
 
 def setwise_heapsort(order: list[int], top: int, size: int = 4) -> Asking:
-    """Sort by a heap whose questions ask for the best of `size` items: a parent and its children.
+    """Sort by a heap; each question asks for the best of `size` items, a parent and its children.
 
     This is the setwise heapsort of Zhuang et al. 2023, with size - 1 children of each item. At any
     time the list holds the items taken so far, and then the heap.

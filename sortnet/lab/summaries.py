@@ -134,13 +134,15 @@ def escaped(text: str) -> str:
 
 
 def mean_texts(
-    means: Iterable[float], errors: Iterable[float], *, best: str = "{}", plus_minus: str = " ± "
+    means: Iterable[float], spreads: Iterable[float], *, best: str = "{}", plus_minus: str = " ± "
 ) -> list[str]:
-    """Write means with their spreads, or without a spread that is NaN; `--` for a mean that is NaN.
+    """Write means with their spreads.
+
+    A mean that is NaN is written as `--`. A spread that is NaN is left out.
 
     Args:
         means: the means.
-        errors: their spreads.
+        spreads: the spread of each mean, such as its standard error.
         best: pattern in which the highest means are written.
         plus_minus: text between a mean and its spread.
 
@@ -150,12 +152,12 @@ def mean_texts(
     rounded = np.round([*means], _DIGITS)
     highest = np.nanmax(rounded, initial=-np.inf)
     texts = []
-    for mean, error in zip(rounded, errors, strict=True):
+    for mean, spread in zip(rounded, spreads, strict=True):
         digits = 0 if mean >= 1000 else _DIGITS
         text = "--" if np.isnan(mean) else f"{mean:.{digits}f}"
         if mean == highest:
             text = best.format(text)
-        if not np.isnan(error):
-            text += f"{plus_minus}{error:.{digits}f}"
+        if not np.isnan(spread):
+            text += f"{plus_minus}{spread:.{digits}f}"
         texts.append(text)
     return texts

@@ -1,4 +1,4 @@
-"""Steps of an iteration of Algorithm 3.1: ask, sort, select pairs, decide on the end, train."""
+"""Functions that `loop.py` calls in an iteration: ask, sort, select pairs, check the end, train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Results of an iteration: the sort of a part of the data, the record, the state of the run."""
+"""Data classes of the results of an iteration: the sort of a part, the record, the run's state.
+
+The loop that fills them is in `loop.py`, the functions of its steps are in `iteration_steps.py`.
+"""
 
 from __future__ import annotations
 

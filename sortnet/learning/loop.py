@@ -17,7 +17,8 @@ TP_i are all pairs that the sort compared. With `start="fresh"` and `pairs="wron
 the paper's: TP_i are the mis-compared pairs, C_{i+1} is trained from random weights, keeping the
 epoch that is best on VP, and the loop ends when TP_i and VP_i bring no new pairs.
 
-`learn_to_sort` follows these lines one by one.
+`learn_to_sort` follows these lines one by one. The steps that it calls are in
+`iteration_steps.py`, their results in `iterations.py`, and the training on pairs in `training.py`.
 """
 
 from __future__ import annotations

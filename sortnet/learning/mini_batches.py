@@ -13,8 +13,8 @@ from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.memory import joined_ranges
 from sortnet.core.shard import ALONE, Group, own_share
 
-# An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
-# many pairs. A query of more documents counts as having `_LONG`.
+# A query gives an epoch at least `_PAIRS_A_DOCUMENT` pairs for each of its documents, if it has so
+# many pairs. A query of more than `_LONG` documents counts as having `_LONG` documents.
 _PAIRS_A_DOCUMENT = 6
 _LONG = 500
 AT_ONCE = 1 << 16  # number of pairs or documents processed at a time, which bounds memory
@@ -141,23 +141,27 @@ class QueryPairs:
             offsets=np.append(first_pairs[:-1][has_pairs], len(winner)),
         )
 
-    def in_epoch(self, most: int | None) -> I64:
+    def in_epoch(self, usual_pairs: int | None) -> I64:
         """Compute the number of pairs of each query in an epoch, (n_queries,).
 
         Args:
-            most: see `pairs_in_epoch`.
+            usual_pairs: see `pairs_in_epoch`.
         """
-        return pairs_in_epoch(np.diff(self.offsets), np.diff(self.doc_offsets), most)
+        return pairs_in_epoch(np.diff(self.offsets), np.diff(self.doc_offsets), usual_pairs)
 
     def endless_batches(
-        self, size: int, most: int | None, rng: np.random.Generator, group: Group = ALONE
+        self, size: int, usual_pairs: int | None, rng: np.random.Generator, group: Group = ALONE
     ) -> Iterator[MiniBatch]:
         """Yield mini-batches without end, by repeated passes over the pairs."""
         while len(self):
-            yield from self.batches(size, most, rng, group)
+            yield from self.batches(size, usual_pairs, rng, group)
 
     def batches(
-        self, size: int, most: int | None, rng: np.random.Generator | None, group: Group = ALONE
+        self,
+        size: int,
+        usual_pairs: int | None,
+        rng: np.random.Generator | None,
+        group: Group = ALONE,
     ) -> Iterator[MiniBatch]:
         """Yield the mini-batches of one pass over the pairs of an epoch.
 
@@ -168,12 +172,12 @@ class QueryPairs:
 
         Args:
             size: the number of pairs of a mini-batch, in all processes together.
-            most: see `pairs_in_epoch`.
+            usual_pairs: see `pairs_in_epoch`.
             rng: the generator that shuffles the queries, and draws the pairs of a query that gives
                 only some of its pairs. If None, nothing is random.
             group: the processes that share each mini-batch.
         """
-        n_in_epoch = self.in_epoch(most)
+        n_in_epoch = self.in_epoch(usual_pairs)
         order = np.arange(len(n_in_epoch))
         seed_of_pass = 0
         if rng is not None:
@@ -282,21 +286,22 @@ class QueryPairs:
         return docs, winner + shift_of_pair, loser + shift_of_pair
 
 
-def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
+def pairs_in_epoch(n_pairs: I64, n_docs: I64, usual_pairs: int | None) -> I64:
     """Compute the number of pairs that an epoch draws from each query, (n_queries,).
 
-    A query gives `most` pairs, or 6 pairs for each of its documents if that is more, where at most
-    500 documents count. It gives all its pairs if it has fewer.
+    The number is min(n_pairs, max(usual_pairs, 6 * min(n_docs, 500))): a query with few documents
+    gives its usual pairs, a longer query more, and no query more pairs than it has.
 
     Args:
         n_pairs: (n_queries,) the number of pairs of each query.
         n_docs: (n_queries,) the number of documents of each query.
-        most: the number of pairs of a query; if None, every query gives all its pairs.
+        usual_pairs: the number of pairs that a query with few documents gives. If None, every query
+            gives all its pairs.
     """
-    if most is None:
+    if usual_pairs is None:
         return n_pairs
     for_documents = _PAIRS_A_DOCUMENT * np.minimum(n_docs, _LONG)
-    n_in_epoch: I64 = np.minimum(n_pairs, np.maximum(for_documents, most))
+    n_in_epoch: I64 = np.minimum(n_pairs, np.maximum(for_documents, usual_pairs))
     return n_in_epoch
 
 

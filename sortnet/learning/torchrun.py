@@ -67,7 +67,7 @@ class Processes(Group):
         return cast(T, np.concatenate(arrays))
 
     def _gather_messages(self, message: torch.Tensor) -> list[torch.Tensor]:
-        """Send a tensor to all processes; return the tensors of all, which have the same shape."""
+        """Send a tensor to all processes, and return their tensors, which have the same shape."""
         messages = [torch.empty_like(message) for _ in range(self.size)]
         if len(message):
             with self._noticing_ends():
@@ -158,8 +158,8 @@ def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
 def _default_signal_handlers() -> Iterator[None]:
     """Let signals end this process at once, without Python's handlers.
 
-    Python calls no handlers while torch waits for other processes to join. A signal that is ignored
-    has no handler to call, and stays ignored.
+    Python calls no handlers while torch waits for other processes to join. Ignored signals
+    are left as they are.
     """
     handlers = {number: handler for number, handler in _handlers().items() if callable(handler)}
     for number in handlers:

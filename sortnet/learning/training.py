@@ -2,7 +2,7 @@
 
 `train_on_pairs` makes a whole training and keeps the weights of the best epoch. With a `Share` it
 makes the steps of one iteration, in a run whose iterations share one budget of steps. A `Learner`
-makes the steps of a net.
+makes the steps of a net. The loop of sorts and trainings is in `loop.py`.
 """
 
 from __future__ import annotations
@@ -191,8 +191,10 @@ class _MemberTraining:
         """Compute the mean loss over all validation pairs, without dropout."""
         n_pairs = len(self.vp)
         size = min(AT_ONCE, _VALUES // n_features + 1)
-        sums = []  # for each mini-batch this process's sum of losses
-        for k, batch in enumerate(self.vp.batches(size, None, None, self.group)):
+        sums = []  # the sum of this process's losses in each mini-batch
+        for k, batch in enumerate(
+            self.vp.batches(size, usual_pairs=None, rng=None, group=self.group)
+        ):
             # The loss of a mini-batch is a mean over its pairs of all processes.
             n_in_batch = min(size, n_pairs - k * size)
             sums.append(learner.loss(batch) * n_in_batch)

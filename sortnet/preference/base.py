@@ -223,7 +223,7 @@ class Judgement(OfItems):
         return ""
 
     def _fault_of_value(self) -> str:
-        """Return which other field cannot be so; empty if there is none."""
+        """Say which other field has a value that is not allowed; empty if no field has one."""
         if self.answer not in ANSWERS:
             return f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
         if (self.answer == "undo") != (self.undoes is not None):

@@ -34,7 +34,8 @@ _LOG_VARIANCES = np.linspace(-4.0, 3.2, 10)
 _SD = 1.2  # of the prior of the log variance
 _SD_UNANIMOUS = 0.15  # of this prior below 0, while no answer contradicts others
 _LARGE_VARIANCE = 1e3  # a variance at which scores explain all answers that contradict no others
-_CLEAR_RATIO = 1.017  # of probabilities, by which a choice is contradicted: .01 of a score
+# Scores contradict a choice if another item is more probable by this factor: .01 of a score.
+_CLEAR_RATIO = 1.017
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
@@ -253,7 +254,11 @@ def _form_chains(answers: Answers, n_items: int, *, are_unanimous: bool) -> bool
 
 
 def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> int:
-    """Count the choices that the most probable scores contradict, whoever made them."""
+    """Count the choices of all annotators that the most probable scores contradict.
+
+    A choice is contradicted if another item than the chosen item is more probably the best, by a
+    factor of more than `_CLEAR_RATIO`.
+    """
     is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
     choices = answers.where(is_choice)
     scores = find_mode(choices, prior, annotators, close=_CLOSE).unknowns
@@ -324,7 +329,7 @@ def _joined(own: Answers, others: Answers, n_items: int) -> Bool:
 
 
 def _is_about_gold(answers: Answers) -> Bool:
-    """Whether each row is a choice of the best among items of a gold pair, (m,)."""
+    """Find the answers that choose the best among items with both items of a gold pair, (m,)."""
     about_gold: Bool = np.zeros(len(answers), np.bool_)
     for better, worse in answers.items[answers.annotator == GOLD, :2]:
         has_both = (answers.items == better).any(axis=1) & (answers.items == worse).any(axis=1)

@@ -79,7 +79,7 @@ KINDS = {
 }
 LINKS = {"revoke", "renew"}  # decisions about links to pages
 ABOUT_ONE = {"question", "gold", "no-gold"}  # kinds that each criterion has for itself
-LONGEST = {"question": 500, "instructions": 50_000}  # most characters of the text, by kind
+LONGEST = {"question": 500, "instructions": 50_000}  # {kind with a text: its most characters}
 _STATE_IN_WORDS = {"gold": "a gold pair", "models": "a model"}
 _FIELDS_OF_DECISION = ("annotator", "item", "other", "amount")
 # The fields of `Study` that map each subject to the decision in force.
@@ -183,9 +183,9 @@ class Decision:
         kind = KINDS[self.kind]
         if kind.value is not None:
             return kind.value
-        if self.kind in LONGEST:  # without a text, the default is set
+        if self.kind in LONGEST:  # `reason` has the new text; without it, the default is set
             return self.reason or getattr(Study, kind.field)
-        return kind.type(self.amount or 0)
+        return kind.type(self.amount or 0)  # a decision without an amount sets 0
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,7 @@ class SetSettings(ContextSettings):
         numbers_per_query = longest * int(max(width, heads * n_attended))
         return max(1, _NUMBERS // numbers_per_query)
 
-    def least_numbers(self, n_columns: int) -> int:
+    def least_weights(self, n_columns: int) -> int:
         """Count the weights of the embedding, and a square matrix of weights for each layer."""
         width: int = self.filled["width"]
         layers: int = self.filled["layers"]

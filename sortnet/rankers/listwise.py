@@ -33,7 +33,7 @@ from sortnet.threads import one_thread_an_operation
 
 _PAIRS_AT_ONCE = 1 << 22  # pairs of documents in memory, including pairs with padding
 _BYTES_A_PAIR = 64  # memory of a pair of documents with its gradient
-_MOMENTUM = 0.9  # of SGD
+_MOMENTUM = 0.9  # momentum of SGD
 _RATES_OF_SGD = 10  # Adam needs a tenth of the learning rate of SGD
 EPOCHS = "Passes over the training queries."
 QUERIES = "Number of queries of a mini-batch."

@@ -18,7 +18,7 @@ from sortnet.comparators.make import (
     MakeFor,
     TrainableComparator,
     kind_of,
-    least_numbers,
+    least_weights,
     make_comparator,
 )
 from sortnet.config import Config
@@ -181,7 +181,7 @@ class Model(Ranker):
         return summed
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        """Prepare sorting the same documents many times with changed columns of scaled features."""
+        """Prepare to sort the same documents many times, with other scaled columns each time."""
         # The features are scaled once, before they are shuffled within a query. With every scaling
         # the result is the same as if they were shuffled first.
         scaled = self.scaler(queries)
@@ -258,7 +258,7 @@ def read_comparator(
     if make_for is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        saved.tensors.refuse_few(least_numbers(config, n_columns))
+        saved.tensors.refuse_few(least_weights(config, n_columns))
         make_for = make_comparator
     make = make_for(config, n_columns)
     return take_comparator(make, "comparator", saved.tensors)
@@ -324,7 +324,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
 
 
 def saved_values(raw: bytes, path: Path) -> dict[str, Any]:
-    """Read the values of a state that are no arrays, from the header of the safetensors file."""
+    """Read the values of a state that are not arrays from the header of the safetensors file."""
     # The file begins with the length of the header in 8 bytes, and continues with the header, in
     # which `__metadata__` has the texts that were saved with the arrays.
     length = int.from_bytes(raw[:8], "little")

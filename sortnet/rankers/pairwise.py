@@ -68,14 +68,14 @@ class TorchSettings(Settings):
         """Make the net for `n_columns` columns, with random weights from the seed."""
         raise NotImplementedError
 
-    def least_numbers(self, n_columns: int) -> int:
-        """Count the weights between the hidden layers: fewer than all weights of the net."""
+    def least_weights(self, n_columns: int) -> int:
+        """Count the weights between the hidden layers: a lower bound on the weights of the net."""
         layers = pairwise((n_columns, *self.filled["hidden"]))
         return sum(n_inputs * n_units for n_inputs, n_units in layers)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         """Make the net with the weights of a model folder."""
-        saved.tensors.refuse_few(self.least_numbers(n_columns))
+        saved.tensors.refuse_few(self.least_weights(n_columns))
         net = self.net(n_columns)
         load_weights(net, self.prefix, saved.tensors)
         return net
@@ -154,10 +154,10 @@ class PairwiseSettings(NetSettings):
             return Polynomial(n_columns, self.degree)
         return None
 
-    def least_numbers(self, n_columns: int) -> int:
+    def least_weights(self, n_columns: int) -> int:
         """Count the weights of the hidden layers, or the products of 1 to `degree` features."""
         if self.part == "net":
-            return super().least_numbers(n_columns)
+            return super().least_weights(n_columns)
         return comb(n_columns + self.degree, self.degree) - 1
 
     @property

@@ -30,7 +30,7 @@ from sortnet.rankers.model import Model
 from sortnet.rankers.model_folder import Saved
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
-_LEAST_SHARE = 0.3  # of the variance that features explain
+_LEAST_SHARE = 0.3  # least share of the variance that features explain
 # The last digits of equal figures may differ, because their terms are added in different orders.
 _DECIMALS = 9
 _LEAST_VARIANCE = 1e-24  # lower limit of the variance of a difference of two scores
@@ -122,7 +122,9 @@ class PosteriorSettings(Settings):
         progress("fitting the posterior")
         answers = _answers_of_one_annotator(train.judged)
         prior = Prior(Columns(train.features.astype(np.float64)))
-        chosen, annotators = choose(answers, prior, None, Annotators.average(1), seed=self.seed)
+        chosen, annotators = choose(
+            answers, prior, squares=None, annotators=Annotators.average(1), seed=self.seed
+        )
         # A ranker of new documents has features only, so some of the variance is theirs.
         share = max(chosen.share, _LEAST_SHARE)
         prior = replace(chosen, share=share)

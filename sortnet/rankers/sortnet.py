@@ -44,7 +44,7 @@ _MOST_VALUES = 1 << 22  # values of features that are looked at, which bounds me
 _FEWEST_QUERIES = 5  # fewer queries may have the same statistics by chance
 _FEWEST_VALUES = 10  # a feature of fewer values may have the same extremes in all queries
 _TOLERANCE = 1e-3  # as numbers in files are rounded
-_MOST = 0.9  # share of the features
+_MOST = 0.9  # largest share of the features
 
 
 def fit(

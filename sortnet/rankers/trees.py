@@ -25,7 +25,7 @@ from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.registry import library_of
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
-_LEAF = -1  # in place of the feature of a leaf
+_LEAF = -1  # a leaf has this number in place of a feature
 # Types of the arrays of a `Forest`; all other arrays are int64.
 _DTYPES: dict[str, type] = {"threshold": np.float64, "missing": np.bool_}
 # A node of a tree: the number of the feature that is compared, `_LEAF` at a leaf; the threshold,

@@ -31,8 +31,8 @@ _Names = NDArray[np.bytes_] | Str
 
 MAX_FEATURES = 100_000
 BLOCK_BYTES = 1 << 20
-_LONGEST_LINE = 64 << 20
-_LONGEST_NAME = 1024
+_LONGEST_LINE = 64 << 20  # most bytes of a line
+_LONGEST_NAME = 1024  # most bytes of a name
 _LARGEST_GRADE = np.iinfo(np.int32).max
 
 # `++` and `*+` match without backtracking, which would take an hour for a long run of digits. A

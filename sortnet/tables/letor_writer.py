@@ -76,7 +76,7 @@ def _refuse_unwritable(queries: Queries, path: Path) -> None:
 
 
 def _texts(queries: Queries) -> Iterator[str]:
-    """Yield the lines of about 130,000 values at a time, as one text."""
+    """Yield texts of whole lines, each with about 130,000 values."""
     docs_at_once = max(1, _VALUES_AT_ONCE // queries.n_features)
     query_of_docs = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]

@@ -265,7 +265,7 @@ def _records(
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let csv read fields as long as the longest line that is allowed."""
+    """Raise the limit of `csv` on the length of a field to the longest line that is allowed."""
     with _FIELD_LIMIT:
         previous_limit = csv.field_size_limit(_LONGEST_LINE)
         try:

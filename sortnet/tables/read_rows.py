@@ -102,10 +102,11 @@ def _join_tables(path: Path, files: Sequence[Path], tables: Sequence[Rows]) -> R
     first = tables[0]
     for table in tables[1:]:
         if [*table.columns] != [*first.columns]:
-            first_columns = f"those of {first.path} {listed(first.columns)}"
-            raise DataError(
-                f"{table.path}: its columns are {listed(table.columns)}; {first_columns}"
+            difference = (
+                f"its columns are {listed(table.columns)}; "
+                f"those of {first.path} {listed(first.columns)}"
             )
+            raise DataError(f"{table.path}: {difference}")
     ends = np.cumsum([len(table) for table in tables]).tolist()
     first_rows = [0, *ends[:-1]]  # number of the first row of each file among the joined rows
     files_with_rows = [*zip(first_rows, files, strict=True)]

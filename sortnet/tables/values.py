@@ -21,8 +21,8 @@ from sortnet.core import F64, Bool
 MISSING = {
     *("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>"),
     *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
-    *("-", "--", ".", "?", "\\n", "(null)", "n.a."),  # of people, R, SAS, Weka and databases
-    *("0000-00-00", "0000-00-00 00:00:00"),  # of MySQL
+    *("-", "--", ".", "?", "\\n", "(null)", "n.a."),  # written by people, R, SAS, Weka, databases
+    *("0000-00-00", "0000-00-00 00:00:00"),  # written by MySQL
     *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
 }
 MOST_LEVELS = 50  # largest number of values of a categorical column that become features

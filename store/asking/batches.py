@@ -48,7 +48,7 @@ from store.service.labelling import LabellingService, created_annotator
 _TOGETHER = 200  # lines of answers that are stored in one transaction
 _LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
-_OUTCOMES = ("stored", "repeated", "failed", "refused")  # of a line
+_OUTCOMES = ("stored", "repeated", "failed", "refused")  # outcomes of a line
 URL = "/v1/chat/completions"
 _ID = re.compile(r"([0-9a-f]{8})-([\w-]{8,48})-([12])", re.ASCII)
 _LONGEST_READ = 1000  # bytes of a line that are searched for a text to quote
@@ -112,7 +112,7 @@ def write_batch(
         "structured": judge.structured,
         "price_in": judge.price_in,
         "price_out": judge.price_out,
-        "tokens": estimate.tokens_in // estimate.calls,  # of a prompt, in the mean
+        "tokens": estimate.tokens_in // estimate.calls,  # mean tokens of a prompt
         "worst": service.study.worst,
     }
     with created_annotator(collection, annotator):

@@ -190,7 +190,7 @@ class Machine:
     # Questions that got no answer, whose skips are stored when the judge answers another question.
     _kept_back: list[tuple[Lease, Sequence[Verdict]]] = field(default_factory=list)
     _failures_in_a_row: int = 0
-    _n_reported: Counter[str] = field(default_factory=Counter)  # by the kind of failure
+    _n_reported: Counter[str] = field(default_factory=Counter)  # {kind of failure: number}
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -437,7 +437,7 @@ class Machine:
         self._kept_back.clear()
 
     def _leave_out(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
-        """Keep the skip of a question back, and report the reason and the item to blame."""
+        """Withhold the skip of a question, and report its reason and the item that is the cause."""
         verdict = verdicts[0]
         assert verdict.why is not None
         self._set_aside.add(lease.id)

@@ -135,11 +135,11 @@ class RunJudge:
                     stack.enter_context(machine.opened())
                 yield self
         except DataError:
-            undecided = self._undecided()
-            if undecided is None:
+            reason = self._reason_without_choices()
+            if reason is None:
                 raise
             names = " and ".join(machine.judge.name for machine in self._machines)
-            raise SortNetError(f"{names}: {undecided}") from None
+            raise SortNetError(f"{names}: {reason}") from None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -239,8 +239,11 @@ class RunJudge:
         """Copy a part with the stored answers about its documents, and without a judge."""
         return replace(part, judge=None, judged=self._answers.pairs(split))
 
-    def _undecided(self) -> str | None:
-        """Return why nothing can be learned if a part has only ties and skips; else None."""
+    def _reason_without_choices(self) -> str | None:
+        """Say why nothing can be learned: a part has only ties and skips. None if it has a choice.
+
+        The text goes on after the names of the judges, such as `answered with 3 ties and 1 skip`.
+        """
         for split, part in _PART_NAMES.items():
             targets = list(self._answers.targets(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))

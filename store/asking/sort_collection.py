@@ -100,7 +100,8 @@ def _add_new_items(
     """Add the items that a collection lacks; create the collection if it does not exist.
 
     Raises:
-        StoreError: if the collection has an item that was not passed, or another text of an item.
+        StoreError: if the collection has an item that was not passed, or a different text for an
+            item.
     """
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
@@ -124,7 +125,8 @@ def new_items(collection: Collection, passed: Items) -> Items:
     """Return the passed items that a collection lacks.
 
     Raises:
-        StoreError: if the collection has an item that was not passed, or another text of an item.
+        StoreError: if the collection has an item that was not passed, or a different text for an
+            item.
             The stored answers are about the stored text.
     """
     stored = collection.items()

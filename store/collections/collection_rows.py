@@ -212,7 +212,7 @@ def collections_query() -> Any:
 
 
 def _count(table: Any, collection: Any) -> Any:
-    """Make a subquery, named as the table, that counts the rows of a collection in the table."""
+    """Make a subquery that counts a collection's rows in a table; it has the name of the table."""
     n_rows = select(func.count()).where(table.collection == collection)
     return n_rows.scalar_subquery().label(table.__tablename__)
 

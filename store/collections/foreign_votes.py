@@ -17,7 +17,7 @@ from sortnet.items import Items
 from sortnet.tables.rows import Rows, listed
 
 Vote: TypeAlias = Record
-_OWN_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})  # of a judgement file
+_OWN_COLUMNS = ({"left", "right", "answer"}, {"winner", "loser"})  # columns of a judgement file
 _BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
 _TIE_WORDS = ("tie", "equal", "draw", "same", "both")
 _MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored

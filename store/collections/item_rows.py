@@ -176,8 +176,8 @@ class ItemRows(CollectionRows):
 
 def _features_of_bytes(stored: bytes, n_features: int) -> F32 | F64:
     """Read the features of an item: little-endian float32, or float64 in twice as many bytes."""
-    is_double = len(stored) == 8 * n_features
-    values = np.frombuffer(stored, "<f8" if is_double and n_features else "<f4")
+    is_double = len(stored) == 8 * n_features != 0  # without features both sizes are 0
+    values = np.frombuffer(stored, "<f8" if is_double else "<f4")
     features: F32 | F64 = values.astype(values.dtype.newbyteorder("="))
     return features
 

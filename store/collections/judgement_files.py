@@ -156,11 +156,24 @@ def import_judgements(
 ) -> tuple[int, int]:
     """Add all judgements of a file to a collection of the same items, or none after an error.
 
-    Each line needs an annotator, and items and best, or left, right and answer, or winner and
-    loser. Items are named by their ids. `items` is a list of two to six ids; CSV may have columns
-    item1, item2, ... instead. `best` and perhaps `worst` are ids, or else `answer` is same, skip or
-    cant-say. Columns of two items may also be called left, arg1, right, arg2, value, ...; an answer
-    about two is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., or an item's id.
+    Each line names its annotator, and its items by their ids, in one of three forms:
+
+    - `items`, a list of two to six ids, and `best` with an id, perhaps also `worst`. If no item was
+      chosen, `answer` is same, skip or cant-say in place of `best`. CSV may have columns item1,
+      item2, ... in place of `items`.
+    - `left`, `right` and `answer`.
+    - `winner` and `loser`.
+
+    Files of two items may use other names for columns and answers, such as these:
+
+    | ours | also |
+    |---|---|
+    | column `left` | `arg1`, `item1`, `first`, `a` |
+    | column `right` | `arg2`, `item2`, `second`, `b` |
+    | column `answer` | `value`, `vote`, `label`, `choice` |
+    | answer `left` | `a1`, `first`, `1`, or the id of the left item |
+    | answer `right` | `a2`, `second`, `2`, or the id of the right item |
+    | answer `tie` | `equal`, `draw`, `same`, `0` |
 
     Judgements get new numbers after the existing judgements, and undos are adjusted. A judgement is
     recognised by its `id`. A line without `id` is recognised by its content and the number of equal
@@ -201,6 +214,7 @@ def import_judgements(
         known = collection.study().probabilities
         annotators = {judgement.annotator for judgement in judgements if judgement.p is not None}
         changed = [name for name in annotators if known.get(name, "share") != probabilities]
+        # The kinds of decision about probabilities: p-measurement, p-share and p-ignored.
         collection.decide(*(Decision(f"p-{probabilities}", name) for name in sorted(changed)))
     return len(added), len(lines) - len(added)
 

@@ -51,23 +51,23 @@ _WORD_OF_VOTE: dict[str, Word] = {
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
 }
 
-# Optional columns of texts, with the most characters of a text.
-_LONGEST_TEXT = {"strategy": 64, "comment": LONGEST_COMMENT, "meta": LONGEST_META}
-_LONGEST_ID = 64
+# {optional column of texts: most characters of a text}
+_TEXT_COLUMNS = {"strategy": 64, "comment": LONGEST_COMMENT, "meta": LONGEST_META}
+_LONGEST_ID = 64  # most characters of an id
 _LARGEST_INTEGER = 2**31 - 1  # the largest number that a database column of integers can have
 # Optional columns of whole numbers, and of other numbers, with the least and the largest number.
-_WHOLE_NUMBERS: dict[str, tuple[int, float]] = {
+_WHOLE_NUMBER_COLUMNS: dict[str, tuple[int, float]] = {
     "milliseconds": (0, 2**53 - 1),  # all whole numbers up to this one are exact as floats
     "model": (0, _LARGEST_INTEGER),
     "number": (1, _LARGEST_INTEGER),
     "undoes": (1, _LARGEST_INTEGER),
 }
-_NUMBERS: dict[str, tuple[int, float]] = {
+_NUMBER_COLUMNS: dict[str, tuple[int, float]] = {
     "probability": (0, 1),
     "p": (0, 1),
     "at": (0, 2.0**33),  # seconds from 1970 to the year 2242
     "cost": (0, 1e12),
-    **_WHOLE_NUMBERS,
+    **_WHOLE_NUMBER_COLUMNS,
 }
 
 
@@ -197,7 +197,7 @@ class _LineReader:
         self._number_of_id = {id: number for number, id in enumerate(items.ids)}
         self._annotator = annotator
         self._n_rows_of_content: Counter[str] = Counter()
-        self._line_of: dict[str | int, Line] = {}  # by id, and by number
+        self._line_of: dict[str | int, Line] = {}  # {id or number: line}
         self._undone_numbers: set[int] = set()
         self.lines: list[Line] = []
 
@@ -303,7 +303,7 @@ class _LineReader:
         facts = {
             column: _read_cell(place, column, cell)
             for column, cell in cells.items()
-            if column in _NUMBERS or column in _LONGEST_TEXT or column == "flagged"
+            if column in _NUMBER_COLUMNS or column in _TEXT_COLUMNS or column == "flagged"
         }
         for column in ("best", "worst"):
             if column in cells:
@@ -406,20 +406,22 @@ def _read_cell(place: str, column: str, value: Any) -> Any:
     if column == "flagged":
         if str(value).lower() not in ("true", "false", "1", "0"):
             refuse(place, f"{column} {shown(value)} is neither true nor false")
-        return True if str(value).lower() in ("true", "1") else None  # nobody flags with False
-    if column in _LONGEST_TEXT:
+        # An answer is flagged by True. It has no flag otherwise, which is stored as None.
+        return str(value).lower() in ("true", "1") or None
+    if column in _TEXT_COLUMNS:
         text = json.dumps(value) if column == "meta" and not isinstance(value, str) else value
-        longest = _LONGEST_TEXT[column]
+        longest = _TEXT_COLUMNS[column]
+        # A strategy is a name, which tables print in one line.
         is_text = isinstance(text, str) and (column != "strategy" or text.isprintable())
         if not is_text or len(text) > longest:
             refuse(place, f"{column} {shown(text)} is not a text of at most {longest} characters")
         return text
-    least, most = _NUMBERS[column]
-    is_whole = column in _WHOLE_NUMBERS
+    least, most = _NUMBER_COLUMNS[column]
+    is_whole = column in _WHOLE_NUMBER_COLUMNS
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (ValueError, TypeError, OverflowError):
-        number = math.nan
+        number = math.nan  # NaN is outside every range, so that it is refused below
     if not least <= number <= most or (is_whole and not number.is_integer()):
         noun = "whole number" if is_whole else "number"
         refuse(place, f"{column} {shown(value)} is not a {noun} from {least} to {most:.0f}")

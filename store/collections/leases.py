@@ -320,7 +320,7 @@ class LeaseRows(CollectionRows):
             connection.execute(delete(BatchRow).where(*self._is_batch(name)))
 
     def cancel_batch(self, name: str) -> int:
-        """Take back the open questions of a batch, and return their number."""
+        """Cancel the leases of a batch that have no answer yet, and return their number."""
         conditions = [LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open]
         with self.locked() as connection:
             close = update(LeaseRow).where(*conditions).values(open=False)

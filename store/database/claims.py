@@ -31,7 +31,7 @@ _KEEPALIVES = (
     "set_config('tcp_keepalives_interval', '10', false), "
     "set_config('tcp_keepalives_count', '3', false)"
 )
-_KEY = func.hashtextextended(text(":name"), 0)
+_KEY_OF_NAME = func.hashtextextended(text(":name"), 0)  # the statement gets the parameter `name`
 _IS_HELD = text(
     "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
     "WHERE locktype = 'advisory' AND granted AND datname = current_database() "
@@ -58,8 +58,8 @@ class Claims:
         self._engine = engine
         self._file = None if file is None else file.resolve()
         self._as_store_errors = as_store_errors
-        # {name: what ends the claim}; a claim in PostgreSQL also has its session
-        self._ends: dict[str, Callable[[], None]] = {}
+        # {name: function that ends the claim}; {name: session of a claim in PostgreSQL}
+        self._end_of_claim: dict[str, Callable[[], None]] = {}
         self._sessions: dict[str, Connection] = {}
         self._process = f"process-{secrets.token_hex(8)}"
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class Claims:
         Raises:
             StoreError: if the server cannot be reached, or no file can be made.
         """
-        if name in self._ends:
+        if name in self._end_of_claim:
             return False
         if self._file is None:
             return self._take_in_server(name)
@@ -87,19 +87,19 @@ class Claims:
                 session.exec_driver_sql("SELECT 1")
         except SQLAlchemyError:
             self.drop(name)
-        return name in self._ends or self.take(name)
+        return name in self._end_of_claim or self.take(name)
 
     def drop(self, name: str) -> None:
         """End a claim of this process; without the claim nothing happens."""
-        end = self._ends.pop(name, None)
+        end_claim = self._end_of_claim.pop(name, None)
         self._sessions.pop(name, None)
-        if end is not None:
+        if end_claim is not None:
             with suppress(SQLAlchemyError):  # the server is away, and has ended the session
-                end()
+                end_claim()
 
     def close(self) -> None:
         """End all claims of this process."""
-        for name in tuple(self._ends):
+        for name in tuple(self._end_of_claim):
             self.drop(name)
 
     def is_held(self, name: str) -> bool:
@@ -131,24 +131,23 @@ class Claims:
                 fault = f"cannot make {path}: {error.strerror}"
                 raise StoreError(f"store {database}: {fault}") from error
             if lock(handle) and _is_file(handle, path):  # its last owner may have removed the file
-                self._ends[name] = partial(_remove_and_close, path, handle)
+                self._end_of_claim[name] = partial(_remove_and_close, path, handle)
                 return True
             os.close(handle)
             time.sleep(_WAIT)
         return False
 
     def _take_in_server(self, name: str) -> bool:
-        """Claim a name by an advisory lock of a new session of PostgreSQL."""
+        """Claim a name in PostgreSQL: open a session, and lock the name in it."""
         with self._as_store_errors():
-            connection = self._engine.connect()
-            session = connection.execution_options(isolation_level="AUTOCOMMIT")
-            session.detach()  # the pool gets no session back that has a lock
+            session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            session.detach()  # the session has a lock, so it must not go back to the pool
             session.exec_driver_sql(_KEEPALIVES)
             is_taken: bool = session.execute(
-                func.pg_try_advisory_lock(_KEY), {"name": name}
+                func.pg_try_advisory_lock(_KEY_OF_NAME), {"name": name}
             ).scalar_one()
         if is_taken:
-            self._ends[name] = session.close
+            self._end_of_claim[name] = session.close
             self._sessions[name] = session
         else:
             session.close()

@@ -170,12 +170,13 @@ def _ranking_facts(service: LabellingService, top: int | None) -> Record:
 def _dispute_facts(dispute: Dispute, items: Items) -> Record:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
     first, second = dispute.pair
-    # A probability is about the left item of its answer.
+    # `answer.p` is the probability that the left item is better; the page shows it for `first`.
     p_first = [
         answer.p if answer.p is None or answer.left == first else 1 - answer.p
         for answer, _ in dispute.answers
     ]
-    preferred = {1.0: items.ids[first], 0.0: items.ids[second]}
+    # `dispute.answers` has each answer with its share for the first item: 1, or 0, or 0.5 (a tie).
+    preferred = {1.0: items.ids[first], 0.0: items.ids[second]}  # a tie prefers no item
     return {
         "first": _id_and_text(items, first),
         "second": _id_and_text(items, second),
@@ -184,11 +185,11 @@ def _dispute_facts(dispute: Dispute, items: Items) -> Record:
         "answers": [
             {
                 "annotator": answer.annotator,
-                "prefers": preferred.get(for_first),
+                "prefers": preferred.get(share_for_first),
                 "p_first": p,
                 "reason": answer.comment,
             }
-            for (answer, for_first), p in zip(dispute.answers, p_first, strict=True)
+            for (answer, share_for_first), p in zip(dispute.answers, p_first, strict=True)
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Make the report of a run: what was learned from what, how good it is, and where it is wrong."""
+"""Make the report of a run: its data, its model, how good the model is, and its wrong pairs."""
 
 from __future__ import annotations
 

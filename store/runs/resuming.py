@@ -39,7 +39,7 @@ def again(run: Run) -> str | None:
 
 
 def remembered(path: str) -> dict[str, str]:
-    """Return the facts to record about a path or pattern: its text, and the current folder."""
+    """Return what a run records about a path or pattern: its text, and the current folder."""
     return {"path": path, "folder": str(Path.cwd())}
 
 

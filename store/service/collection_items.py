@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 TOP = "among_top"  # one more column if the goal is about the top items
-FORMATS = {"score": ".2f", TOP: ".0%"}  # of the values in tables
+FORMATS = {"score": ".2f", TOP: ".0%"}  # formats of values in tables
 
 
 def page_cell(column: str, value: Any) -> str:

@@ -26,7 +26,7 @@ _SOURCE = re.compile(rf"{PREFIX}(?P<name>.+?)(?:#(?P<events>[0-9]+))?", re.DOTAL
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a run's training data: a collection, and its judgements up to a number.
+    """The source of a run's training data: a collection, and the number of its last judgement used.
 
     Attributes:
         name: name of the collection.

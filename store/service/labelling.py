@@ -439,7 +439,7 @@ class LabellingService:
     def lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
-        """Lease questions, renew the leases with the ids `renew`, and return all these leases.
+        """Lease questions, renew the leases whose ids are in `renew`, and return all these leases.
 
         A question with a leased pair is left out.
         """

@@ -158,9 +158,9 @@ class RunAnswers:
         return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*decided.values()])
 
     def _documents_of(self, split: Split) -> I64:
-        """Return the number of each item as a document of a part, (n_items,).
+        """Return the index of each item among the documents of a part, (n_items,).
 
-        The number is -1 for an item that is no document of the part.
+        The index is -1 for an item that is no document of the part.
         """
         matches = [_ID.match(id) for id in self.number_of_id]
         numbers = [int(match[2]) if match and match[1] == split else -1 for match in matches]

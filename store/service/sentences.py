@@ -75,7 +75,7 @@ def _rounding_step(number: int) -> int:
 
 
 def why(remaining: Remaining) -> str:
-    """Say how far the goal is, how many answers are left, and what to do."""
+    """Say how far the ranking is from its goal, how many answers it still needs, and what to do."""
     goal = remaining.goal
     match remaining.standing:
         case Standing.ALL_TOP:

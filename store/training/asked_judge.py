@@ -93,7 +93,7 @@ class AskedJudge:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
-        """Read the documents of both parts as judges are shown them, or nothing without a judge.
+        """Read the documents of both parts in the form that judges see; nothing without a judge.
 
         Raises:
             SortNetError: if a judge would see no content of the documents.

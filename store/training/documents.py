@@ -1,4 +1,4 @@
-"""Read documents as a judge is shown them: texts, images, fields and features.
+"""Read documents in the form that a judge sees: texts, images, fields and features.
 
 A judge that is a function gets rows instead: dicts of a table, or arrays of numbers of LETOR text.
 """

@@ -262,7 +262,7 @@ def _divided_job(
 
 
 def _facts_of_file(path: str) -> dict[str, Any]:
-    """Return the facts by which a resumed run finds a file, and recognises its content."""
+    """Return facts about a file: a resumed run finds the file and checks its content by them."""
     return {**remembered(path), "fingerprint": fingerprint(path)}
 
 

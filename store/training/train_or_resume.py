@@ -143,8 +143,8 @@ def train(
     broadcast(options.group, None)
     paths = _paths(data)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
-    job = prepare(folder, paths, None, options, settings)
-    return _run(job, folder, None, options, call)
+    job = prepare(folder, paths, options, settings)
+    return _run(job, folder, options, call)
 
 
 def resume(
@@ -196,8 +196,8 @@ def resume(
             note(f"no run in {folder} to resume: starting a new one")
     record = broadcast(options.group, record)
     call = f"store.training.resume({out!r})"
-    job = prepare(folder, data, record, options, settings)
-    return _run(job, folder, record, options, call)
+    job = prepare(folder, data, options, settings, record=record)
+    return _run(job, folder, options, call, record=record)
 
 
 def with_judge(
@@ -216,10 +216,10 @@ def with_judge(
 def prepare(
     folder: Folder,
     data: Sequence[str],
-    record: dict[str, Any] | None,
     options: RunOptions,
     settings: Mapping[str, Any],
     *,
+    record: dict[str, Any] | None = None,
     is_estimate: bool = False,
 ) -> TrainingJob:
     """Read and check the settings, the data and the judge of a run, and write nothing.
@@ -227,9 +227,9 @@ def prepare(
     Args:
         folder: the folder of the run.
         data: paths of the data. If empty, the paths that a resumed run has recorded.
-        record: the record of the run to resume; None for a new run.
         options: the options of the run.
         settings: {name: value} given by the user.
+        record: the record of the run to resume; None for a new run.
         is_estimate: whether the run is only estimated. An estimate asks no judge, so the budget and
             the connection of the run's judge are not checked.
     """
@@ -278,18 +278,19 @@ def prepare(
 def _run(
     job: TrainingJob,
     folder: Folder,
-    record: dict[str, Any] | None,
     options: RunOptions,
     call: str,
+    *,
+    record: dict[str, Any] | None = None,
 ) -> TrainedRun | None:
     """Train a prepared run to its end; the first process alone writes to the folder and the store.
 
     Args:
         job: the settings and data of the run.
         folder: the folder of the run.
-        record: the record of the run to resume; None for a new run.
         options: the options of the run.
         call: the call of the Python function, which is recorded unless the options have a command.
+        record: the record of the run to resume; None for a new run.
     """
     group = options.group
     watcher = options.watcher
@@ -416,7 +417,7 @@ def estimate_judges(
         raise SortNetError("an estimate is of the calls of a language model or a program: pass one")
     paths = _paths(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
-    job = prepare(folder, paths, None, options, settings, is_estimate=True)
+    job = prepare(folder, paths, options, settings, is_estimate=True)
     question_about = partial(
         asked_question,
         job.documents.shown["train"],

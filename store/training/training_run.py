@@ -24,7 +24,7 @@ from sqlalchemy import URL
 
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.make import least_numbers, resolve_device
+from sortnet.comparators.make import least_weights, resolve_device
 from sortnet.config import Config
 from sortnet.core import I64, SPLITS, ComparedPairs, Progress, Queries, Split
 from sortnet.core.shard import (
@@ -324,7 +324,7 @@ def parse_state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) ->
         scaler = job.origin.model.scaler
     n_columns = scaler.n_columns
     make = make_comparator(config, n_columns)
-    return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
+    return load_state(folder.state, make, least=least_weights(config, n_columns), raw=raw)
 
 
 def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> URL:
