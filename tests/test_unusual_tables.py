@@ -378,6 +378,17 @@ def test_values_that_were_not_in_the_training_data_are_noted(
     assert caplog.messages == [f"{path}, line 2: {message}"]
 
 
+def test_values_of_another_part_of_the_same_file_are_not_noted(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """A prompt is the same in its query, so other parts have other prompts."""
+    path = tmp_path / "t.csv"
+    lines = [f"q{k // 4},{k % 3},{k},colour {k // 4}" for k in range(80)]
+    path.write_text("\n".join(["qid,label,x,color", *lines]) + "\n")
+    read_divided(path)
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     "frame",
     [

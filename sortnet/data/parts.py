@@ -121,7 +121,12 @@ def read_divided(
         """Make Queries of a part, with the features of `like`."""
         numbers = np.flatnonzero(part_of_row == part)
         queries = queries_of(
-            rows.take(numbers), labelled=labelled, columns=columns, like=like, progress=progress
+            rows.take(numbers),
+            labelled=labelled,
+            columns=columns,
+            like=like,
+            is_part=True,
+            progress=progress,
         )
         return replace(queries, rows=numbers[queries.rows], source=_source(str(path), part))
 

@@ -144,6 +144,7 @@ def queries_of(
     labelled: bool,
     columns: NamedColumns | None = None,
     like: HasFeatures | None = None,
+    is_part: bool = False,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """Make Queries from the rows of a table, as `from_frame` and `read_table` do.
@@ -154,6 +155,8 @@ def queries_of(
         columns: the names of the columns, and how they are read. A name that is not given is taken
             from `like`, otherwise the default name is used.
         like: Queries or a ranker with the features that the documents shall have.
+        is_part: whether the rows are of the table of `like`, so that values that the training part
+            does not have need no note.
         progress: called with a text while texts and images are read.
     """
     if not len(rows):
@@ -175,7 +178,7 @@ def queries_of(
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles)
-    if like is not None:
+    if like is not None and not is_part:
         _note_new_values(rows, roles)
     features, feature_names, describer = _described(
         documents, like, grades if labelled else None, progress
