@@ -14,6 +14,7 @@ import sortnet
 from sortnet import load_ranker, read_fold, read_queries
 from sortnet.config import Config
 from sortnet.core import NamedColumns, Queries
+from sortnet.data.parts import read_divided
 from sortnet.data.read_tables import from_frame
 from sortnet.errors import DataError, SortNetError
 from sortnet.items.given_items import items_from
