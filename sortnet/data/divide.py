@@ -116,9 +116,9 @@ def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Qu
         raise DataError(f"{queries.source}: {len(queries)} queries are too few for {k} parts")
     part_of_query = np.random.default_rng(seed).permutation(len(queries)) % k
     for number in range(k):
-        rest = queries.take(np.flatnonzero(part_of_query != number))
+        remaining_queries = queries.take(np.flatnonzero(part_of_query != number))
         part = queries.take(np.flatnonzero(part_of_query == number))
-        yield rest, part
+        yield remaining_queries, part
 
 
 def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence[int]) -> Fold:

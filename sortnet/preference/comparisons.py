@@ -65,14 +65,14 @@ class Comparisons:
         is_compared = (best < 0) | (i == best) | (j == best) | (i == worst) | (j == worst)
         # Items fill the first places of a row, so a pair exists if its second place has an item.
         place, pair = np.nonzero(is_compared & (j >= 0))
-        left, right = i[place, pair], j[place, pair]
+        left_items, right_items = i[place, pair], j[place, pair]
         row = rows[place]
-        is_left_better = (left == table.best[row]) | (right == table.worst[row])
+        is_left_better = (left_items == table.best[row]) | (right_items == table.worst[row])
         n_items = np.count_nonzero(items >= 0, axis=1)
         n_comparisons = np.bincount(place, minlength=len(rows))
         return cls(
-            left=left,
-            right=right,
+            left=left_items,
+            right=right_items,
             target=np.where(table.best[row] < 0, 0.5, is_left_better),
             annotator=table.annotator[row],
             weight=(n_items[place] - 1) / n_comparisons[place],

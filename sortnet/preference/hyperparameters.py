@@ -281,8 +281,9 @@ def _choose_reliabilities(
     average. Whoever has answered most is measured first, and is known when the others are measured:
     somebody who prefers the worse item, with more answers than each other, would turn their signs.
 
-    Without features that tell, answers count only where those of others join the items, too: where
-    an annotator alone joins two parts of a chain, the scores of the others are the wrong way round.
+    If no features count, only answers about items that the answers of others join are counted: if
+    an annotator alone joins two parts of a chain, the scores of the others hold them the wrong way
+    round.
 
     A model that has answered enough gold pairs is measured by scores fitted to gold pairs alone:
     models are wrong together, and would outvote the right answers.
@@ -296,16 +297,16 @@ def _choose_reliabilities(
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        own = answers.where(is_own)
-        others = answers.where(is_gold if by_gold[number] else ~is_own)
+        own_answers = answers.where(is_own)
+        other_answers = answers.where(is_gold if by_gold[number] else ~is_own)
         if not (prior.share or by_gold[number]):
-            own = own.where(_joined(own, others, len(prior.columns)))
-        if not len(own):
+            own_answers = own_answers.where(_joined(own_answers, other_answers, len(prior.columns)))
+        if not len(own_answers):
             continue
-        mode = find_mode(others, prior, annotators, start, close=_CLOSE)
+        mode = find_mode(other_answers, prior, annotators, start, close=_CLOSE)
         p_different = 1.0 if by_gold[number] else _P_DIFFERENT
         draws = mode.drawn(_DRAWS, rng)
-        measured = _measured(own.by_one(), draws, annotators.only(number), p_different)
+        measured = _measured(own_answers.by_one(), draws, annotators.only(number), p_different)
         annotators = annotators.with_one(number, measured)
     median = float(np.median(annotators.reliability))
     if median <= _LEAST_MEDIAN:
@@ -318,13 +319,13 @@ def _choose_reliabilities(
     )
 
 
-def _joined(own: Answers, others: Answers, n_items: int) -> Bool:
+def _joined(answers: Answers, other_answers: Answers, n_items: int) -> Bool:
     """Whether answers of others join the items of each row, perhaps by further items, (m,)."""
-    edges = others.edges
+    edges = other_answers.edges
     graph = csr_array((np.ones(len(edges.i)), (edges.i, edges.j)), shape=(n_items, n_items))
     component = connected_components(graph, directed=False)[1]
-    of_first = component[own.items[:, :1]]
-    joined: Bool = ((component[own.items] == of_first) | (own.items < 0)).all(axis=1)
+    of_first = component[answers.items[:, :1]]
+    joined: Bool = ((component[answers.items] == of_first) | (answers.items < 0)).all(axis=1)
     return joined
 
 
@@ -434,10 +435,12 @@ def _in_words_where_better(
         is_first = is_theirs & (rng.random(len(answers)) < 0.5)
         gain = []
         for half in (is_first, is_theirs & ~is_first):
-            rest = answers.where(~half)
+            other_answers = answers.where(~half)
             words = answers.where(half).in_words([number]).by_one()
-            of_words = _log_p_of_words(words, rest.in_words([number]), prior, annotators, number)
-            gain += [*(of_words - _log_p_of_words(words, rest, prior, annotators, number))]
+            of_words = _log_p_of_words(
+                words, other_answers.in_words([number]), prior, annotators, number
+            )
+            gain += [*(of_words - _log_p_of_words(words, other_answers, prior, annotators, number))]
         standard_error = np.std(gain) / np.sqrt(len(gain))
         in_words[number] = np.mean(gain) > standard_error
     chosen = answers.in_words(np.flatnonzero(in_words).tolist())
@@ -445,13 +448,13 @@ def _in_words_where_better(
 
 
 def _log_p_of_words(
-    words: Answers, rest: Answers, prior: Prior, annotators: Annotators, seed: int
+    words: Answers, other_answers: Answers, prior: Prior, annotators: Annotators, seed: int
 ) -> F64:
     """Predict words of an average annotator by the rest of the answers, (m,)."""
-    if rest.is_measured.any():
-        prior, annotators = _choose_scale(rest, prior, annotators)
-    prior = _choose_prior(rest, prior, [prior.columns], annotators, must_earn=True)
-    draws = find_mode(rest, prior, annotators).drawn(_DRAWS, np.random.default_rng(seed))
+    if other_answers.is_measured.any():
+        prior, annotators = _choose_scale(other_answers, prior, annotators)
+    prior = _choose_prior(other_answers, prior, [prior.columns], annotators, must_earn=True)
+    draws = find_mode(other_answers, prior, annotators).drawn(_DRAWS, np.random.default_rng(seed))
     return _log_p(words, draws, Annotators.average(1))
 
 
@@ -474,7 +477,7 @@ def measured_annotator(
         annotator = _measured(own_answers, posterior.draws[:_DRAWS], Annotators.average(1))
     else:
         annotator = posterior.annotators.only(number)
-    at = likelihood(own_answers, posterior.scores, annotator, posterior.prior.tie_odds)
-    precision = at.bias_stiffness + BIAS_SD**-2
-    step = (at.bias_slope - annotator.bias * BIAS_SD**-2) / precision
+    own_likelihood = likelihood(own_answers, posterior.scores, annotator, posterior.prior.tie_odds)
+    precision = own_likelihood.bias_stiffness + BIAS_SD**-2
+    step = (own_likelihood.bias_slope - annotator.bias * BIAS_SD**-2) / precision
     return replace(annotator, bias=annotator.bias + step), float(precision[0] ** -0.5)

@@ -77,9 +77,9 @@ class Annotators:
     @classmethod
     def average(cls, n: int) -> Annotators:
         """Make n average annotators, about whom nothing is known."""
-        one = np.ones(n)
+        ones = np.ones(n)
         never = np.zeros(n, np.bool_)
-        return cls(one, 0.5 * one, 1.5 * one, 0 * one, never, one, never)
+        return cls(ones, 0.5 * ones, 1.5 * ones, 0 * ones, never, ones, never)
 
     def only(self, number: int) -> Annotators:
         """Select one annotator, who then has number 0."""
@@ -147,11 +147,11 @@ class Prior:
         """Return the prior precision of the scores, and the logarithm of its determinant."""
         n = len(self.columns)
         vectors = self.columns.vectors
-        rest = self.variance * (1 - self.share)
-        along = self.variance * self.share * self.columns.eigenvalues + rest
-        Q: F64 = (vectors * (1 / along - 1 / rest)) @ vectors.T
-        Q[np.diag_indices(n)] += 1 / rest
-        log_det = -float(np.log(along).sum() + (n - len(along)) * np.log(rest))
+        residual_variance = self.variance * (1 - self.share)
+        along = self.variance * self.share * self.columns.eigenvalues + residual_variance
+        Q: F64 = (vectors * (1 / along - 1 / residual_variance)) @ vectors.T
+        Q[np.diag_indices(n)] += 1 / residual_variance
+        log_det = -float(np.log(along).sum() + (n - len(along)) * np.log(residual_variance))
         return Q, log_det
 
 

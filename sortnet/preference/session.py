@@ -170,14 +170,14 @@ class Session(FittedEvents):
             # The session's lock is not held yet, because a fit in another thread needs it.
             self.fit_if_due()
         with self.lock:
-            taken = set(busy)
+            taken_pairs = set(busy)
             questions: list[Question] = []
             for _ in range(k):
-                question = self._asking.next_question(annotator, taken, n_items_of_question)
+                question = self._asking.next_question(annotator, taken_pairs, n_items_of_question)
                 if question is None:
                     break
                 questions.append(question)
-                taken.update(question.pairs)
+                taken_pairs.update(question.pairs)
             return questions
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:

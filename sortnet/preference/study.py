@@ -136,10 +136,10 @@ class Decision:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise StudyError(f"unknown decision {self.kind[:60]!r}; known are {', '.join(KINDS)}")
-        about = KINDS[self.kind].about
+        about_items = KINDS[self.kind].about
         names = [name for name in _FIELDS_OF_DECISION if getattr(self, name) is not None]
-        if (", ".join(names) or "nothing") not in about.split(" or "):
-            raise StudyError(f"the decision {self.kind!r} is about {about}, and nothing else")
+        if (", ".join(names) or "nothing") not in about_items.split(" or "):
+            raise StudyError(f"the decision {self.kind!r} is about {about_items}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
         if self.amount is not None:

@@ -498,17 +498,21 @@ class _Documents:
             head, _, comment = line.partition(b"#")
             fields = head.split(None, 2)
             if fields:
-                grade, *others = fields
+                grade, *later_fields = fields
                 if grade not in self._known_grades:
                     self._known_grades[grade] = block.grade(begin, grade)
-                if not others or not others[0].startswith(_QID) or others[0] == _QID:
+                if (
+                    not later_fields
+                    or not later_fields[0].startswith(_QID)
+                    or later_fields[0] == _QID
+                ):
                     text = _shown(b" ".join(fields[:2]))
                     raise block.fault_of_head(begin, f"no qid:... after the grade: {text}")
-                qid = others[0].removeprefix(_QID)
+                qid = later_fields[0].removeprefix(_QID)
                 if qid not in self.number_of_qid:
                     self.number_of_qid[block.checked_name(begin, qid)] = len(self.number_of_qid)
                 end = begin + len(head)
-                start = end - len(others[1]) if len(others) > 1 else end
+                start = end - len(later_fields[1]) if len(later_fields) > 1 else end
                 spans.append((start, end))
                 grades.append(self._known_grades[grade])
                 codes.append(self.number_of_qid[qid])

@@ -121,16 +121,18 @@ def choose_columns(
             comma, or no column can be used.
     """
     # The columns with a named role; None stands for a role without a column.
-    named = [getattr(named_roles, role) for role in (*NAMED, "grade")]
-    named += [column_of(name, rows.columns) for name in features or ()]
-    _refuse_named_roles(rows, named_roles, (*named, *named_roles.shown, *ignore))
+    named_columns = [getattr(named_roles, role) for role in (*NAMED, "grade")]
+    named_columns += [column_of(name, rows.columns) for name in features or ()]
+    _refuse_named_roles(rows, named_roles, (*named_columns, *named_roles.shown, *ignore))
     usable = {
-        name: cells for name, cells in rows.columns.items() if name not in ignore or name in named
+        name: cells
+        for name, cells in rows.columns.items()
+        if name not in ignore or name in named_columns
     }
     checked = usable
     if features is not None:  # nothing is made of the other columns, which may be nested
-        checked = {name: cells for name, cells in usable.items() if name in named}
-    _refuse_nested(rows, checked, named)
+        checked = {name: cells for name, cells in usable.items() if name in named_columns}
+    _refuse_nested(rows, checked, named_columns)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories: list[str] | None = None
@@ -141,7 +143,7 @@ def choose_columns(
             if feature not in rows.columns and column_of(feature, usable) in usable
         ]
     known_columns = {column_of(name, usable) for name in known_features or ()}
-    with_role = {*named, *named_roles.shown, *known_columns}
+    with_role = {*named_columns, *named_roles.shown, *known_columns}
     text_columns = {
         name: cells
         for name, cells in _without(usable, with_role).items()
@@ -149,7 +151,7 @@ def choose_columns(
     }
     if features is None:
         refuse_decimal_commas(rows, text_columns)
-    roles = _with_contents(named_roles, _without(usable, named), text_columns)
+    roles = _with_contents(named_roles, _without(usable, named_columns), text_columns)
 
     # The remaining columns may become features.
     other_roles = {getattr(roles, role) for role in (*NAMED, "grade")}
@@ -363,19 +365,21 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
     return numbers
 
 
-def _refuse_nested(rows: Rows, columns: Mapping[str, Cells], named: Collection[str | None]) -> None:
+def _refuse_nested(
+    rows: Rows, columns: Mapping[str, Cells], named_columns: Collection[str | None]
+) -> None:
     """Raise DataError if a cell of the columns holds a list, an array, a set or a dict.
 
     The message advises to leave the column out, unless its name is in `named`.
     """
     for column, cells in columns.items():
         types = () if isinstance(cells, np.ndarray) else {*map(type, cells)}
-        if not any(issubclass(each, _NESTED) for each in types):
+        if not any(issubclass(cell_type, _NESTED) for cell_type in types):
             continue
         for row, cell in enumerate(cells):
             if isinstance(cell, _NESTED):
                 fault = f"column {shown(column)} holds a nested value: {shown(cell)}"
-                if column not in named:
+                if column not in named_columns:
                     fault += f"; --ignore {printable(column)} leaves it out"
                 raise DataError(f"{rows.place(row)}: {fault}")
 
@@ -423,12 +427,12 @@ def _media_notes(rows: Rows, columns: Mapping[str, Cells], roles: Columns) -> li
             values = {
                 row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""
             }
-            others = [row for row, value in values.items() if not _is_file(value, suffixes)]
+            other_rows = [row for row, value in values.items() if not _is_file(value, suffixes)]
             # A URL may end like the name of a file.
             n_with_suffix = sum(str(v).strip().lower().endswith(suffixes) for v in values.values())
-            if not others or 2 * n_with_suffix < len(values):
+            if not other_rows or 2 * n_with_suffix < len(values):
                 continue
-            row = others[0]
+            row = other_rows[0]
             is_url = "://" in str(cells[row])
             fault = "is a URL" if is_url else f"is none of {' '.join(suffixes)}"
             notes.append(
@@ -542,8 +546,12 @@ def columns_sentence(roles: Columns, computed: Sequence[str]) -> str:
     'features are made of numbers (x1, x2); not used: url'
     """
     groups = feature_groups(roles, computed)
-    made = ", ".join(f"{kind} ({names})" for kind, names in groups.items())
-    sentence = f"features are made of {made}" if made else "no column is a feature"
+    features_sentence = ", ".join(f"{kind} ({names})" for kind, names in groups.items())
+    sentence = (
+        f"features are made of {features_sentence}"
+        if features_sentence
+        else "no column is a feature"
+    )
     if roles.ignored:
         sentence += f"; not used: {listed_names(roles.ignored)}"
     return sentence

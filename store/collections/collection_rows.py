@@ -236,8 +236,8 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
     parent_name, _, criterion = name.rpartition(":")
     if not parent_name:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
-        known = known_names(names.scalars(), name)
-        raise StoreError(f"{store}: no collection {name!r}; collections: {known}")
+        known_collections = known_names(names.scalars(), name)
+        raise StoreError(f"{store}: no collection {name!r}; collections: {known_collections}")
     # If the parent is missing too, this raises an error about the parent.
     parent = find_collection(connection, store, parent_name)
     criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"

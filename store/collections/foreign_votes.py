@@ -126,13 +126,13 @@ def _whole_record(place: str, record: Record) -> Iterator[_Answer]:
 
 def _battle(finder: ItemFinder, place: str, battle: Record, answer: _Answer) -> Iterator[Vote]:
     """Yield the vote of a battle of Chatbot Arena, whose models are the items."""
-    left, right = finder.pair(place, battle["model_a"], battle["model_b"], {})
+    left_item, right_item = finder.pair(place, battle["model_a"], battle["model_b"], {})
     winner = str(battle["winner"]).strip()
     # Versions of the data set name the judge in different columns.
     judges = [battle.get(column) for column in ("judge", "judge_hash", "annotator")]
     yield {
-        "left": left,
-        "right": right,
+        "left": left_item,
+        "right": right_item,
         "answer": "tie" if winner in _BOTH_BAD else winner,
         "annotator": next(filter(None, judges), None),
         "at": battle.get("tstamp"),
@@ -164,8 +164,8 @@ def _task(finder: ItemFinder, place: str, task: Record, answer: _Answer) -> Iter
     for field in (left_field, right_field):
         if field not in data:
             refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
-    left, right = finder.pair(place, data[left_field], data[right_field], data)
-    yield {"left": left, "right": right, "answer": answer.value, **answer.facts}
+    left_item, right_item = finder.pair(place, data[left_field], data[right_field], data)
+    yield {"left": left_item, "right": right_item, "answer": answer.value, **answer.facts}
 
 
 def _answers_of_task(place: str, task: Record) -> Iterator[_Answer]:
