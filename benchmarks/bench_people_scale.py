@@ -113,8 +113,7 @@ def judged(m: int, n: int = 100_000) -> dict[str, float]:
         start, before = time.process_time(), memory()
         service = LabellingService(collection)
         opened, used = time.process_time() - start, memory() - before
-        people = SimpleNamespace(tokens={f"p{k}": "" for k in range(CROWD)})
-        admin = AdminState(service, people)  # type: ignore[arg-type]
+        admin = AdminState(service, collection)
         state = partial(admin.state, View(sort="score", page=1))
         counted = seconds(state)
         waited = []
