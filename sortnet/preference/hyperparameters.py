@@ -278,12 +278,12 @@ def _choose_reliabilities(
     """Measure each annotator's reliability by the scores that the other answers give.
 
     An annotator who measures gets a scale in the same way. An annotator with the only answers stays
-    average. Whoever has answered most is measured first, and is known when the others are measured:
-    somebody who prefers the worse item, with more answers than each other, would turn their signs.
+    average. The annotator with most answers is measured first: if the others were measured before,
+    an annotator who prefers the worse item and has most answers would turn their signs.
 
-    If no features count, only answers about items that the answers of others join are counted: if
-    an annotator alone joins two parts of a chain, the scores of the others hold them the wrong way
-    round.
+    If no features count, an answer is used only if answers of other annotators join its items: in a
+    chain that a single annotator's answers hold together, all other answers predict the wrong order
+    there.
 
     A model that has answered enough gold pairs is measured by scores fitted to gold pairs alone:
     models are wrong together, and would outvote the right answers.
