@@ -256,6 +256,16 @@ def test_a_chain_of_unanimous_answers_is_never_contradicted(n, most, n_noise, go
     assert session.ranking().order.tolist() == best_first.tolist()
 
 
+def test_a_chain_by_three_annotators_holds_beside_a_tie():
+    """Slightly different reliabilities must not decide the order of nearly equal scores."""
+    rng = np.random.default_rng(0)
+    session = Session(None, 35, holdout=0.0)
+    best_first = np.arange(35)
+    session.tell(Judgement("ann", (3, 4), "same"))
+    told_a_chain(session, rng, best_first, 1, ["ann", "ben", "cy"])
+    assert session.ranking().order.tolist() == best_first.tolist()
+
+
 @pytest.mark.parametrize("n", [15, 35])
 @pytest.mark.parametrize("names", [["ann"], ["ann", "ben", "cy"]])
 def test_a_chain_holds_though_a_tenth_of_its_answers_is_wrong(n, names):

@@ -170,10 +170,11 @@ def queries_of(
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
-    for column in (*roles.features, *roles.ignored) if roles.id is None and like is None else ():
-        if re.sub("[^a-z]", "", column.lower()) in _MAY_BE_IDS:
-            name = printable(shlex.quote(column))
-            note(rows.path, f"documents are named by their rows: --id {name} names them by it")
+    if roles.id is None and like is None:
+        for column in (*roles.features, *roles.ignored):
+            if re.sub("[^a-z]", "", column.lower()) in _MAY_BE_IDS:
+                name = printable(shlex.quote(column))
+                note(rows.path, f"documents are named by their rows: --id {name} names them by it")
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
     if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
         names_and_edges = replace(names_and_edges, grade=by_name.grade)

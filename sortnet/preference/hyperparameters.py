@@ -34,8 +34,8 @@ _LOG_VARIANCES = np.linspace(-4.0, 3.2, 10)
 _SD = 1.2  # of the prior of the log variance
 _SD_UNANIMOUS = 0.15  # of this prior below 0, while no answer contradicts others
 _LARGE_VARIANCE = 1e3  # a variance at which scores explain all answers that contradict no others
-# Scores contradict a choice if another item is more probable by this factor: .01 of a score.
-_CLEAR_RATIO = 1.017
+# Scores contradict a choice if another item is more probable by this factor, which rounding allows.
+_CLEAR_RATIO = 1.0001
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
@@ -261,7 +261,7 @@ def _n_contradicted(answers: Answers, prior: Prior, annotators: Annotators) -> i
     """
     is_choice = (answers.share.max(axis=1, initial=0.0) == 1) & ~answers.is_measured
     choices = answers.where(is_choice)
-    scores = find_mode(choices, prior, annotators, close=_CLOSE).unknowns
+    scores = find_mode(choices, prior, annotators).unknowns
     p = predict(choices, scores, Annotators.average(len(annotators)), 0.0).expected
     p_of_choice = (choices.share * p).sum(axis=1)
     return int(np.count_nonzero(p.max(axis=1, initial=0.0) > _CLEAR_RATIO * p_of_choice))
