@@ -93,11 +93,13 @@ def _site_of(sites: Sequence[Pages], token: str, *, is_admin: bool) -> tuple[Pag
                 return site, ""
             continue
         # The links are read at each request, because another process may change them.
-        for annotator in site.collection.annotators():
-            if annotator.token == token:
-                if annotator.name in site.collection.study().revoked:
-                    raise HTTPException(403, REVOKED)
-                return site, annotator.name
+        with site.collection.transaction():
+            name = site.collection.name_of_token(token)
+            is_revoked = name is not None and name in site.collection.study().revoked
+        if is_revoked:
+            raise HTTPException(403, REVOKED)
+        if name is not None:
+            return site, name
     raise HTTPException(404, NO_SUCH_LINK)
 
 

@@ -33,7 +33,7 @@ from store.collections.collection_rows import (
 )
 from store.collections.item_rows import ItemRows
 from store.collections.judgement_rows import JudgementRows
-from store.collections.leases import Lease, LeaseRows, may_be_lease_id, new_token
+from store.collections.leases import Lease, LeaseRows, may_be_secret, new_token
 from store.database.engine import Database
 from store.database.schema import (
     AnnotatorRow,
@@ -382,7 +382,7 @@ class Collection(ItemRows, LeaseRows, JudgementRows):
         annotator = judgement.annotator
         with self.locked():
             earlier: Judgement | None = None
-            if may_be_lease_id(lease) and is_name(annotator):
+            if may_be_secret(lease) and is_name(annotator):
                 earlier = self._judgement(
                     JudgementRow.lease == lease, AnnotatorRow.name == annotator
                 )

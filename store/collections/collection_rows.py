@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, or_, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select
 
 from sortnet.errors import StoreError
 from sortnet.files import Record
@@ -17,6 +17,9 @@ from store.database.engine import Database, utc_now
 from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, RunRow
 
 LONGEST_NAME = 200
+_LOCK = (
+    select(CollectionRow.number).where(CollectionRow.number == bindparam("of")).with_for_update()
+)
 
 
 class CollectionRows:
@@ -70,9 +73,8 @@ class CollectionRows:
         if self._open.connection is not None:
             yield self._open.connection
             return
-        lock = select(CollectionRow.number).where(CollectionRow.number == self.number)
         with self.database.transaction(write=True, durable=durable) as connection:
-            if connection.execute(lock.with_for_update()).first() is None:
+            if connection.scalar(_LOCK, {"of": self.number}) is None:
                 raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
             with self.within(connection):
                 yield connection

@@ -24,7 +24,7 @@ from store.collections.collection_rows import CollectionRows, checked_name, with
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
-LONGEST_ID = 64
+LONGEST_SECRET = 64
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,9 @@ class Batch:
 _KEY = select(AnnotatorRow.number).where(
     AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
 )
+_NAME = select(AnnotatorRow.name).where(
+    AnnotatorRow.collection == bindparam("of"), AnnotatorRow.token == bindparam("token")
+)
 _LEASES = (
     select(LeaseRow.__table__, AnnotatorRow.name)
     .join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
@@ -91,6 +94,9 @@ _LEASES = (
 # The index of open leases has the condition `LeaseRow.open`. Databases use the index only for
 # queries with the same condition.
 _LIVE = _LEASES.where(LeaseRow.open, LeaseRow.expires > bindparam("now"))
+_CLOSE = (
+    update(LeaseRow).where(LeaseRow.collection == bindparam("of"), LeaseRow.open).values(open=False)
+)
 _BY_ID = _LEASES.where(LeaseRow.id == bindparam("lease"))
 _N_OPEN = (
     select(func.count())
@@ -128,6 +134,13 @@ class LeaseRows(CollectionRows):
             names = known_names(annotator_of_name, name)
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {names}")
         return annotator_of_name[name]
+
+    def name_of_token(self, token: str) -> str | None:
+        """Return the name of the annotator whose link has a secret token; None if there is none."""
+        name: str | None = None
+        if may_be_secret(token):
+            name = self.read_value(_NAME, token=token)
+        return name
 
     def forget(self, name: str) -> None:
         """Remove an annotator without answers, decisions, batches or open leases.
@@ -253,8 +266,8 @@ class LeaseRows(CollectionRows):
 
     def _close_leases(self, *conditions: Any) -> None:
         """Close the open leases for which all conditions hold."""
-        close = update(LeaseRow).where(LeaseRow.collection == self.number, LeaseRow.open)
-        self.write(close.where(*conditions).values(open=False))
+        with self.locked() as connection:
+            connection.execute(_CLOSE.where(*conditions), {"of": self.number})
 
     def _close_leases_about(self, item: int) -> None:
         """Close the open leases whose questions are about an item."""
@@ -263,9 +276,9 @@ class LeaseRows(CollectionRows):
 
     def _lease_row(self, id: str) -> Any:
         """Read the row of a lease, which may be expired; raise a LeaseError on an unknown id."""
-        rows = self.read(_BY_ID, lease=id) if may_be_lease_id(id) else ()
+        rows = self.read(_BY_ID, lease=id) if may_be_secret(id) else ()
         if not rows:
-            raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
+            raise LeaseError(f"no question was put under lease {id[:LONGEST_SECRET]!r}")
         return rows[0]
 
     def _live_lease_of(self, id: str, annotator: str) -> Lease:
@@ -340,12 +353,12 @@ def _lease_of_row(row: Any) -> Lease:
     return Lease(row.id, question, row.name, row.expires, row.process, row.batch)
 
 
-def may_be_lease_id(id: str) -> bool:
-    """Whether a client's text can be the id of a lease, by its length and its characters.
+def may_be_secret(text: str) -> bool:
+    """Whether a client's text can be the id of a lease or a token, by its length and characters.
 
     Other texts are not searched for, because a database may refuse them.
     """
-    return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()
+    return 0 < len(text) <= LONGEST_SECRET and text.isascii() and text.isprintable()
 
 
 def new_token() -> str:

@@ -27,8 +27,8 @@ from store.collections.leases import Lease
 ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
-# answers have the processor.
-_PAUSE_FACTOR = 2.0
+# few answers meet a fit, beside which they take longer.
+_PAUSE_FACTOR = 10.0
 _LONGEST_WAIT = 2.0  # seconds that an annotator waits for a fit to few items
 
 
@@ -324,7 +324,7 @@ class LabellingService:
     def _try_fit(self) -> None:
         """Fit the model, and store an error as `fault` instead of raising it.
 
-        The next fit in a thread starts after a pause, which is twice as long as this fit.
+        The next fit in a thread starts after a pause, ten times as long as this fit.
         """
         started = time.monotonic()
         try:
