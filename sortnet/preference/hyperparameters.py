@@ -39,14 +39,13 @@ _CLEAR_RATIO = 1.0001
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
-_FEATURES_GAIN = 1.0  # gain of evidence by which features are earned
+_FEATURES_GAIN = 1.0  # gain of evidence by which features are earned in chains
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
 _SCALES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
 _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
 _BIAS_GAIN = 6.0  # twice the gain of log-likelihood by which a place bias is earned
 _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
-_FEW_RELIABILITIES = _RELIABILITIES[::8]  # by which a bias is chosen
-_BIASES = np.linspace(-3.0, 3.0, 13)
+_FEW_RELIABILITIES = _RELIABILITIES[::5]  # between which evidence is interpolated
 _OWN_SCALES = np.geomspace(0.1, 1.6, 13)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
 _P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
@@ -75,16 +74,15 @@ def choose(
             are no features.
         annotators: the annotators to start from.
         models: the numbers of the annotators that are models.
-        must_earn: whether a variance below the one to start from, and a share of the features,
-            must be earned. They must also if the answers alone order the items, as those of a chain
-            do.
+        must_earn: whether a variance below the one to start from must be earned. It must also if
+            the answers alone order the items, as those of a chain do; then features must be, too.
         seed: the seed of the sample, and of the draws by which annotators are predicted.
 
     Returns:
         The prior and the annotators.
 
     Cost: about 13 searches of a mode, with features 93; with several annotators twice as many, and
-    one for each annotator; for each annotator who measures, 68 more.
+    9 for each annotator; for each annotator who measures, 108 to 176 more.
     """
     rng = np.random.default_rng(seed)
     linear = prior.columns
@@ -101,11 +99,12 @@ def choose(
     mode = find_mode(answers, chosen, no_bias, close=_CLOSE)
     is_biased = mode.at.bias_slope**2 > _BIAS_GAIN * mode.at.bias_stiffness
     annotators = replace(no_bias, biased=is_biased)
-    if len(annotators) > 1:
+    # Chains say nothing about annotators: at the large variance, every error tells against them.
+    if len(annotators) > 1 and chosen.variance < _LARGE_VARIANCE:
         is_model = np.isin(np.arange(len(annotators)), [*models])
         # Answers of somebody who prefers the worse item make all differences of scores look small.
-        wide = replace(chosen, variance=max(chosen.variance, first_prior.variance))
-        annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.unknowns, rng)
+        wide = replace(chosen, variance=max(chosen.variance, prior.variance))
+        annotators = _choose_reliabilities(answers, wide, annotators, is_model, mode.unknowns)
         chosen = _choose_prior(answers, first_prior, candidates, annotators, must_earn=must_earn)
     columns = linear
     if squares is not None and chosen.columns is candidates[1]:
@@ -149,7 +148,7 @@ def _choose_scale(
         scaled = replace(annotators, scale=np.full(n, scale))
         prior_of_scale = replace(prior, variance=spread / scale**2)
         evidence.append(find_mode(answers, prior_of_scale, scaled, close=_CLOSE).evidence)
-    log_weight = np.array(evidence) + _log_prior_of_scale(_SCALES)
+    log_weight = np.array(evidence) - 0.5 * ((np.log(_SCALES) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
     scale = float(np.exp(_posterior_mean(log_weight, np.log(_SCALES))))
     variance = spread / scale**2
     return replace(prior, variance=variance), replace(annotators, scale=np.full(n, scale))
@@ -165,9 +164,9 @@ def _choose_prior(
 ) -> Prior:
     """Choose the variance of a score, and the share of it that features explain.
 
-    Both are posterior means on a grid. If they have to be earned, a variance below 1 takes answers
-    that contradict each other: the evidence of a chain of unanimous answers is greatest at a
-    variance near 0, where anything decides the order. And features must predict the answers better
+    Both are posterior means on a grid. A variance below 1 that has to be earned takes answers that
+    contradict each other: the evidence of a chain of unanimous answers is greatest at a variance
+    near 0, where anything decides the order. In chains, features must predict the answers better
     than no features do, whatever the variance is without features: otherwise a useless feature
     would decide the order of items that answers hardly tell apart.
 
@@ -176,13 +175,14 @@ def _choose_prior(
         prior: the prior, with the variance at the middle of the grid.
         candidates: the features, and perhaps the features with their squares.
         annotators: the annotators.
-        must_earn: as in `choose`.
+        must_earn: whether a variance below 1 must be earned, even if the answers form no chains.
     """
     linear, *_ = candidates
     n_contradicted = _n_contradicted(answers, replace(prior, variance=_LARGE_VARIANCE), annotators)
     are_chains = _form_chains(answers, len(linear), are_unanimous=n_contradicted == 0)
-    must_earn = must_earn or are_chains
-    sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD) if must_earn else _SD
+    sd_below = _SD
+    if must_earn or are_chains:
+        sd_below = min(_SD_UNANIMOUS * (1 + n_contradicted), _SD)
     log_prior = -0.5 * (_LOG_VARIANCES / np.where(_LOG_VARIANCES < 0, sd_below, _SD)) ** 2
     log_prior -= logsumexp(log_prior)
     columns, shares = linear, _NO_SHARE
@@ -199,7 +199,7 @@ def _choose_prior(
         best = len(candidates) - 1 if totals[-1] > to_beat else 0
         columns, of_features = candidates[best], of_columns[best]
         gain = totals[best] - without.max()
-        if not must_earn or gain > _FEATURES_GAIN:
+        if gain > _FEATURES_GAIN or not are_chains:
             shares = np.append(_NO_SHARE, _SHARES)
             log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
             log_weight = np.concatenate((log_weight, of_features + log_odds))
@@ -207,7 +207,9 @@ def _choose_prior(
     share = _posterior_mean(log_weight, shares[:, None])
     variance = prior.variance * float(np.exp(log_variance))
     chosen_prior = replace(prior, columns=columns, variance=variance, share=share)
-    if are_chains and (n_contradicted or _n_contradicted(answers, chosen_prior, annotators)):
+    if len(shares) > 1 or not are_chains:
+        return chosen_prior
+    if n_contradicted or _n_contradicted(answers, chosen_prior, annotators):
         # A long chain holds only if the variance is large: links with few answers between links
         # with many, and any link once some answers contradict others.
         return replace(chosen_prior, variance=_LARGE_VARIANCE, share=0.0)
@@ -273,17 +275,15 @@ def _choose_reliabilities(
     annotators: Annotators,
     is_model: Bool,
     start: F64,
-    rng: np.random.Generator,
 ) -> Annotators:
-    """Measure each annotator's reliability by the scores that the other answers give.
+    """Measure each annotator's reliability by the evidence that all answers give it.
 
     An annotator who measures gets a scale in the same way. An annotator with the only answers stays
     average. The annotator with most answers is measured first: if the others were measured before,
     an annotator who prefers the worse item and has most answers would turn their signs.
 
-    If no features count, an answer is used only if answers of other annotators join its items: in a
-    chain that a single annotator's answers hold together, all other answers predict the wrong order
-    there.
+    If no features count, an answer is used only if answers of other annotators join its items:
+    there, no other answer tells whether it is right.
 
     A model that has answered enough gold pairs is measured by scores fitted to gold pairs alone:
     models are wrong together, and would outvote the right answers.
@@ -291,22 +291,28 @@ def _choose_reliabilities(
     is_gold = answers.annotator == GOLD
     n = len(annotators)
     n_answers = np.bincount(answers.annotator[~is_gold], minlength=n)
-    about_gold = answers.annotator[_is_about_gold(answers) & ~is_gold]
-    by_gold = is_model & (np.bincount(about_gold, minlength=n) >= _ENOUGH_GOLD)
+    is_about_gold = _is_about_gold(answers) & ~is_gold
+    n_about_gold = np.bincount(answers.annotator[is_about_gold], minlength=n)
+    by_gold = is_model & (n_about_gold >= _ENOUGH_GOLD)
     for number in np.argsort(n_answers, kind="stable")[::-1].tolist():
         is_own = answers.annotator == number
-        if not is_own.any() or is_own.all():
+        if is_own.all():
             continue
-        own_answers = answers.where(is_own)
-        other_answers = answers.where(is_gold if by_gold[number] else ~is_own)
-        if not (prior.share or by_gold[number]):
-            own_answers = own_answers.where(_joined(own_answers, other_answers, len(prior.columns)))
-        if not len(own_answers):
+        is_other = ~is_own
+        is_used = is_own.copy()
+        if by_gold[number]:
+            is_other = is_gold
+            is_used &= is_about_gold
+        elif not prior.share:
+            n_items = len(prior.columns)
+            is_used[is_own] = _joined(answers.where(is_own), answers.where(is_other), n_items)
+        if not is_used.any():
             continue
-        mode = find_mode(other_answers, prior, annotators, start, close=_CLOSE)
+        evidence = _evidence_of_one(
+            answers.where(is_used | is_other), prior, annotators, number, start
+        )
         p_different = 1.0 if by_gold[number] else _P_DIFFERENT
-        draws = mode.drawn(_DRAWS, rng)
-        measured = _measured(own_answers.by_one(), draws, annotators.only(number), p_different)
+        measured = _measured(evidence, annotators.only(number), p_different)
         annotators = annotators.with_one(number, measured)
     median = float(np.median(annotators.reliability))
     if median <= _LEAST_MEDIAN:
@@ -338,39 +344,64 @@ def _is_about_gold(answers: Answers) -> Bool:
     return about_gold & (answers.direction > 0)
 
 
-def _measured(
-    answers: Answers, draws: Draws, annotator: Annotators, p_different: float = _P_DIFFERENT
-) -> Annotators:
-    """Measure the reliability of one annotator, and the scale if answers are measurements.
+def _evidence_of_one(
+    answers: Answers, prior: Prior, annotators: Annotators, number: int, start: F64
+) -> F64:
+    """Compute the evidence of each scale and each reliability of one annotator.
 
-    Reliability and log scale are posterior means on a grid, with the most probable place bias. The
-    prior of the reliability has a part p_different, 1 / (1 + ((c - 1) / .3)^2), and the rest at
-    c = 1. The interval has the first part alone, which takes nothing for granted.
+    The answers are about questions that were chosen by all earlier answers. So they count together:
+    if the scores were fitted without the annotator, the choice of the questions would make an
+    annotator who answers at random seem reliable.
 
     Args:
-        answers: the answers of the annotator, who has number 0.
-        draws: draws of the scores, fitted without these answers.
+        answers: the answers of the annotator and of others.
+        prior: the prior of the scores.
+        annotators: the annotators, of whom the others are measured, or average so far.
+        number: the number of the annotator.
+        start: (n,) the scores where the first search starts.
+
+    Returns:
+        (scales, c) the logarithms for `_OWN_SCALES`, or for the only scale of an annotator without
+        measurements, and for `_RELIABILITIES`. They are interpolated between a few reliabilities.
+    """
+    from scipy.interpolate import make_interp_spline  # imported here: it takes a tenth of a second
+
+    one = annotators.only(number)
+    measures = (answers.is_measured & (answers.annotator == number)).any()
+    scales = _OWN_SCALES if measures else one.scale
+    evidence = []
+    for scale in scales[:, None]:
+        for c in _FEW_RELIABILITIES[:, None]:
+            changed = annotators.with_one(number, replace(one, reliability=c, scale=scale))
+            mode = find_mode(answers, prior, changed, start, close=_CLOSE)
+            start = mode.unknowns
+            bias = float(mode.annotators.bias[number])
+            evidence.append(mode.evidence - 0.5 * (bias / BIAS_SD) ** 2)
+    of_grid = np.reshape(evidence, (len(scales), -1))
+    interpolated: F64 = make_interp_spline(_FEW_RELIABILITIES, of_grid, axis=1)(_RELIABILITIES)
+    return interpolated
+
+
+def _measured(log_p: F64, annotator: Annotators, p_different: float = _P_DIFFERENT) -> Annotators:
+    """Measure the reliability of one annotator, and the scale if answers are measurements.
+
+    Reliability and log scale are posterior means on a grid. The prior of the reliability has a part
+    p_different, 1 / (1 + ((c - 1) / .3)^2), and the rest at c = 1. The interval has the first part
+    alone, which takes nothing for granted.
+
+    Args:
+        log_p: (scales, c) the log-probability of the answers for each scale and each reliability.
         annotator: the parameters of the annotator.
         p_different: the prior probability that the annotator is not as reliable as the average.
     """
-    if annotator.biased.any():
-        # Without the bias, somebody who prefers the first place would seem less reliable.
-        log_weights = [
-            _log_weight(answers, draws, replace(annotator, bias=bias), _FEW_RELIABILITIES).max()
-            for bias in _BIASES[:, None]
-        ]
-        annotator = replace(annotator, bias=_BIASES[[np.argmax(log_weights)]])
-    scales = _OWN_SCALES if answers.is_measured.any() else annotator.scale
-    log_weight = np.array(
-        [
-            _log_weight(answers, draws, replace(annotator, scale=scale), _RELIABILITIES)
-            for scale in scales[:, None]
-        ]
-    )
+    scales = _OWN_SCALES if len(log_p) > 1 else annotator.scale
+    log_density = -np.log1p(((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
+    log_prior_of_scale = -0.5 * ((np.log(scales) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
+    log_weight = log_p + log_density + log_prior_of_scale[:, None]
     p = np.exp(log_weight - log_weight.max())
     is_average = np.arange(len(_RELIABILITIES)) == np.abs(_RELIABILITIES - 1).argmin()
-    density = np.exp(_log_density(_RELIABILITIES))
-    with_average = p * (p_different / density.sum() + (1 - p_different) * is_average)
+    p_of_different = p_different / np.exp(log_density).sum()
+    with_average = p * (p_of_different + (1 - p_different) * is_average)
     log_scale = np.average(np.log(scales), weights=with_average.sum(axis=1))
     cumulated = np.cumsum(p.sum(axis=0)) / p.sum()
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(cumulated) - 1)
@@ -381,30 +412,6 @@ def _measured(
         high=_RELIABILITIES[[high]],
         scale=np.exp([log_scale]),
     )
-
-
-def _log_weight(answers: Answers, draws: Draws, annotator: Annotators, reliabilities: F64) -> F64:
-    """Compute the posterior of reliabilities, scale and bias of one annotator, as a logarithm.
-
-    It is the sum of the log-probability of the answers and the logarithms of the priors, (c,).
-    """
-    log_p = [
-        _log_p(answers, draws, replace(annotator, reliability=c)).sum()
-        for c in reliabilities[:, None]
-    ]
-    log_prior = _log_density(reliabilities) - 0.5 * (annotator.bias / BIAS_SD) ** 2
-    log_weight: F64 = log_p + log_prior + _log_prior_of_scale(annotator.scale)
-    return log_weight
-
-
-def _log_prior_of_scale(scale: F64) -> F64:
-    """Compute the prior of the logarithm of a scale, as a logarithm."""
-    return -0.5 * ((np.log(scale) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
-
-
-def _log_density(reliabilities: F64) -> F64:
-    """Compute the prior of reliabilities that differ from the average, as a logarithm."""
-    return -np.log1p(((reliabilities - 1) / _RELIABILITY_WIDTH) ** 2)
 
 
 def _log_p(answers: Answers, draws: Draws, annotator: Annotators) -> F64:
@@ -474,7 +481,20 @@ def measured_annotator(
     """
     own_answers = answers.by_one()
     if number is None:
-        annotator = _measured(own_answers, posterior.draws[:_DRAWS], Annotators.average(1))
+        average = Annotators.average(1)
+        scales = _OWN_SCALES if answers.is_measured.any() else average.scale
+        log_p = [
+            [
+                _log_p(
+                    own_answers,
+                    posterior.draws[:_DRAWS],
+                    replace(average, reliability=c, scale=scale),
+                ).sum()
+                for c in _RELIABILITIES[:, None]
+            ]
+            for scale in scales[:, None]
+        ]
+        annotator = _measured(np.array(log_p), average)
     else:
         annotator = posterior.annotators.only(number)
     own_likelihood = likelihood(own_answers, posterior.scores, annotator, posterior.prior.tie_odds)
