@@ -456,10 +456,10 @@ def _switch_to_wal(connection: Any) -> None:
 def _identified(path: Path) -> _Files:
     """Identify a SQLite file and its logs, which are beside the file that a link leads to."""
     files: _Files = {}
-    target = os.path.realpath(path)
+    target = path.resolve()
     for suffix in ("", "-wal", "-shm"):  # SQLite keeps the latest changes in the logs
         with suppress(OSError):
-            status = os.stat(target + suffix)
+            status = Path(f"{target}{suffix}").stat()
             files[suffix] = status.st_dev, status.st_ino
     return files
 
