@@ -256,6 +256,19 @@ def test_a_chain_of_unanimous_answers_is_never_contradicted(n, most, n_noise, go
     assert session.ranking().order.tolist() == best_first.tolist()
 
 
+@pytest.mark.parametrize("n", [11, 15, 23])
+@pytest.mark.parametrize("n_noise", [0, 2])
+@pytest.mark.parametrize("goal", [Goal(0.1), Goal(top=3)])
+def test_a_chain_of_overlapping_sets_of_three_is_never_contradicted(n, n_noise, goal):
+    rng = np.random.default_rng(n)
+    features = rng.standard_normal((n, n_noise)) if n_noise else None
+    session = Session(features, n, holdout=0.0, goal=goal)
+    for best in rng.permutation(np.arange(0, n - 1, 2)).tolist():
+        places = tuple(rng.permutation([best, best + 1, best + 2]).tolist())
+        session.tell(Judgement("ann", places, "best", best=best, worst=best + 2))
+    assert session.ranking().order.tolist() == [*range(n)]
+
+
 def test_a_chain_by_three_annotators_holds_beside_a_tie():
     """Slightly different reliabilities must not decide the order of nearly equal scores."""
     rng = np.random.default_rng(0)

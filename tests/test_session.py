@@ -65,7 +65,7 @@ def test_a_replay_of_the_events_is_the_same_session(d, goal, set_size):
 
 def test_what_was_undone_was_never_said_but_is_asked_again():
     session, plain = Session(None, 6, seed=1), Session(None, 6, seed=1)
-    for _ in range(4):
+    for _ in range(2):  # with the undo these are too few events to choose hyperparameters
         (question,) = session.ask("ana")
         for each in (session, plain):
             each.tell(question.answered("ana", by_truth(range(6), question)))

@@ -28,7 +28,7 @@ _UNFITTED_SHARE = 20  # a fit is due after 1/20 more events
 _UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their number at least, ...
 _MOST_UNFITTED = 100  # ... but after this number
 _TAIL = 4.0  # largest distance from the mean, in standard deviations, without a transformation
-_FIRST_MILESTONE = 8
+_FIRST_MILESTONE = 5
 _FIRST_SHARE = 0.3  # of the variance, for features before the first answers
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 
@@ -36,11 +36,11 @@ _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 def milestone(n_events: int) -> int:
     """Return the number of events after which hyperparameters were last chosen.
 
-    They are chosen after 8 events, and then each time there are a quarter more. The result depends
+    They are chosen after 5 events, and then each time there are a quarter more. The result depends
     on the number of events only, so that a replay chooses the same hyperparameters.
 
-    >>> [milestone(n_events) for n_events in (7, 8, 9, 10, 100)]
-    [0, 8, 8, 10, 97]
+    >>> [milestone(n_events) for n_events in (4, 5, 6, 9, 10, 100)]
+    [0, 5, 6, 8, 10, 97]
     """
     last = 0
     next_milestone = _FIRST_MILESTONE

@@ -87,9 +87,9 @@ def choose(
     rng = np.random.default_rng(seed)
     linear = prior.columns
     candidates = [linear] if squares is None else [linear, squares]
-    if len(linear) > _MOST_ITEMS:
-        answers, items = _sample(answers, rng)
-        candidates = [Columns(columns.values[items]) for columns in candidates]
+    # Items without answers change no evidence.
+    answers, items = _sample(answers, rng)
+    candidates = [Columns(columns.values[items]) for columns in candidates]
     first_prior = replace(prior, columns=candidates[0])
     answers, annotators = _in_words_where_better(answers, first_prior, annotators, rng)
     if answers.is_measured.any():
