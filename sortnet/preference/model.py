@@ -6,25 +6,29 @@
     P(worst is i) = exp(-z_i) / sum exp(-z_k)    over the items shown, without the best
 
 The data are choices: each answer is a choice of the best of its items, and if it names the worst,
-too, a second choice among the others; a skip is none (`sortnet.preference.answers`). Only items of
-the same group are shown together. The features Phi are standardised; their squares may be among
-them, standardised again, and count in d.
+too, a second choice among the others, which keep their places; a skip is none
+(`sortnet.preference.answers`). Only items of the same group are shown together, so only features
+tell how the scores of two groups compare. The features Phi are standardised; their squares may be
+among them, standardised again, and count in d.
 
-c is an annotator's reliability, b the bias to the first place in log odds: N(0, 1) for annotators
-whose answers show one, as `sortnet.preference.hyperparameters` decides, and 0 for all others. An
-answer about two items may be a tie, which has the weight nu exp((z_1 + z_2) / 2) beside exp(z_1)
-and exp(z_2) (Davidson 1970); log nu ~ N(-0.7, 1.5^2). A probability p that item 1 is better counts
-in one of three ways: not at all, beside the choice of the likelier item; as a share of votes, p of
-a choice of item 1 and 1 - p of item 2; or as a measurement of the difference of the scores:
+c is an annotator's reliability: 1 for the median annotator, 0 for somebody who does not look at the
+items, and negative for somebody who prefers the worse item. b is the bias to the first place in log
+odds: N(0, 1) for annotators whose answers show one, and 0 for all others. An answer about two items
+may be a tie, which has the weight nu exp((z_1 + z_2) / 2) beside exp(z_1) and exp(z_2) (Davidson
+1970); log nu ~ N(-0.7, 1.5^2), or nu = 0 if no answer is a tie. A probability p that item 1 is
+better counts in one of three ways, which the study sets: in words, as the choice of the likelier
+item; as a share of votes, p of a choice of item 1 and 1 - p of item 2; or as a measurement of the
+difference of the scores:
 
     probit(p) = g (c (s_1 - s_2) + b / 1.7 + noise),     noise ~ N(0, 1)
 
-The known answer to a gold pair has c = 3 and b = 0. The unit of a score is the standard deviation
-of the noise that the average (median) annotator, c = 1, has about the difference of two scores.
+The known answer to a gold pair is a choice with c = 3 and b = 0. The unit of a score is the
+standard deviation of the noise that the median annotator has about the difference of two scores.
 
 `sortnet.preference.fit` finds the joint mode of s, b and log nu. The posterior of the scores is
 Laplace's approximation around it, with b and nu held at the mode. The hyperparameters t, share, c,
-g, and who has a bias, are inputs: `sortnet.preference.hyperparameters` chooses them.
+g, who has a bias, and whose measurements count in words, are inputs, taken as known:
+`sortnet.preference.hyperparameters` chooses them.
 
 In shapes, m is the number of choices, k of places, e of edges, the pairs of items of all choices.
 """
@@ -54,13 +58,13 @@ class Annotators:
     """The parameters of annotators, by their numbers.
 
     Attributes:
-        reliability: (a,) c, 1 for the average annotator.
+        reliability: (a,) c, 1 for the median annotator.
         low, high: (a,) the 90 % posterior interval of c, for reports.
         bias: (a,) b, in log odds.
         biased: (a,) whether the annotator has a bias; b is 0 for all others.
         scale: (a,) g, in probits per unit of c (s_1 - s_2); it matters only for measurements.
-        in_words: (a,) whether the annotator's measurements are reduced to choices of the likelier
-            item, because choices predict left-out answers better. Not used in this module.
+        in_words: (a,) whether the annotator's measurements count in words, because words predict
+            left-out answers better. Not used in this module.
     """
 
     reliability: F64
@@ -156,10 +160,10 @@ class Prior:
 
 
 class Predicted(NamedTuple):
-    """Probability of each answer by the model, and how the answer differs from what is expected.
+    """Probability of each choice by the model, and how the choice differs from what is expected.
 
     Attributes:
-        log_p: (..., m) the log-probability of the answer.
+        log_p: (..., m) the log-probability of the choice, or the log density of the measurement.
         expected: (..., m, k) the expected share of each place; a tie gives each of two places 1/2.
         residual: (..., m, k) the derivative of `log_p` in the log odds of each place.
         p_tie: (..., m) the probability of a tie.
@@ -178,8 +182,7 @@ def predict(answers: Answers, s: Draws, annotators: Annotators, nu: float) -> Pr
         answers: the answers.
         s: (..., n) the scores.
         annotators: the annotators of the answers.
-        nu: `Prior.tie_odds`. If it is 0, the probability of a tie is that of half an answer for
-            each of the two items.
+        nu: `Prior.tie_odds`. If it is 0, `log_p` of a tie is the mean of those of the two choices.
     """
     factor = SHARPNESS * reliability_of_rows(answers, annotators)
     bias = np.append(annotators.bias, 0.0)[answers.annotator]
@@ -308,7 +311,7 @@ class Posterior:
 
     @property
     def tie_threshold(self) -> float:
-        """The least absolute difference of scores at which no tie is likeliest, if c = 1, b = 0."""
+        """Difference of scores from which a tie is not the likeliest answer, if c = 1, b = 0."""
         if self.prior.tie_odds <= 1:
             return 0.0
         return 2 * float(np.log(self.prior.tie_odds)) / SHARPNESS
@@ -325,9 +328,10 @@ class Posterior:
 
 
 def information_of_words(mean: F64, variance: F64) -> F64:
-    """Return the information of an answer in words about a difference of scores, 1.7^2 p (1 - p).
+    """Return the information of a choice about a difference of two scores, 1.7^2 p (1 - p).
 
-    p is the expected probability of the answer, the mean over the distribution of the difference.
+    p is the probability of the choice if c = 1, b = 0 and nothing is a tie: approximately the mean
+    over the distribution of the difference.
 
     Args:
         mean, variance: the mean and the variance of each difference.
