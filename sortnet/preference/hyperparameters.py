@@ -349,9 +349,8 @@ def _evidence_of_one(
 ) -> F64:
     """Compute the evidence of each scale and each reliability of one annotator.
 
-    The answers are about questions that were chosen by all earlier answers. So they count together:
-    if the scores were fitted without the annotator, the choice of the questions would make an
-    annotator who answers at random seem reliable.
+    All answers count together, because each question was chosen by the earlier answers of all:
+    scores fitted without the annotator would not know why these questions were asked.
 
     Args:
         answers: the answers of the annotator and of others.
