@@ -16,16 +16,17 @@ OF_STORE = (
     ("pairs", "last"), ("pairs", "last", "--format", "jsonl", "--split", "train"),
     ("pairs", "last", "--format", "parquet", "--output", "out/pairs.parquet"),
     ("show", "last", "--follow"),
-    ("items", "list"), ("items", "list", "--json"), ("items", "show", "c"),
-    ("items", "show", "c", "i2", "--json"),
-    ("judgements", "list", "c"), ("judgements", "list", "c", "--json"),
-    ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
-    ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
-    ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
-    ("annotators", "agreement", "c"), ("annotators", "agreement", "c", "--json"),
-    ("ask", "c"), ("ask", "c", "--json"), ("report", "c", "--json"),
-    ("report", "c", "--output", "out/c.html"),
-    ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
+    ("items", "list"), ("items", "list", "--json"), ("items", "show", "shop"),
+    ("items", "show", "shop", "i2", "--json"),
+    ("judgements", "list", "shop"), ("judgements", "list", "shop", "--json"),
+    ("judgements", "export", "shop"), ("judgements", "export", "shop", "--format", "csv"),
+    ("judgements", "export", "shop", "--format", "chosen", "--output", "out/chosen.jsonl"),
+    ("annotators", "list", "shop"), ("annotators", "list", "shop", "--json"),
+    ("annotators", "agreement", "shop"), ("annotators", "agreement", "shop", "--json"),
+    ("ask", "shop"), ("ask", "shop", "--json"), ("report", "shop", "--json"),
+    ("report", "shop", "--output", "out/shop.html"),
+    ("ranking", "shop"), ("ranking", "shop", "--json"),
+    ("ranking", "shop", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip
 REPORT = ("report", "last", "--output", "out/report.html")
@@ -54,10 +55,13 @@ ELSE = (
 
 
 def add_collection(folder: Path) -> None:
-    """Add a collection to the store of a run, and an empty `out` to its folder."""
+    """Add a collection to the store of a run, and an empty `out` to its folder.
+
+    Its name begins no run's number, of which `report` would take note.
+    """
     (folder / "out").mkdir()
     with open_store(folder / "s.db") as store:
-        collection = store.add_items("c", made_items(5), settings={"holdout": 0.1})
+        collection = store.add_items("shop", made_items(5), settings={"holdout": 0.1})
         pairs = [(k + 1, k) for k in range(4)] * 2
         answers = [Judgement.of(who, (a, b), "left") for who in ("ana", "bo") for a, b in pairs]
         collection.append(answers)

@@ -51,7 +51,7 @@ def test_a_reading_command_changes_no_file(there: Path, args: tuple[str, ...]) -
 
 def test_reading_beside_a_writer_leaves_its_files_alone(there: Path) -> None:
     with open_store("s.db") as store:
-        store.collection("c").lease("bo", [], 1)
+        store.collection("shop").lease("bo", [], 1)
         store.run("last").finish("done")
         before = hashes(there)
         assert {"s.db-wal", "s.db-shm"} <= {Path(name).name for name in before}
@@ -67,7 +67,7 @@ def test_reading_beside_a_writer_leaves_its_files_alone(there: Path) -> None:
 
 def test_what_a_killed_writer_left_is_read_and_kept(there: Path, tmp_path: Path) -> None:
     with open_store("s.db") as store:
-        store.add_items("late", store.collection("c").items())
+        store.add_items("late", store.collection("shop").items())
         for name in ("s.db", "s.db-wal"):
             shutil.copy(name, tmp_path)
         store.collection("late").remove()
@@ -117,11 +117,11 @@ def test_a_store_that_may_not_be_written_is_read(
         seen = invoke("doctor", "--store", store).stdout
         assert "read-only: only commands that read work" in seen and "writable" not in seen
         assert [p.name for p in store.parent.iterdir()] == ["s.db"]
-        for args in (("items", "remove", "c", "--yes"), ("label", "c", "--as", "ana")):
+        for args in (("items", "remove", "shop", "--yes"), ("label", "shop", "--as", "ana")):
             message = fault(*args, "--store", store)
             assert "s.db: it is read-only here; to write, SQLite needs the file and" in message
         new = store.with_name("new.db")
-        message = fault("items", "add", "c", "c.csv", "--store", new)
+        message = fault("items", "add", "shop", "shop.csv", "--store", new)
         assert message == f"sortnet: store {new}: cannot make {new}: Permission denied\n"
 
 
@@ -136,11 +136,11 @@ def test_a_foreign_file_is_refused_by_every_command_that_takes_a_store(there: Pa
     writing = (
         ("train", "fold", "--out", "out/m"),
         ("demo", "--out", "out/d"),
-        ("items", "add", "c", TEST_ITEMS),
-        ("items", "remove", "c"),
-        ("judgements", "import", "c", TEST_ITEMS),
-        ("label", "c", "--as", "ana"),
-        ("serve", "c", "--port", "0"),
+        ("items", "add", "shop", TEST_ITEMS),
+        ("items", "remove", "shop"),
+        ("judgements", "import", "shop", TEST_ITEMS),
+        ("label", "shop", "--as", "ana"),
+        ("serve", "shop", "--port", "0"),
     )
     for args in (*(a for a in OF_STORE if a[0] != "doctor"), REPORT, *writing):
         assert "'moz_places' that is not SortNet's" in fault(*args, "--store", file), args
