@@ -38,6 +38,8 @@ _LARGE_VARIANCE = 1e3  # a variance at which scores explain all answers that con
 _CLEAR_RATIO = 1.0001
 _NO_SHARE = np.zeros(1)
 _SHARES = np.array([0.3, 0.6, 0.85, 0.97])
+# Each stands for the shares that are nearest to it: equal parts would favour shares near 1.
+_LOG_P_SHARES = np.log([0.35, 0.32, 0.22, 0.11])
 _P_FEATURES = 0.3  # prior probability that features explain a share of the variance
 _FEATURES_GAIN = 1.0  # gain of evidence by which features are earned in chains
 _SQUARES_GAIN = 3.0  # gain of evidence by which squares of features are earned
@@ -189,19 +191,19 @@ def _choose_prior(
     without = _evidence(answers, prior, shares, annotators)
     log_weight = without + log_prior
     if linear.width:
+        log_prior = log_prior + _LOG_P_SHARES[:, None]
         of_columns = [
             _evidence(answers, replace(prior, columns=columns), _SHARES, annotators) + log_prior
             for columns in candidates
         ]
-        log_n = np.log(len(_SHARES))
-        totals = [logsumexp(evidence) - log_n for evidence in of_columns]
+        totals = [logsumexp(evidence) for evidence in of_columns]
         to_beat = max(totals[0], logsumexp(log_weight)) + _SQUARES_GAIN
         best = len(candidates) - 1 if totals[-1] > to_beat else 0
         columns, of_features = candidates[best], of_columns[best]
         gain = totals[best] - without.max()
         if gain > _FEATURES_GAIN or not are_chains:
             shares = np.append(_NO_SHARE, _SHARES)
-            log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES) / len(_SHARES))
+            log_odds = np.log(_P_FEATURES / (1 - _P_FEATURES))
             log_weight = np.concatenate((log_weight, of_features + log_odds))
     log_variance = _posterior_mean(log_weight, _LOG_VARIANCES)
     share = _posterior_mean(log_weight, shares[:, None])
