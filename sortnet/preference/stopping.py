@@ -24,7 +24,7 @@ _DRAWS_OF_FUTURE = 100
 _WIDEST = 3.0  # the end of a range of questions is at most 3 times the start
 # The share that is wrong falls with these powers of the number of answers: the best ones of
 # simulated studies of 20 to 80 items with a whole order as the goal, and of 100 with the top 10.
-_POWER_OF_ORDER, _POWER_OF_TOP = 0.85, 1.75
+_POWER_OF_ORDER, _POWER_OF_TOP = 0.85, 2.2
 _LEAST_GROWTH = 0.05
 _LEAST_WANTED = 0.001  # a goal of no error at all is never sure
 # A goal that is reached in fewer than 5 % of 40 futures is out of reach.
