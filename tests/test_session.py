@@ -239,3 +239,14 @@ def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
         other.tell(judgement)
         (question,) = other.ask("ana", wait=False)
         assert question.model == 0  # the fits are left to another thread
+
+
+def test_a_range_counts_the_items_that_no_answer_and_no_feature_tells_about():
+    """Two hundred items, and five answers: at least half of the items must still take part."""
+    features = np.random.default_rng(0).standard_normal((200, 2))
+    session = Session(features, seed=0)
+    for _ in range(5):
+        (question,) = session.ask("ana")
+        session.tell(question.answered("ana", by_truth(range(200), question)))
+    fewest = session.remaining().fewest
+    assert fewest is not None and fewest >= 50

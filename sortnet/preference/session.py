@@ -256,9 +256,9 @@ class Session(FittedEvents):
             ties = self._near_ties(posterior, n_annotators, n_annotators_of_pairs)
             if ties is not None:
                 return replace(remaining, standing=Standing.NEAR_TIES, near_ties=ties)
-        # Features may predict an item without an answer; otherwise each item takes part once.
+        # Each item takes part once, but for those that features predict.
         n_unseen = int(np.count_nonzero(n_answers[np.concatenate(groups.members)] == 0))
-        n_for_unseen = 0 if self.has_features else n_unseen // self.set_size
+        n_for_unseen = int((1 - posterior.prior.share) * n_unseen) // self.set_size
         return remaining.with_questions(n_votes, n_for_unseen)
 
     def _near_ties(
