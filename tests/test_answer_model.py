@@ -256,9 +256,10 @@ def test_a_chain_of_unanimous_answers_is_never_contradicted(n, most, n_noise, go
     assert session.ranking().order.tolist() == best_first.tolist()
 
 
-@pytest.mark.parametrize("n", [11, 15, 23])
 @pytest.mark.parametrize("n_noise", [0, 2])
-@pytest.mark.parametrize("goal", [Goal(0.1), Goal(top=3)])
+@pytest.mark.parametrize(
+    ("n", "goal"), [(11, Goal(0.1)), (15, Goal(0.1)), (23, Goal(0.1)), (23, Goal(top=3))]
+)
 def test_a_chain_of_overlapping_sets_of_three_is_never_contradicted(n, n_noise, goal):
     rng = np.random.default_rng(n)
     features = rng.standard_normal((n, n_noise)) if n_noise else None

@@ -29,6 +29,7 @@ _UNFITTED_OF_ITEMS = 50  # and of more than a few items, after 1/50 of their num
 _MOST_UNFITTED = 100  # ... but after this number
 _TAIL = 4.0  # largest distance from the mean, in standard deviations, without a transformation
 _FIRST_MILESTONE = 5
+_FIRST_MILESTONE_OF_TOP = 8  # few answers tell too little to leave the features' first share
 _FIRST_SHARE = 0.3  # of the variance, for features before the first answers
 _DEFAULT_SCALE = 0.4  # of measurements, before an answer tells the scale
 
@@ -224,6 +225,8 @@ class FittedEvents:
             all_answers = self.history.answers(n_events)
             n_annotators = len(self.history.annotators)
         last_milestone = milestone(n_events)
+        if self._wants_top and last_milestone < _FIRST_MILESTONE_OF_TOP:
+            last_milestone = 0
         if before is not None and before.milestone == last_milestone:
             prior = before.choosing.prior
             annotators = before.choosing.annotators.padded(n_annotators)
