@@ -150,7 +150,7 @@ def _choose_scale(
         scaled = replace(annotators, scale=np.full(n, scale))
         prior_of_scale = replace(prior, variance=spread / scale**2)
         evidence.append(find_mode(answers, prior_of_scale, scaled, close=_CLOSE).evidence)
-    log_weight = np.array(evidence) - 0.5 * ((np.log(_SCALES) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
+    log_weight = np.array(evidence) + _log_prior_of_scale(_SCALES)
     scale = float(np.exp(_posterior_mean(log_weight, np.log(_SCALES))))
     variance = spread / scale**2
     return replace(prior, variance=variance), replace(annotators, scale=np.full(n, scale))
@@ -191,9 +191,10 @@ def _choose_prior(
     without = _evidence(answers, prior, shares, annotators)
     log_weight = without + log_prior
     if linear.width:
-        log_prior = log_prior + _LOG_P_SHARES[:, None]
+        log_prior_of_shares = log_prior + _LOG_P_SHARES[:, None]
         of_columns = [
-            _evidence(answers, replace(prior, columns=columns), _SHARES, annotators) + log_prior
+            log_prior_of_shares
+            + _evidence(answers, replace(prior, columns=columns), _SHARES, annotators)
             for columns in candidates
         ]
         totals = [logsumexp(evidence) for evidence in of_columns]
@@ -397,8 +398,7 @@ def _measured(log_p: F64, annotator: Annotators, p_different: float = _P_DIFFERE
     """
     scales = _OWN_SCALES if len(log_p) > 1 else annotator.scale
     log_density = -np.log1p(((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
-    log_prior_of_scale = -0.5 * ((np.log(scales) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
-    log_weight = log_p + log_density + log_prior_of_scale[:, None]
+    log_weight = log_p + log_density + _log_prior_of_scale(scales)[:, None]
     p = np.exp(log_weight - log_weight.max())
     is_average = np.arange(len(_RELIABILITIES)) == np.abs(_RELIABILITIES - 1).argmin()
     p_of_different = p_different / np.exp(log_density).sum()
@@ -413,6 +413,11 @@ def _measured(log_p: F64, annotator: Annotators, p_different: float = _P_DIFFERE
         high=_RELIABILITIES[[high]],
         scale=np.exp([log_scale]),
     )
+
+
+def _log_prior_of_scale(scale: F64) -> F64:
+    """Compute the prior of the logarithm of a scale, as a logarithm."""
+    return -0.5 * ((np.log(scale) - _LOG_SCALE) / _LOG_SCALE_SD) ** 2
 
 
 def _log_p(answers: Answers, draws: Draws, annotator: Annotators) -> F64:
